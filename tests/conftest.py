@@ -29,18 +29,13 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: repeat with --hypothesis-seed={seed}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a `fact` marker whose number the specification does not have."""
-    wrong = [
-        f"{item.nodeid}: {number!r}"
-        for item in items
-        for marker in item.iter_markers("fact")
-        for number in marker.args or ("no number",)
-        if not is_fact(number)
-    ]
-    if wrong:
-        known = ", ".join(f"{letter}1-{letter}{last}" for letter, last in HIGHEST.items())
-        raise pytest.UsageError(f"fact markers take numbers of {known}; not " + "; ".join(wrong))
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test whose `fact` marker names a number that the specification does not have."""
+    for marker in item.iter_markers("fact"):
+        wrong = [number for number in marker.args if not is_fact(number)]
+        if wrong or not marker.args:
+            known = ", ".join(f"{letter}1-{letter}{last}" for letter, last in HIGHEST.items())
+            pytest.fail(f"a fact marker takes numbers among {known}, not {wrong}", pytrace=False)
 
 
 def is_fact(number: object) -> bool:
