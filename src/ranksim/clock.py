@@ -36,8 +36,8 @@ _UNIT_SIZES = (WEEK, *(size for _, size in _UNITS))
 def instant(text: str) -> Micros:
     """Read an ISO 8601 instant such as ``2026-03-01T00:00:00Z``.
 
-    The zone is ``Z`` or an offset (``+01:00``); a date alone is its midnight UTC; seconds and their fraction may
-    be left out, and digits beyond the microsecond are dropped. Raises ValueError for anything else (S17).
+    The zone is ``Z`` or an offset (``+01:00``); a date alone is its midnight UTC; seconds and their fraction
+    may be left out, and digits beyond the microsecond are dropped. Raises ValueError for anything else (S17).
     """
     match = _INSTANT.fullmatch(text)
     if match is None:
@@ -56,7 +56,7 @@ def instant(text: str) -> Micros:
 
 
 def iso(t: Micros) -> str:
-    """Write an instant as ISO 8601 UTC: ``2026-03-01T00:00:00Z``, with six decimals only where they are not zero.
+    """Write an instant as ISO 8601 UTC: ``2026-03-01T00:00:00Z``, with six decimals only if not all zero.
 
     Reads back through `instant` for the years 0000 to 9999.
     """
@@ -70,8 +70,8 @@ def iso(t: Micros) -> str:
 def duration(text: str) -> Micros:
     """Read a duration such as ``5m``, ``1h30m``, ``250ms`` or ``-2d``.
 
-    Whole numbers with the units w, d, h, m, s, ms, us, each at most once and the larger first, behind an optional
-    minus. Raises ValueError for anything else.
+    Whole numbers with the units w, d, h, m, s, ms, us, each at most once and the larger first, behind an
+    optional minus. Raises ValueError for anything else.
     """
     match = _DURATION.fullmatch(text)
     if match is None or not text[-1:].isalpha():
@@ -115,7 +115,7 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:
-    """The date (year, month, day) that lies so many days after 1970-01-01; the inverse of `days_from_civil`."""
+    """The date (year, month, day) so many days after 1970-01-01; the inverse of `days_from_civil`."""
     # 400 years have 146 097 days, 100 years 36 524 and 4 years 1 461, but for the leap day at their end.
     since_march_0000 = days + 719_468
     era, day_of_era = since_march_0000 // 146_097, since_march_0000 % 146_097
@@ -149,9 +149,9 @@ def calendar_anchor() -> Micros:
 def billing_month(anchor: Micros, now: Micros) -> tuple[Micros, Micros]:
     """The billing month that contains `now`: (start, end), half-open, so that `now == end` lies in the next.
 
-    Months begin on the anchor's day, clamped to the month's length, at the anchor's time of day in UTC. Each edge
-    comes from the anchor itself, so nothing drifts: 31 January, 28 February, 31 March. `now` may lie before the
-    anchor. Sources: U51, U102, E20.
+    Months begin on the anchor's day, clamped to the month's length, at the anchor's time of day in UTC. Each
+    edge comes from the anchor itself, so nothing drifts: 31 January, 28 February, 31 March. `now` may lie
+    before the anchor. Sources: U51, U102, E20.
     """
     year, month, _ = civil_from_days(now // DAY)
     index = year * 12 + month - 1
@@ -178,7 +178,7 @@ def _month_edge(anchor: Micros, index: int) -> Micros:
 
 
 def week_start(now: Micros, offset: Micros) -> Micros:
-    """The latest weekly reset at or before `now`; resets fall `offset` µs after Monday 00:00 UTC (S108, U52)."""
+    """The last weekly reset at or before `now`; resets fall `offset` µs after Monday 00:00 UTC (S108, U52)."""
     # 1970-01-05 was the first Monday of the epoch.
     return now - (now - 4 * DAY - offset) % WEEK
 

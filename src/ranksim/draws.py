@@ -1,13 +1,13 @@
-"""Addressed random draws: each number is a function of (seed, entity, index, purpose), never of what came before.
+"""Addressed random draws: a number is a function of (seed, entity, index, purpose), not of earlier draws.
 
-So runs can be compared on common random numbers, and neither the order of the draws nor the number of workers
-changes a result. *seed* names the run, *entity* who draws (`entity("acct_1")`), *index* which of its draws this is,
-and *purpose* what the number is for. All four are integers, taken modulo 2**64.
+So runs can be compared on common random numbers, and neither the order of the draws nor the number of
+workers changes a result. *seed* names the run, *entity* who draws (`entity("acct_1")`), *index* which of its
+draws this is, and *purpose* what the number is for. All four are Python integers, taken modulo 2**64.
 
-The generator is SplitMix64 read by position: (seed, entity, purpose) are mixed into a stream, a pair of start and
-odd step, and the number at an index is the finaliser of start + (index + 1) * step modulo 2**64. Sources:
-G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; constants of
-the finaliser from D. Stafford, "Better bit mixing" (variant 13, 2011).
+The generator is SplitMix64 read by position: (seed, entity, purpose) are mixed into a stream, a pair of start
+and odd step, and the number at an index is the finaliser of start + (index + 1) * step modulo 2**64. Sources:
+G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; constants
+of the finaliser from D. Stafford, "Better bit mixing" (variant 13, 2011).
 """
 
 from enum import IntEnum
@@ -57,7 +57,7 @@ class Purpose(IntEnum):
 
 @lru_cache(maxsize=1 << 16)
 def entity(name: str) -> int:
-    """The 64-bit number of a named entity: the first eight bytes of its BLAKE2b digest, the same on any machine."""
+    """The 64-bit number of a named entity: its eight-byte BLAKE2b digest, the same on any machine."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
@@ -84,7 +84,7 @@ def below(n: int, seed: int, entity: int, index: int, purpose: int) -> int:
 
 
 def derive(seed: int, entity: int, index: int, purpose: int) -> int:
-    """A seed derived from a seed, as for one replication of a study: 63 bits, so that it fits a signed column."""
+    """A seed derived from a seed, as for one replication: 63 bits, so that it fits a signed column."""
     return bits(seed, entity, index, purpose) >> 1
 
 
@@ -105,14 +105,14 @@ def uniforms(seed: int, entity: int, indices: NDArray[np.int64], purpose: int) -
 def stream(seed: int, entity: int, purpose: int) -> tuple[int, int]:
     """The stream of (seed, entity, purpose): its start and its odd step, for code that walks it by itself.
 
-    The draw at an index is finalise(start + (index + 1) * step), all modulo 2**64. Each stream has a step of its
-    own, so that no two are shifted copies of each other.
+    The draw at an index is finalise(start + (index + 1) * step), all modulo 2**64. Each stream has a step of
+    its own, so that streams are not shifted copies of each other.
     """
     start = 0
     for word in (seed, entity, purpose):
         start = _mix((start + _GOLDEN ^ word) & _MASK)
     step = _mix(start + _GOLDEN & _MASK) | 1
-    # A step whose bits seldom change from one to the next mixes badly (Steele et al., section 5).
+    # A step whose bits seldom change from one to the next mixes badly (Steele et al.).
     if (step ^ step >> 1).bit_count() < 24:
         step ^= 0xAAAA_AAAA_AAAA_AAAA
     return start, step
