@@ -1,0 +1,65 @@
+"""A digital twin of a rank-tracking API service: one rulebook, driven by a simulation.
+
+The public names load their modules on first use, so `import ranksim` is fast and needs the core alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    from ranksim.contract.plans import Plan
+    from ranksim.contract.policy import Policy
+    from ranksim.service.calls import Call, Reply
+    from ranksim.service.service import Service
+    from ranksim.sim.results import Result
+    from ranksim.sim.runner import run
+    from ranksim.sim.scenario import Scenario
+    from ranksim.sim.world import World
+    from ranksim.trace import Trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BadInput",
+    "Call",
+    "Plan",
+    "Policy",
+    "Reply",
+    "Result",
+    "Scenario",
+    "Service",
+    "Trace",
+    "World",
+    "__version__",
+    "run",
+]
+
+MODULES = {
+    "Call": "ranksim.service.calls",
+    "Plan": "ranksim.contract.plans",
+    "Policy": "ranksim.contract.policy",
+    "Reply": "ranksim.service.calls",
+    "Result": "ranksim.sim.results",
+    "Scenario": "ranksim.sim.scenario",
+    "Service": "ranksim.service.service",
+    "Trace": "ranksim.trace",
+    "World": "ranksim.sim.world",
+    "run": "ranksim.sim.runner",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name on first use (PEP 562); raises AttributeError for any other."""
+    if name not in MODULES:
+        raise AttributeError(f"module 'ranksim' has no attribute {name!r}")
+    value = getattr(import_module(MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

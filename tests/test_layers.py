@@ -1,0 +1,152 @@
+"""Below the drivers nothing reads a clock, draws at random, does I/O, or computes with floats."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
+
+PURE = ["clock.py", "draws.py", "contract", "rules", "service"]
+INTEGER = ["clock.py", "rules", "service"]
+
+IMPURE_MODULES = set(
+    [
+        "asyncio",
+        "concurrent",
+        "ctypes",
+        "glob",
+        "http",
+        "httpx",
+        "io",
+        "locust",
+        "logging",
+        "multiprocessing",
+        "numba",
+        "os",
+        "pathlib",
+        "random",
+        "requests",
+        "secrets",
+        "shutil",
+        "signal",
+        "simpy",
+        "socket",
+        "sqlite3",
+        "starlette",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "time",
+        "urllib3",
+        "uuid",
+    ]
+)
+IMPURE_CALLS = {"__import__", "breakpoint", "exec", "eval", "input", "open", "print"}
+CLOCK_READERS = {"now", "today", "utcnow"}  # methods of datetime and date
+
+# Files that may import what the others may not, each with its reason.
+MAY_IMPORT = {
+    "contract/policy.py": {"pathlib"},  # reads and writes a policy as YAML
+    "contract/yamlfile.py": {"pathlib", "io"},  # the reader and writer that policies use
+}
+# Files that may compute with floats, each with its reason.
+MAY_FLOAT: dict[str, str] = {}
+
+
+def files(*parts: str) -> list[str]:
+    """The Python files below these parts of the package, as paths relative to it."""
+    found = [
+        path
+        for part in parts
+        for path in ([PACKAGE / part] if part.endswith(".py") else (PACKAGE / part).rglob("*.py"))
+    ]
+    return sorted(path.relative_to(PACKAGE).as_posix() for path in found)
+
+
+def impurities(tree: ast.AST, allowed: set[str]) -> Iterator[str]:
+    """Yield what reaches for the world: forbidden imports, wall clocks, built-in I/O."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                imported = {alias.name.split(".")[0] for alias in names}
+            case ast.ImportFrom(module=str(module), level=0):
+                imported = {module.split(".")[0]}
+            case _:
+                imported = set()
+        for name in sorted(imported & IMPURE_MODULES - allowed):
+            yield f"line {node.lineno}: imports {name}"
+        match node:
+            case ast.Attribute(
+                value=ast.Name(id="datetime" | "date") | ast.Attribute(attr="datetime" | "date"), attr=attr
+            ):
+                if attr in CLOCK_READERS:
+                    yield f"line {node.lineno}: reads the wall clock with {attr}()"
+            case ast.Call(func=ast.Name(id=name)) if name in IMPURE_CALLS:
+                yield f"line {node.lineno}: calls {name}()"
+
+
+def floats(tree: ast.AST) -> Iterator[str]:
+    """Yield what is not integer arithmetic: float literals, true division, calls of float()."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=float() as value):
+                yield f"line {node.lineno}: the float {value}"
+            case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()):
+                yield f"line {node.lineno}: true division"
+            case ast.Call(func=ast.Name(id="float")):
+                yield f"line {node.lineno}: calls float()"
+
+
+def parsed(name: str) -> ast.AST:
+    return ast.parse((PACKAGE / name).read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", files(*PURE))
+def test_below_the_drivers_nothing_reaches_for_the_world(name: str) -> None:
+    assert list(impurities(parsed(name), MAY_IMPORT.get(name, set()))) == []
+
+
+@pytest.mark.parametrize("name", [name for name in files(*INTEGER) if name not in MAY_FLOAT])
+def test_time_and_money_are_integers(name: str) -> None:
+    assert list(floats(parsed(name))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import time",
+        "from random import random",
+        "import os.path",
+        "x = datetime.now()",
+        "x = datetime.datetime.utcnow()",
+        "x = datetime.date.today()",
+        "open('x')",
+    ],
+)
+def test_an_impurity_is_noticed(line: str) -> None:
+    assert len(list(impurities(ast.parse(line), set()))) == 1
+
+
+@pytest.mark.parametrize("line", ["x = 0.5", "x = 1e6", "x = a / b", "x /= 2", "x = float(a)"])
+def test_a_float_is_noticed(line: str) -> None:
+    assert len(list(floats(ast.parse(line)))) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["from ranksim.clock import DAY", "x = window.now", "x = a // b", "x = 10**6"]
+)
+def test_pure_integer_code_passes(line: str) -> None:
+    assert [*impurities(ast.parse(line), set()), *floats(ast.parse(line))] == []
+
+
+def test_every_exception_names_a_file_that_needs_it() -> None:
+    for name, allowed in MAY_IMPORT.items():
+        unused = [
+            module for module in sorted(allowed) if not list(impurities(parsed(name), allowed - {module}))
+        ]
+        assert unused == [], f"{name} no longer needs them"
+    assert [name for name in MAY_FLOAT if not list(floats(parsed(name)))] == []

@@ -1,0 +1,59 @@
+"""The public names of ranksim: which they are, where they live, and that importing them is lazy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import ranksim
+
+PUBLIC = {
+    "BadInput": "ranksim.errors",
+    "Call": "ranksim.service.calls",
+    "Plan": "ranksim.contract.plans",
+    "Policy": "ranksim.contract.policy",
+    "Reply": "ranksim.service.calls",
+    "Result": "ranksim.sim.results",
+    "Scenario": "ranksim.sim.scenario",
+    "Service": "ranksim.service.service",
+    "Trace": "ranksim.trace",
+    "World": "ranksim.sim.world",
+    "run": "ranksim.sim.runner",
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(ranksim.__all__) == {*PUBLIC, "__version__"}
+    assert dir(ranksim) == sorted(ranksim.__all__)
+
+
+@pytest.mark.parametrize(("name", "module"), PUBLIC.items())
+def test_a_public_name_is_the_one_of_its_module(name: str, module: str) -> None:
+    assert getattr(ranksim, name) is getattr(import_module(module), name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ranksim.nonsense
+
+
+def test_the_version_is_the_one_of_the_project_file() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert ranksim.__version__ == project["version"]
+
+
+def test_import_is_lazy() -> None:
+    code = "import sys, ranksim; print(*sorted({'numpy', 'pydantic', 'simpy', 'typer'} & set(sys.modules)))"
+    path = [entry for entry in sys.path if entry]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == []
