@@ -13,38 +13,12 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 PURE = ["clock.py", "draws.py", "contract", "rules", "service"]
 INTEGER = ["clock.py", "rules", "service"]
 
-IMPURE_MODULES = set(
-    [
-        "asyncio",
-        "concurrent",
-        "ctypes",
-        "glob",
-        "http",
-        "httpx",
-        "io",
-        "locust",
-        "logging",
-        "multiprocessing",
-        "numba",
-        "os",
-        "pathlib",
-        "random",
-        "requests",
-        "secrets",
-        "shutil",
-        "signal",
-        "simpy",
-        "socket",
-        "sqlite3",
-        "starlette",
-        "subprocess",
-        "tempfile",
-        "threading",
-        "time",
-        "urllib3",
-        "uuid",
-    ]
-)
+IMPURE_MODULES = {
+    "asyncio", "concurrent", "ctypes", "glob", "http", "httpx", "io", "locust", "logging",
+    "multiprocessing", "numba", "os", "pathlib", "random", "requests", "secrets", "shutil", "signal",
+    "simpy", "socket", "sqlite3", "starlette", "subprocess", "tempfile", "threading", "time", "urllib3",
+    "uuid",
+}  # fmt: skip
 IMPURE_CALLS = {"__import__", "breakpoint", "exec", "eval", "input", "open", "print"}
 CLOCK_READERS = {"now", "today", "utcnow"}  # methods of datetime and date
 
