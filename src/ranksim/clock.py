@@ -178,11 +178,11 @@ def _month_edge(anchor: Micros, index: int) -> Micros:
 
 
 def week_start(now: Micros, offset: Micros) -> Micros:
-    """The last weekly reset at or before `now`; resets fall `offset` µs after Monday 00:00 UTC (S108, U52)."""
+    """The last weekly reset at or before `now`; resets are `offset` µs after Monday 00:00 UTC (S108, U52)."""
     # 1970-01-05 was the first Monday of the epoch.
     return now - (now - 4 * DAY - offset) % WEEK
 
 
 def week_end(now: Micros, offset: Micros) -> Micros:
-    """The first weekly reset after `now`; resets fall `offset` µs after Monday 00:00 UTC (S108, U52)."""
+    """The first weekly reset after `now`; resets are `offset` µs after Monday 00:00 UTC (S108, U52)."""
     return week_start(now, offset) + WEEK
