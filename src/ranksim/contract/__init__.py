@@ -1,0 +1,1 @@
+"""What the service promises, as data: facts, assumptions, plans and the policy that joins them."""

@@ -1,0 +1,140 @@
+"""A policy: the facts, assumptions, statuses and plans that one service runs under."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from ranksim.contract.assumptions import Assumptions, Statuses
+from ranksim.contract.facts import Facts
+from ranksim.contract.plans import Catalogue
+from ranksim.contract.quantities import Distribution, Frozen
+from ranksim.contract.yamlfile import Located, explain, load_yaml, read_yaml, validate
+
+CATALOGUES = ("illustrative", "illustrative-metered")
+"""Names of the catalogues that come with the package; none holds the service's real prices."""
+
+
+@cache
+def shipped_catalogue(name: str) -> Catalogue:
+    """One of `CATALOGUES`."""
+    text = files("ranksim").joinpath(f"data/catalogues/{name}.yaml").read_text(encoding="utf-8")
+    return validate(Catalogue, load_yaml(text, f"{name}.yaml"))
+
+
+def _illustrative() -> Catalogue:
+    return shipped_catalogue("illustrative")
+
+
+class Policy(Frozen):
+    """What one service promises: the specified facts, the value of every assumption, and the plans on sale.
+
+    `Policy()` is the default: all facts as specified, all assumptions at their default, the illustrative
+    catalogue.
+    """
+
+    name: str = "default"
+    facts: Facts = Facts()
+    assumptions: Assumptions = Assumptions()
+    statuses: Statuses = Statuses()
+    catalogue: Catalogue = Field(default_factory=_illustrative)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a policy file. Raises BadInput naming the line of the first mistake."""
+        return cls.read(read_yaml(path), Path(path).parent)
+
+    @classmethod
+    def parse(cls, text: str, where: str = "policy") -> Self:
+        """Read a policy from YAML text; `where` names it in errors. Raises BadInput."""
+        return cls.read(load_yaml(text, where))
+
+    @classmethod
+    def read(cls, located: Located, folder: Path = Path()) -> Self:
+        """Read a policy from YAML already loaded, such as a section of a scenario.
+
+        Every section may be partial. `catalogue` is a shipped name, a path relative to `folder` or a whole
+        catalogue. Raises BadInput.
+        """
+        if not isinstance(located.data, dict) or "catalogue" not in located.data:
+            return validate(cls, located)
+        catalogue = _read_catalogue(located["catalogue"], folder)
+        return validate(cls, located.without("catalogue")).model_copy(update={"catalogue": catalogue})
+
+    def replace(self, **changes: Any) -> Self:
+        """A policy with some fields changed: `policy.replace(assumptions={"window": "gcra"})`.
+
+        Nested mappings are merged; durations and money may be integers or text; `catalogue` may be a shipped
+        name. Raises BadInput.
+        """
+        if isinstance(changes.get("catalogue"), str):
+            changes["catalogue"] = _read_catalogue(Located("replace", changes["catalogue"], {}), Path())
+        merged = _merged(self, changes)
+        try:
+            return type(self).model_validate(merged)
+        except ValidationError as error:
+            raise explain(type(self), error, Located("replace", changes, {})) from None
+
+    def dump(self) -> str:
+        """YAML that reads back as an equal policy: what differs from the default, each with its S or U."""
+        document = CommentedMap(name=self.name)
+        for section in ("facts", "assumptions", "statuses"):
+            changed = _changed(getattr(self, section))
+            if changed:
+                document[section] = changed
+        same = [name for name in CATALOGUES if shipped_catalogue(name) == self.catalogue]
+        document["catalogue"] = same[0] if same else self.catalogue.model_dump(mode="json")
+        stream = StringIO()
+        YAML(typ="rt", pure=True).dump(document, stream)
+        return stream.getvalue()
+
+
+def _read_catalogue(located: Located, folder: Path) -> Catalogue:
+    name = located.data
+    if not isinstance(name, str):
+        return validate(Catalogue, located)
+    if name in CATALOGUES:
+        return shipped_catalogue(name)
+    if name.endswith((".yaml", ".yml")):
+        path = folder / name
+        if not path.is_file():
+            raise located.error(f"no such file as {str(path)!r}; the path is relative to {str(folder)!r}")
+        return validate(Catalogue, read_yaml(path))
+    raise located.error(
+        f"expected one of {', '.join(CATALOGUES)}, a path ending in .yaml or a mapping, found {name!r}"
+    )
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(new, list):
+        return tuple(new)
+    if not isinstance(new, Mapping) or isinstance(old, Distribution):
+        return new
+    kept = dict(old) if isinstance(old, BaseModel | Mapping) else {}
+    return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
+
+
+def _changed(section: BaseModel) -> CommentedMap:
+    """The fields of a section that differ from the default, with a comment that names their S or U."""
+    default = type(section)()
+    written = section.model_dump(mode="json")
+    changed = CommentedMap()
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if value == getattr(default, name):
+            continue
+        if isinstance(value, BaseModel):
+            changed[name] = _changed(value)
+            continue
+        changed[name] = written[name]
+        if isinstance(value, tuple):
+            changed[name] = CommentedSeq(written[name])
+            changed[name].fa.set_flow_style()
+        changed.yaml_add_eol_comment((field.description or "").partition(":")[0], name)
+    return changed
