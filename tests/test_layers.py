@@ -14,7 +14,7 @@ PURE = ["clock.py", "draws.py", "contract", "rules", "service"]
 INTEGER = ["clock.py", "rules", "service"]
 
 IMPURE_MODULES = {
-    "asyncio", "concurrent", "ctypes", "glob", "http", "httpx", "io", "locust", "logging",
+    "asyncio", "concurrent", "ctypes", "glob", "http", "httpx", "locust", "logging",
     "multiprocessing", "numba", "os", "pathlib", "random", "requests", "secrets", "shutil", "signal",
     "simpy", "socket", "sqlite3", "starlette", "subprocess", "tempfile", "threading", "time", "urllib3",
     "uuid",
@@ -25,7 +25,7 @@ CLOCK_READERS = {"now", "today", "utcnow"}  # methods of datetime and date
 # Files that may import what the others may not, each with its reason.
 MAY_IMPORT = {
     "contract/policy.py": {"pathlib"},  # reads and writes a policy as YAML
-    "contract/yamlfile.py": {"pathlib", "io"},  # the reader and writer that policies use
+    "contract/yamlfile.py": {"pathlib"},  # the reader and writer that policies use
 }
 # Files that may compute with floats, each with its reason.
 MAY_FLOAT: dict[str, str] = {}
