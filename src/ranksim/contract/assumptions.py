@@ -1,7 +1,7 @@
 """What the specification leaves open: the fields a policy sets (U) and the register that explains them.
 
-`Assumptions` and `Statuses` hold the values the rules read. `ASSUMPTIONS` says, for each of U1 to U110, what is
-open, what is assumed, why, and how a real deployment shows it.
+`Assumptions` and `Statuses` hold the values the rules read. `ASSUMPTIONS` says, for each of U1 to U110, what
+is open, what is assumed, why, and how a real deployment shows it.
 """
 
 from typing import Annotated, Literal

@@ -116,7 +116,7 @@ class Catalogue(Frozen):
     name: str
     note: str
     plans: Annotated[dict[str, Plan], Field(min_length=1)]
-    add_ons: dict[str, AddOn] = {}
+    add_ons: dict[str, AddOn] = Field(default_factory=dict)
     unit_costs: UnitCosts
     capability_of: dict[SpendLabel, str] = CAPABILITY_OF
     job_durations: dict[JobLabel, Distribution] = JOB_DURATIONS

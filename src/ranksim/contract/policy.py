@@ -74,7 +74,9 @@ class Policy(Frozen):
         name. Raises BadInput.
         """
         if isinstance(changes.get("catalogue"), str):
-            changes["catalogue"] = _read_catalogue(Located("replace", changes["catalogue"], {}), Path())
+            changes["catalogue"] = _read_catalogue(
+                Located("replace", changes["catalogue"], {}, ("catalogue",)), Path()
+            )
         merged = _merged(self, changes)
         try:
             return type(self).model_validate(merged)

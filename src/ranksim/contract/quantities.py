@@ -109,6 +109,7 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
+KINDS = ("constant", "uniform", "exponential", "lognormal", "empirical")
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     "uniform": ("low", "high"),
     "exponential": ("mean",),
@@ -137,9 +138,7 @@ class Distribution(Frozen):
         if "kind" in value:
             return value
         if len(value) != 1:
-            raise ValueError(
-                "write a duration such as '4m', or one of constant, uniform, exponential, lognormal, empirical"
-            )
+            raise ValueError(f"write a duration such as '4m', or one of {', '.join(KINDS)}")
         ((kind, given),) = value.items()
         if kind == "constant":
             return {"kind": kind, "durations": (given,)}
@@ -149,9 +148,7 @@ class Distribution(Frozen):
             return {"kind": kind, "durations": tuple(given)}
         names = _PARAMETERS.get(kind)
         if names is None:
-            raise ValueError(
-                f"expected one of constant, uniform, exponential, lognormal, empirical, found {kind!r}"
-            )
+            raise ValueError(f"expected one of {', '.join(KINDS)}, found {kind!r}")
         if not isinstance(given, dict) or set(given) != set(names):
             raise ValueError(f"{kind} takes {' and '.join(names)}")
         durations = tuple(given[name] for name in names if name != "sigma")

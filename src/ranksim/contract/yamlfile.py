@@ -76,9 +76,12 @@ def load_yaml(text: str, where: str) -> Located:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        raise BadInput(f"{where}{line}: not valid YAML: {error.problem or error.context}") from None
+        problem = " ".join(part for part in (error.context, error.problem) if part)
+        raise BadInput(f"{where}{line}: not valid YAML: {problem}") from None
     except YAMLError as error:
         raise BadInput(f"{where}: not valid YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise BadInput(f"{where}: nested too deeply; expected a few levels") from None
     if node is None:
         raise BadInput(f"{where}: is empty; expected a mapping of fields")
     lines: dict[tuple[Part, ...], int] = {(): node.start_mark.line + 1}
@@ -161,13 +164,10 @@ def _known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
     path: list[Part] = []
     value = located.data
     for part in details["loc"]:
-        if isinstance(value, dict) and part in value:
+        known = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if part in known:
+            path.append(part)
             value = value[part]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            continue
-        path.append(part)
     if details["type"] == "missing":
         path.append(details["loc"][-1])
     return tuple(path)
