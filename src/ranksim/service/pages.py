@@ -1,0 +1,45 @@
+"""The one way in which lists are answered: limit, filters, cursor, page."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ranksim.rules.paging import Id, bind, decode, encode, page_limit, walk
+from ranksim.service.calls import Body, Reply
+from ranksim.service.context import Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.replies import collection
+
+
+def paged(
+    ctx: Context,
+    request: Request,
+    ids: Sequence[Id],
+    names: tuple[str, ...],
+    keep: Callable[[Id, Mapping[str, str]], bool],
+    show: Callable[[Id], Body],
+    notice: Body | None = None,
+) -> Reply:
+    """Answer a list call with the page that it asks for (S9, S30, S31, S43-S46).
+
+    `ids` ascend in order of creation. `names` are the filters the operation knows; `keep` gets an id and the
+    filters sent, and must apply the scope of the key too, on every page anew (E41). `show` makes an item.
+    """
+    query = request.call.query
+    policy = ctx.policy
+    limit = page_limit(query.get("limit"), policy.facts, policy.assumptions)
+    if limit is None:
+        expected = f"a whole number from 1 to {policy.facts.page_max}"
+        meta = {"errors": [{"field": "limit", "expected": expected}]}
+        return problem(policy, "validation_failed", f"limit is {expected}.", meta)
+    filters = {name: query[name] for name in names if name in query}
+    digest = bind(request.call.operation, request.account.id, filters)
+    after: Id | None = None
+    if "cursor" in query:
+        anchor = decode(query["cursor"], digest)
+        if anchor is None:
+            detail = "The cursor is malformed or belongs to a query with other filters."
+            return problem(policy, "invalid_cursor", detail)
+        if ids:
+            after = type(ids[0])(anchor)
+    page, next_after = walk(ids, after, limit, lambda item: keep(item, filters))
+    next_cursor = None if next_after is None else encode(str(next_after), digest)
+    return collection([show(item) for item in page], next_cursor, notice)
