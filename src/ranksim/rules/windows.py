@@ -13,9 +13,10 @@ A row `w` is a `books.Window` (or a record of the same fields), prepared by `sta
 are at least 1. `ring` is a list or array of `limit` integers for SLIDING_LOG; the others do not look at it.
 `now` must not go backwards between calls on one row.
 
-`counts_refused` (the other side of U4) lets a refused call count too. FIRST_HIT: the window lasts `length` from
-the refused call. CLOCK: no effect, the window is full anyway. SLIDING_LOG: it enters the log. SLIDING_COUNTER:
-it adds to this window's count, and so weighs on the next. GCRA: it takes a token that the bucket does not have.
+`counts_refused` (the other side of U4) lets a refused call count too. FIRST_HIT: the window lasts `length`
+from the refused call. CLOCK: no effect, the window is full anyway. SLIDING_LOG: it enters the log.
+SLIDING_COUNTER: it adds to this window's count, and so weighs on the next. GCRA: it takes a token that the
+bucket does not have.
 
 Integers and attributes only: the same functions run interpreted on slotted rows and lists, and compiled on
 NumPy records and int64 arrays.
@@ -69,8 +70,8 @@ def reset_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
     """How long until the allowance resets, in µs, as an admitted reply tells it (S105, U88); 0 if unused.
 
     FIRST_HIT and CLOCK: the window's end. SLIDING_LOG: its oldest call leaves. SLIDING_COUNTER: the clock
-    window's end. GCRA: the bucket is full. With `full_reset` it is, for every kind, the time until `remaining`
-    is `limit` again if no call follows. A refused reply tells `retry_after` instead.
+    window's end. GCRA: the bucket is full. With `full_reset` it is, for every kind, the time until
+    `remaining` is `limit` again if no call follows. A refused reply tells `retry_after` instead.
     """
     if w.kind == SLIDING_LOG:
         live = _live(now, w, ring)
