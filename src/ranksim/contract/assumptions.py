@@ -10,6 +10,24 @@ from pydantic import Field
 
 from ranksim.clock import DAY
 from ranksim.contract.quantities import Duration, Frozen
+from ranksim.contract.register import Assumption
+from ranksim.contract.register_calls import CALLS
+from ranksim.contract.register_rest import REST
+from ranksim.contract.register_work import WORK
+
+__all__ = ["ASSUMPTIONS", "Assumption", "Assumptions", "Statuses", "assumption"]
+
+ASSUMPTIONS = CALLS + WORK + REST
+"""The register: U1 to U110, in order."""
+
+
+def assumption(number: int) -> Assumption:
+    """The entry of that number. Raises KeyError when there is none."""
+    for candidate in ASSUMPTIONS:
+        if candidate.number == number:
+            return candidate
+    raise KeyError(f"there is no U{number}; assumptions are U1 to U{len(ASSUMPTIONS)}")
+
 
 Status = Annotated[int, Field(ge=200, le=599)]
 

@@ -145,24 +145,24 @@ FACTS = (
     Fact(
         1,
         "environments",
-        "Production takes live keys, sandbox test keys; each has its own REST base and GraphQL address, with paths under /v1.",
+        "Production takes live keys, sandbox test keys; each has its own addresses, paths under /v1.",
     ),
     Fact(
         2,
         "environments",
-        "The sandbox runs the same code on a copy of production-shaped data: same rules, no production consequences.",
+        "The sandbox has the same rules on production-shaped data, and no production consequences.",
     ),
     Fact(3, "access", "A key works in its own environment only, whichever way round it is tried."),
     Fact(4, "graphql", "GraphQL and REST share keys, permissions, plan limits and spending."),
     Fact(
         5,
         "resources",
-        "Domains, lists, keywords, labels, competitors, scans, slots, jobs, positions and account state are fully covered.",
+        "Domains, lists, keywords, labels, competitors, scans, slots, jobs and positions are complete.",
     ),
     Fact(
         6,
         "resources",
-        "Crawled pages, analyses, AI visibility, backlinks and integrations are read-only; their jobs can be started.",
+        "Pages, analyses, AI visibility, backlinks and integrations are read-only; their jobs can start.",
     ),
     Fact(
         7,
@@ -284,7 +284,7 @@ FACTS = (
     Fact(
         76,
         "webhooks",
-        "A job of any kind that succeeds gives job.completed, one that ends in error job.failed with its reason.",
+        "A job that succeeds gives job.completed, one that ends in error job.failed and its reason.",
     ),
     Fact(77, "webhooks", "A delivery is a POST of JSON."),
     Fact(78, "signature", "Service-Signature is t=<unix time>,v1=<hex digest>."),
@@ -298,7 +298,7 @@ FACTS = (
     Fact(
         86,
         "signature",
-        "A receiver verifies the raw body first, in constant time, and refuses what is older than 300 seconds.",
+        "A receiver verifies the raw body, in constant time, and refuses what is older than 300 s.",
     ),
     Fact(87, "webhooks", "Any 2xx acknowledges; everything else is a failure."),
     Fact(88, "webhooks", "A receiver answers within 10 seconds."),
@@ -314,7 +314,7 @@ FACTS = (
     Fact(
         94,
         "errors",
-        "An error body has nine fields: type, title, status, code, detail, remedy, meta, request_id, documentation_url.",
+        "An error body has type, title, status, code, detail, remedy, meta, request_id, documentation_url.",
     ),
     Fact(95, "errors", "type and documentation_url are {docs_url}/api/errors#<code>."),
     Fact(96, "errors", "request_id equals the X-Request-Id of the response."),
