@@ -49,11 +49,34 @@ def test_draws_are_pinned(seed: int, entity: int, index: int, purpose: int, bits
 
 
 def test_purposes_are_never_renumbered() -> None:
-    names = (
-        "JOB_DURATION JOB_OUTCOME JOB_COST RETRY_JITTER SECRET LATENCY OUTAGE ARRIVAL CHOICE CHURN BACKOFF "
-        "POSITION SYNTHETIC REPLICATION IDENTIFIER RECEIVER THINK SIZE BOOTSTRAP PHASE LOSS REPAIR PLAN "
-        "ADD_ON ANCHOR GROWTH"
-    ).split()
+    names = [
+        "JOB_DURATION",
+        "JOB_OUTCOME",
+        "JOB_COST",
+        "RETRY_JITTER",
+        "SECRET",
+        "LATENCY",
+        "OUTAGE",
+        "ARRIVAL",
+        "CHOICE",
+        "CHURN",
+        "BACKOFF",
+        "POSITION",
+        "SYNTHETIC",
+        "REPLICATION",
+        "IDENTIFIER",
+        "RECEIVER",
+        "THINK",
+        "SIZE",
+        "BOOTSTRAP",
+        "PHASE",
+        "LOSS",
+        "REPAIR",
+        "PLAN",
+        "ADD_ON",
+        "ANCHOR",
+        "GROWTH",
+    ]
     assert {name: Purpose[name].value for name in names} == {name: k for k, name in enumerate(names, 1)}
 
 
