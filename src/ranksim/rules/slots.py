@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 def fold(text: str, folding: str) -> str:
-    """Give the form in which two keywords are compared: trimmed, and case-folded unless "exact" (U65, U103)."""
+    """Give the form in which keywords are compared: trimmed, case-folded unless "exact" (U65, U103)."""
     trimmed = text.strip()
     return trimmed.casefold() if folding == "casefold" else trimmed
 

@@ -120,7 +120,7 @@ def apply_widening(account: Account, widening: Widening) -> None:
 
 
 def narrow(account: Account, narrowing: Narrowing, now: int) -> None:
-    """Stop counting what a change loses, and hold it to the end of the month unless it is freed (S26, S27)."""
+    """Stop counting what a change loses; hold it to the end of the month unless it is freed (S26, S27)."""
     if narrowing.freed:
         account.books.active -= narrowing.slots
     elif narrowing.slots:
