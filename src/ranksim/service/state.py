@@ -177,7 +177,9 @@ class Endpoint:
     disabled_at: int | None = None
     failures: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
-    """Deliveries that will be tried again: delivery number to the instant of its next attempt."""
+    """Deliveries that will be tried: delivery number to the instant of its next attempt."""
+    cancelled: int = 0
+    """Deliveries up to this number are not tried again (U69)."""
 
 
 @dataclass(slots=True)
@@ -215,6 +217,8 @@ class AttemptRecord:
     number: int
     account: str
     endpoint: str
+    domain: str | None
+    """The domain that the endpoint was bound to (U97)."""
     event: str
     event_type: str
     attempt: int
@@ -248,6 +252,8 @@ class State:
     seed: int = 0
     serial: int = 0
     """The last number given out: to ids, deliveries, attempts and agenda entries."""
+    requests: int = 0
+    """Requests answered so far: the source of request ids that no client gave (S107)."""
     accounts: dict[str, Account] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     callers: dict[str, Window] = field(default_factory=dict)
@@ -263,6 +269,8 @@ class State:
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
     deliveries: dict[int, Delivery] = field(default_factory=dict)
+    attempts_out: dict[int, int] = field(default_factory=dict)
+    """Attempts under way: attempt number to delivery number."""
     attempts: dict[int, AttemptRecord] = field(default_factory=dict)
     stored: dict[str, Stored] = field(default_factory=dict)
     agenda: list[tuple[int, int, str, str]] = field(default_factory=list)
