@@ -8,7 +8,7 @@ from typing import Literal
 class Assumption:
     """Something the specification leaves open (U), as people read it.
 
-    `default` is what is assumed, `options` are the values its fields take, or the other readings of one that is
+    `default` is what is assumed, `options` are the values its fields take, or the readings of one that is
     listed only; `confidence` in the default is high, medium or low; `observe` is how a real deployment shows
     it; `fields` are the dotted policy fields that set it, none when it is listed only.
     """

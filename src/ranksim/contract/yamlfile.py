@@ -183,6 +183,19 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
         case "literal_error" | "enum":
             options = context["expected"].replace("'", "").replace(" or ", ", ")
             return f"expected one of {options}, found {given}"
+        case "union_tag_invalid":
+            options = context["expected_tags"].replace("'", "")
+            return f"expected {_bare(context)} to be one of {options}, found {context['tag']!r}"
+        case "union_tag_not_found":
+            return f"{_bare(context)} is missing; add it"
+        case "too_short":
+            return f"expected at least {context['min_length']}, found {context['actual_length']}"
+        case "too_long":
+            return f"expected at most {context['max_length']}, found {context['actual_length']}"
+        case "string_too_short":
+            return f"expected at least {context['min_length']} characters, found {given}"
+        case "string_pattern_mismatch":
+            return f"expected text that matches {context['pattern']}, found {given}"
         case "value_error":
             return str(context["error"])
         case "int_type" | "int_parsing" | "int_from_float":
@@ -208,6 +221,11 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
         case _:
             message = details["msg"]
             return f"{message[0].lower()}{message[1:]}, found {given}"
+
+
+def _bare(context: dict[str, Any]) -> str:
+    """The name of a discriminating field, without its quotes."""
+    return str(context["discriminator"]).strip("'")
 
 
 def _shown(value: Any) -> str:
