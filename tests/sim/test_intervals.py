@@ -1,0 +1,135 @@
+"""Intervals against SciPy, MSER-5 on series whose answer is known, and the rule to stop by."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ranksim.sim.intervals import (
+    Estimate,
+    batch_means,
+    estimate,
+    half_width,
+    is_precise,
+    mser5,
+    relative_half_width,
+    student_t,
+)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 9, 10, 19, 29, 30, 99, 100, 999, 1000])
+@pytest.mark.parametrize("p", [0.005, 0.025, 0.1, 0.5, 0.6, 0.9, 0.95, 0.975, 0.995, 0.9995])
+def test_student_t_is_that_of_scipy(p: float, freedom: int) -> None:
+    assert student_t(p, freedom) == pytest.approx(stats.t.ppf(p, freedom), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(("p", "freedom"), [(0.0, 3), (1.0, 3), (1.5, 3), (0.9, 0)])
+def test_student_t_refuses_what_has_no_quantile(p: float, freedom: int) -> None:
+    with pytest.raises(ValueError, match="no quantile"):
+        student_t(p, freedom)
+
+
+def test_an_interval_is_that_of_scipy() -> None:
+    values = [3.0, 5.0, 4.0, 7.5, 6.25, 4.5]
+    expected = stats.t.interval(0.9, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+    assert estimate(values, 0.9) == pytest.approx((np.mean(values), *expected))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], Estimate(None, None, None)),
+        ([7.0], Estimate(7.0, None, None)),
+        ([7.0, 7.0, 7.0], Estimate(7.0, 7.0, 7.0)),
+    ],
+)
+def test_an_interval_needs_two_values(values: list[float], expected: Estimate) -> None:
+    assert estimate(values) == expected
+
+
+def test_half_the_intervals_at_half_confidence_hold_the_mean() -> None:
+    source = random.Random(5)
+    hits = 0
+    for _ in range(2000):
+        drawn = estimate([source.gauss(10, 3) for _ in range(6)], 0.5)
+        assert drawn.low is not None
+        assert drawn.high is not None
+        hits += drawn.low <= 10 <= drawn.high
+    assert 900 < hits < 1100
+
+
+@pytest.mark.parametrize(
+    ("values", "relative", "enough"),
+    [
+        ([100.0], 0.5, False),
+        ([100.0, 100.0], 0.01, True),
+        ([0.0, 0.0], 0.01, True),
+        ([-1.0, 1.0], 10.0, False),
+        ([99.0, 101.0, 100.0, 100.0], 0.02, True),
+        ([99.0, 101.0, 100.0, 100.0], 0.01, False),
+    ],
+)
+def test_the_rule_to_stop_by(values: list[float], relative: float, enough: bool) -> None:
+    assert is_precise(values, relative) is enough
+
+
+def test_relative_half_width() -> None:
+    values = [90.0, 110.0, 100.0]
+    assert relative_half_width(values) == pytest.approx(half_width(values) / 100)
+    assert relative_half_width([1.0]) == math.inf
+
+
+def test_mser5_drops_a_start_that_differs() -> None:
+    noise = random.Random(1)
+    warm = [50 - i for i in range(40)]
+    steady = [10 + noise.uniform(-1, 1) for _ in range(400)]
+    assert 30 <= mser5([*warm, *steady]) <= 50
+
+
+@pytest.mark.parametrize(
+    ("series", "dropped"),
+    [
+        ([], 0),
+        ([9.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], 0),
+        ([1.0] * 50, 0),
+        ([9.0] * 5 + [1.0, 2.0] * 20, 5),
+        ([9.0] * 6 + [1.0, 2.0] * 20, 10),
+        ([1.0] * 40 + [9.0] * 10, 0),
+    ],
+)
+def test_mser5_on_known_series(series: list[float], dropped: int) -> None:
+    assert mser5(series) == dropped
+
+
+def test_mser5_is_its_definition() -> None:
+    source = random.Random(3)
+    series = [100 / (1 + i) + source.random() for i in range(103)]
+    means = [sum(series[5 * k : 5 * k + 5]) / 5 for k in range(20)]
+
+    def statistic(cut: int) -> float:
+        rest = means[cut:]
+        mean = sum(rest) / len(rest)
+        return sum((x - mean) ** 2 for x in rest) / len(rest) ** 2
+
+    assert mser5(series) == 5 * min(range(11), key=statistic)
+
+
+def test_batch_means_of_dependent_observations() -> None:
+    source = random.Random(2)
+    level, series = 0.0, []
+    for _ in range(20_000):
+        level = 0.9 * level + source.gauss(0, 1)
+        series.append(5 + level)
+    batches = batch_means(series)
+    plain = estimate(series)
+    assert None not in batches
+    assert batches.low < 5 < batches.high  # type: ignore[operator]  # no None, as asserted
+    assert batches.high - batches.low > 2 * (plain.high - plain.low)  # type: ignore[operator]  # same
+
+
+def test_batch_means_leave_out_the_oldest_rest() -> None:
+    assert batch_means([1000.0, 1.0, 1.0, 3.0, 3.0], 2).mean == 2.0
+    with pytest.raises(ValueError, match="do not fill 4 batches"):
+        batch_means([1.0, 2.0, 3.0], 4)
