@@ -83,7 +83,7 @@ class Histogram:
     def from_plain(cls, plain: dict[str, Any]) -> Histogram:
         """Read what `to_plain` gave."""
         histogram = cls()
-        histogram.buckets = {bucket: times for bucket, times in plain["buckets"]}
+        histogram.buckets = dict(plain["buckets"])
         histogram.count = sum(histogram.buckets.values())
         histogram.total, histogram.low, histogram.high = plain["total"], plain["low"], plain["high"]
         return histogram

@@ -58,7 +58,7 @@ def is_precise(values: Sequence[float], relative: float, level: float = LEVEL) -
     """Tell whether the mean is known to within a share `relative` of itself: the rule to stop by.
 
     Asked after each replication, as in the sequential procedure of A. M. Law and W. D. Kelton, "Simulation
-    Modeling and Analysis", section 9.4.1: the half width may be at most relative / (1 + relative) of the
+    Modeling and Analysis", chapter 9: the half width may be at most relative / (1 + relative) of the
     mean, so that the error is at most `relative` of the true mean.
     """
     return relative_half_width(values, level) <= relative / (1 + relative)
@@ -101,8 +101,8 @@ def _within(angle: float, freedom: int) -> float:
 def mser5(series: Sequence[float]) -> int:
     """Give how many observations to drop from the start of a run, by MSER-5.
 
-    Averages of five are truncated where the standard error of the rest, taken as a plain mean, is smallest; no
-    more than half is dropped. 0 for fewer than ten observations. Sources: K. P. White, "An effective
+    Averages of five are truncated where the standard error of the rest, taken as a plain mean, is smallest;
+    no more than half is dropped. 0 for fewer than ten observations. Sources: K. P. White, "An effective
     truncation heuristic for bias reduction in simulation output", Simulation 69(6), 1997; K. P. White,
     M. J. Cobb and S. C. Spratt, "A comparison of five steady-state truncation heuristics", WSC 2000.
     """
@@ -123,8 +123,6 @@ def batch_means(series: Sequence[float], batches: int = 20, level: float = LEVEL
     """
     size = len(series) // batches if batches >= 2 else 0
     if size < 1:
-        raise ValueError(
-            f"{len(series)} observations do not fill {batches} batches; give two batches or more"
-        )
+        raise ValueError(f"{len(series)} observations do not fill {batches} batches; give at least two")
     rows = np.asarray(series[-size * batches :], dtype=np.float64).reshape(batches, size)
     return estimate([float(mean) for mean in rows.mean(axis=1)], level)
