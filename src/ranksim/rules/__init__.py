@@ -1,0 +1,1 @@
+"""The rules: pure decisions over integers and plain data."""

@@ -65,13 +65,13 @@ def held_at(now: int, books: Books) -> int:
     return 0 if now >= books.month_ends else books.held
 
 
-def lacks_capability(ask: Ask, books: Books, terms: Terms) -> bool:
+def lacks_capability(ask: Ask, books: Books) -> bool:
     """Check 1 (S60): the plan includes the feature, and its dimensions unless check 5 minds them (U59)."""
     if not applies(ENTITLEMENT_REQUIRED, ask):
         return False
     if ask.capability & ~books.capabilities:
         return True
-    return ask.beyond == 1 and terms.beyond_check == ENTITLEMENT_REQUIRED
+    return ask.beyond == ENTITLEMENT_REQUIRED
 
 
 def is_inactive(ask: Ask, books: Books) -> bool:
@@ -96,11 +96,11 @@ def over_quota(now: int, ask: Ask, meter: Meter) -> bool:
     return ask.units > 0 and used_at(now, meter) + ask.units > meter.limit
 
 
-def over_slots(now: int, ask: Ask, books: Books, terms: Terms) -> bool:
+def over_slots(now: int, ask: Ask, books: Books) -> bool:
     """Check 5 (S64): what would be tracked, holds counted, does not fit the plan's slots."""
     if not applies(SLOT_LIMIT_EXCEEDED, ask):
         return False
-    if ask.beyond == 1 and terms.beyond_check == SLOT_LIMIT_EXCEEDED:
+    if ask.beyond == SLOT_LIMIT_EXCEEDED:
         return True
     added = ask.slots - ask.revived
     return added > 0 and books.active + held_at(now, books) + added > books.slot_limit
@@ -118,7 +118,7 @@ def decide(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, t
     """
     if ask.running and terms.join == JOIN_BEFORE_CHECKS:
         return JOINED
-    if lacks_capability(ask, books, terms):
+    if lacks_capability(ask, books):
         return ENTITLEMENT_REQUIRED
     if is_inactive(ask, books):
         return SUBSCRIPTION_INACTIVE
@@ -128,7 +128,7 @@ def decide(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, t
         return COST_CAP_REACHED
     if over_quota(now, ask, meter):
         return QUOTA_EXHAUSTED
-    if over_slots(now, ask, books, terms):
+    if over_slots(now, ask, books):
         return SLOT_LIMIT_EXCEEDED
     if is_cooling(now, ask, cooldown):
         return COOLDOWN_ACTIVE

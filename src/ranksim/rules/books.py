@@ -71,8 +71,8 @@ class Books:
 class Ask:
     """What a call wants to spend.
 
-    `checks` has bit k set when check k (1 to 6) applies (U58); `capability` is the bit needed; `beyond` is 1
-    when a plan dimension or a refusing cap is exceeded (U47, U59); `slots` counts tuples that become active
+    `checks` has bit k set when check k (1 to 6) applies (U58); `capability` is the bit needed; `beyond` is the
+    check (1 or 5) that minds an exceeded plan dimension or cap, or 0 (U47, U59); `slots` counts tuples that become active
     and `revived` those among them that a hold already pays for (U63); `running` is 1 when the same rank run
     is queued or running (U45).
     """
@@ -97,7 +97,6 @@ class Terms:
     cost_gate: int = 0
     cost_timing: int = 0
     spent_counts_reserved: int = 1
-    beyond_check: int = 1
     cooldown_from_finish: int = 0
     week_offset: int = 0
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from heapq import heappush
 
+from ranksim.contract.facts import Spend
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
+from ranksim.rules import terms
 from ranksim.rules.books import Terms
 from ranksim.service.calls import Call, Task
 from ranksim.service.state import Account, State
@@ -15,14 +17,24 @@ ATTEMPT_DUE = "attempt"
 
 @dataclass(slots=True)
 class Context:
-    """The service's parts: policy, its terms as integers, state, and the tasks of the step under way."""
+    """The service's parts: policy, state, what follows from the policy, and the tasks of the step under way."""
 
     policy: Policy
-    terms: Terms
     state: State
     pooled: frozenset[str] = frozenset()
     """Job kinds whose jobs a driver's worker pool runs; the service runs the others itself."""
     tasks: list[Task] = field(default_factory=list)
+    terms: Terms = field(init=False)
+    bits: dict[str, int] = field(init=False)
+    """Capability name to bit."""
+    checks: dict[Spend, int] = field(init=False)
+    needs: dict[Spend, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.terms = terms.terms_of(self.policy)
+        self.bits = terms.capability_bits(self.policy.catalogue)
+        self.checks = {spend: terms.checks_of(self.policy, spend) for spend in Spend}
+        self.needs = {spend: terms.capability_needed(self.policy, spend, self.bits) for spend in Spend}
 
     def plan_of(self, account: Account) -> Plan:
         """Give the plan an account is on."""

@@ -9,7 +9,8 @@ turn of the month zeroes the books, and with that every hold in the dict is void
 
 from collections.abc import Iterable, Sequence
 
-from ranksim.rules.admission import held_at, hold, turn_month
+from ranksim.clock import iso, month_end
+from ranksim.rules.admission import held_at, hold
 from ranksim.rules.slots import (
     Block,
     Narrowing,
@@ -22,15 +23,11 @@ from ranksim.rules.slots import (
     size,
     words_counted,
 )
-from ranksim.service.context import Context
+from ranksim.service.calls import Reply
+from ranksim.service.context import Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.replies import single
 from ranksim.service.state import Account, KeywordList, Scan
-
-
-def turn(account: Account, now: int) -> None:
-    """Open the billing month that holds `now`, if the one on the books is over; no hold outlives it (S26)."""
-    if now >= account.books.month_ends:
-        turn_month(now, account.books)
-        account.holds.clear()
 
 
 def fresh_words(ctx: Context, keyword_list: KeywordList, keywords: Iterable[str]) -> dict[str, str]:
@@ -142,6 +139,31 @@ def hold_scan(ctx: Context, account: Account, scan: Scan, now: int) -> None:
     narrow(account, Narrowing([_block_of_scan(ctx, scan)]), now)
 
 
+def tracked(ctx: Context, account: Account, domain: str) -> int:
+    """Count the tuples that active scans of a domain track: what one rank run fetches."""
+    scans = (ctx.state.scans[scan_id] for scan_id in account.scans)
+    return sum(_block_of_scan(ctx, scan).size() for scan in scans if scan.domain == domain)
+
+
+def get_slots(ctx: Context, request: Request) -> Reply:
+    """GET /v1/slots: used is active and held together (S37, U61); not for a domain-scoped key (U97)."""
+    if request.scope is not None:
+        return problem(ctx.policy, "forbidden", "A key that is bound to one domain cannot read the account.")
+    books = request.account.books
+    held = held_at(request.now, books)
+    used = books.active + held
+    return single(
+        {
+            "active": books.active,
+            "held": held,
+            "used": used,
+            "limit": books.slot_limit,
+            "available": max(0, books.slot_limit - used),
+            "resets_at": iso(month_end(books.anchor, request.now)),
+        }
+    )
+
+
 def _widening(ctx: Context, account: Account, blocks: Sequence[Block], now: int, freed: int = 0) -> Widening:
     holds = account.holds
     if ctx.policy.assumptions.re_add == "counts_again" or held_at(now, account.books) == 0:
@@ -185,3 +207,9 @@ def _words(ctx: Context, lists: Sequence[str]) -> list[str]:
 
 def _owner(ctx: Context, domain: str, scan: str) -> str:
     return domain if ctx.policy.assumptions.hold_identity == "tuple" else f"{domain}|{scan}"
+
+
+def tracked(ctx: Context, account: Account, domain: str) -> int:
+    """Count the tuples that the active scans of a domain track: the pages of one rank run (S24)."""
+    scans = (ctx.state.scans[scan_id] for scan_id in account.scans)
+    return size(_block_of_scan(ctx, scan) for scan in scans if scan.domain == domain)

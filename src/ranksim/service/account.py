@@ -1,0 +1,109 @@
+"""What a key may read about its account: account, entitlements, usage (S38, S67, U109), and its briefs (S36)."""
+
+from collections.abc import Mapping
+
+from ranksim.clock import SECOND, billing_month, iso
+from ranksim.rules import admission
+from ranksim.rules.access import sees
+from ranksim.service.asking import meter_resets, month_resets, usd
+from ranksim.service.calls import Body, Reply
+from ranksim.service.context import Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.pages import paged
+from ranksim.service.replies import single
+from ranksim.service.spending import show_brief
+
+
+def not_for_scoped(ctx: Context, request: Request) -> Reply | None:
+    """Refuse a domain-scoped key what belongs to the whole account (U15, U97)."""
+    if request.scope is None:
+        return None
+    return problem(ctx.policy, "forbidden", "This key is bound to one domain and cannot read account state.")
+
+
+def get_account(ctx: Context, request: Request) -> Reply:
+    """GET /account (U109)."""
+    if refused := not_for_scoped(ctx, request):
+        return refused
+    account = request.account
+    start, end = billing_month(account.books.anchor, request.now)
+    return single(
+        {
+            "id": account.id,
+            "name": account.name,
+            "plan": account.plan,
+            "status": account.status,
+            "billing_anchor": iso(account.books.anchor),
+            "period_start": iso(start),
+            "period_end": iso(end),
+        }
+    )
+
+
+def get_entitlements(ctx: Context, request: Request) -> Reply:
+    """GET /account/entitlements (U109)."""
+    if refused := not_for_scoped(ctx, request):
+        return refused
+    plan = ctx.plan_of(request.account)
+    return single(
+        {
+            "capabilities": list(plan.capabilities),
+            "dimensions": {
+                "engine_devices": plan.dimensions.max_engine_devices,
+                "geographies": plan.dimensions.max_geographies,
+            },
+            "slot_limit": plan.slot_limit,
+            "page_cap": plan.page_cap,
+            "call_cap": plan.call_cap,
+            "cooldown_seconds": {name: length // SECOND for name, length in plan.cooldowns.items()},
+        }
+    )
+
+
+def get_usage(ctx: Context, request: Request) -> Reply:
+    """GET /account/usage (S38, E21): every metered allowance with its own reset, and the cost (U96)."""
+    if refused := not_for_scoped(ctx, request):
+        return refused
+    account, now = request.account, request.now
+    plan, books = ctx.plan_of(account), account.books
+    metrics: list[Body] = []
+    for metric, quota in plan.quotas.items():
+        meter = account.meters[metric]
+        used = admission.used_at(now, meter)
+        metrics.append(
+            {
+                "metric": metric,
+                "used": used,
+                "limit": meter.limit,
+                "remaining": max(0, meter.limit - used),
+                "period": quota.period,
+                "resets_at": iso(meter_resets(ctx, account, meter, now)),
+            }
+        )
+    cost = {
+        "settled": usd(admission.settled_at(now, books)),
+        "reserved": usd(admission.reserved_at(now, books)),
+        "spent": usd(admission.spent_at(now, books, ctx.terms)),
+        "ceiling": usd(books.ceiling),
+        "currency": "USD",
+        "resets_at": iso(month_resets(request)),
+    }
+    return single({"metrics": metrics, "cost": cost})
+
+
+def list_briefs(ctx: Context, request: Request) -> Reply:
+    """GET /keyword-briefs (S36, U99): touches no allowance; filter domain_id."""
+    briefs = ctx.state.briefs
+
+    def keep(brief_id: str, filters: Mapping[str, str]) -> bool:
+        domain = briefs[brief_id].domain
+        return sees(request.scope, domain) and filters.get("domain_id", domain) == domain
+
+    return paged(
+        ctx,
+        request,
+        request.account.briefs,
+        ("domain_id",),
+        keep,
+        lambda brief_id: show_brief(briefs[brief_id]),
+    )

@@ -1,0 +1,149 @@
+"""What the API itself does not offer: accounts, keys, plans, add-ons, health (S7, S72).
+
+Drivers call these through `Service`. Bad names are refused with `BadInput`, for they come from people's files.
+"""
+
+from hashlib import sha256
+
+from ranksim.clock import calendar_anchor
+from ranksim.contract.facts import RateClass
+from ranksim.errors import BadInput
+from ranksim.rules import windows
+from ranksim.rules.admission import MONTH, WEEK
+from ranksim.rules.books import UNLIMITED, Books, Meter, Window
+from ranksim.service.context import Context
+from ranksim.service.state import Account, Key
+
+ENVIRONMENTS = ("production", "sandbox")
+STATUSES = ("active", "trialing", "past_due", "unpaid", "canceled")
+
+
+def _expect(what: str, found: str, known: tuple[str, ...]) -> None:
+    if found not in known:
+        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}")
+
+
+def open_account(
+    ctx: Context,
+    name: str,
+    plan: str,
+    now: int,
+    anchor: int | None = None,
+    status: str = "active",
+    add_ons: dict[str, int] | None = None,
+    environment: str = "production",
+) -> Account:
+    """Open an account on a plan. `anchor` (µs) starts its billing months (U51, U102); default `now`."""
+    _expect("environment", environment, ENVIRONMENTS)
+    if ctx.policy.assumptions.month == "calendar":
+        anchor = calendar_anchor()
+    account = Account(
+        id=ctx.state.new_id("acc"),
+        name=name,
+        environment=environment,
+        plan=plan,
+        status=status,
+        created_at=now,
+        books=Books(anchor=now if anchor is None else anchor),
+        add_ons={},
+    )
+    set_status(ctx, account, status)
+    for add_on, count in (add_ons or {}).items():
+        _expect_add_on(ctx, add_on, count)
+        account.add_ons[add_on] = count
+    change_plan(ctx, account, plan)
+    ctx.state.accounts[account.id] = account
+    return account
+
+
+def set_status(ctx: Context, account: Account, status: str) -> None:
+    """Set the subscription's status; some statuses cannot spend (S61, U57)."""
+    _expect("account status", status, STATUSES)
+    account.status = status
+    account.books.healthy = int(status not in ctx.policy.assumptions.inactive_statuses)
+
+
+def change_plan(ctx: Context, account: Account, plan: str) -> None:
+    """Put an account on a plan at once: what is used stays used, limits are the new plan's."""
+    _expect("plan", plan, tuple(ctx.policy.catalogue.plans))
+    account.plan = plan
+    new = ctx.plan_of(account)
+    account.books.capabilities = sum(ctx.bits[name] for name in set(new.capabilities))
+    account.books.ceiling = new.cost_ceiling
+    account.books.slot_limit = new.slot_limit
+    for metric in [metric for metric in account.meters if metric not in new.quotas]:
+        del account.meters[metric]
+    for metric, quota in new.quotas.items():
+        meter = account.meters.setdefault(metric, Meter())
+        meter.period = WEEK if quota.period == "week" else MONTH
+        meter.limit = allowance(ctx, account, metric)
+    cooldowns: dict[str, int] = {**new.cooldowns}
+    for name, row in account.cooldowns.items():
+        row.length = cooldowns.get(name.partition("/")[2], 0)
+
+
+def set_add_on(ctx: Context, account: Account, add_on: str, count: int) -> None:
+    """Set how many of an add-on an account has; they stack and count at once (S109, U54)."""
+    _expect_add_on(ctx, add_on, count)
+    account.add_ons[add_on] = count
+    for metric, meter in account.meters.items():
+        meter.limit = allowance(ctx, account, metric)
+
+
+def _expect_add_on(ctx: Context, add_on: str, count: int) -> None:
+    _expect("add-on", add_on, tuple(ctx.policy.catalogue.add_ons))
+    if count < 0:
+        raise BadInput(f"add-on {add_on}: expected a count of 0 or more, found {count}")
+
+
+def allowance(ctx: Context, account: Account, metric: str) -> int:
+    """Give an account's limit of a metric, add-ons included (S109)."""
+    limit = ctx.plan_of(account).quotas[metric].limit
+    if limit == UNLIMITED:
+        return limit
+    for name, count in account.add_ons.items():
+        add_on = ctx.policy.catalogue.add_ons[name]
+        if add_on.metric == metric:
+            limit += add_on.amount * count
+    return limit
+
+
+def issue_key(ctx: Context, account: Account, name: str, now: int, domain: str | None = None) -> Key:
+    """Issue an API key, for the account's environment, bound to one domain if that is given (S2, S70)."""
+    if domain is not None and domain not in account.domains:
+        raise BadInput(f"key {name!r}: account {account.name!r} has no domain {domain!r}")
+    serial = ctx.state.next_serial()
+    digest = sha256(f"{ctx.state.seed}/{account.id}/{name}/{serial}".encode()).hexdigest()
+    prefix = "live" if account.environment == "production" else "test"
+    key = Key(
+        token=f"rk_{prefix}_{digest[:32]}",
+        name=name,
+        account=account.id,
+        environment=account.environment,
+        domain=domain,
+        created_at=now,
+    )
+    buckets = 2 if ctx.policy.assumptions.graphql_cost == "separate" else 1
+    for _ in range(buckets):
+        for rate_class in RateClass:
+            window, ring = new_window(ctx, rate_class)
+            key.windows.append(window)
+            key.rings.append(ring)
+    ctx.state.keys[key.token] = key
+    return key
+
+
+def new_window(ctx: Context, rate_class: RateClass) -> tuple[Window, list[int]]:
+    """Make an untouched rate window of a class, and its ring (S102-S104, U1)."""
+    said = ctx.policy.assumptions
+    kind = windows.NAMES.index(said.window)
+    limit = ctx.policy.facts.rates.of(rate_class)
+    window = Window(
+        kind=kind,
+        limit=limit,
+        length=ctx.policy.facts.rate_window,
+        counts_refused=int(said.refused_calls_count),
+        full_reset=int(said.reset_reports == "full"),
+    )
+    windows.start(window)
+    return window, [0] * limit if kind == windows.SLIDING_LOG else []

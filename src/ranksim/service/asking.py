@@ -1,0 +1,254 @@
+"""From a call that wants to spend to a decision: the rows it concerns, the refusal or report it gets.
+
+Deciding reads the rows only; booking writes them. So a refusal and a dry run change nothing (S66, E11).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ranksim.clock import SECOND, iso, month_end, week_end
+from ranksim.contract.facts import Refusal, Spend
+from ranksim.rules import admission
+from ranksim.rules.books import Ask, Cooldown, Meter
+from ranksim.rules.slots import Widening
+from ranksim.service.calls import Body, Reply
+from ranksim.service.context import Context, Request
+from ranksim.service.errors import problem, status_of
+from ranksim.service.replies import single
+from ranksim.service.state import Account, Job
+from ranksim.service.traffic import retry_after, whole_seconds
+
+CHECK_NAMES = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
+"""The six checks in order (S59)."""
+
+MICRO_USD = 1_000_000
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows that one ask reads and books."""
+
+    spend: Spend
+    metric: str
+    meter: Meter
+    cooldown_name: str
+    cooldown: Cooldown
+
+
+def rows_of(ctx: Context, account: Account, spend: Spend, domain: str) -> Rows:
+    """Resolve the meter (U106) and the cooldown (U46) of an operation on a domain; changes nothing."""
+    plan = ctx.plan_of(account)
+    metric = plan.metric_of(spend.label) or ""
+    owner = domain if ctx.policy.assumptions.cooldown_scope == "domain" else "account"
+    name = f"{owner}/{spend.label}"
+    cooldown = account.cooldowns.get(name)
+    if cooldown is None:
+        lengths: dict[str, int] = {**plan.cooldowns}
+        cooldown = Cooldown(length=lengths.get(spend.label, 0))
+    return Rows(spend, metric, account.meters[metric] if metric else Meter(), name, cooldown)
+
+
+def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
+    """Begin the ask of an operation: which checks apply, and the capability it needs."""
+    return Ask(spend=spend, checks=ctx.checks[spend], capability=ctx.needs[spend], dry_run=int(dry_run))
+
+
+def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Refusal:
+    """Run the six checks in order (S59)."""
+    books = request.account.books
+    return Refusal(admission.decide(request.now, ask, books, rows.meter, rows.cooldown, ctx.terms))
+
+
+def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
+    """Book a granted ask, at the instant of acceptance."""
+    account = request.account
+    if request.now >= account.books.month_ends:
+        account.holds.clear()
+    if rows.cooldown.length > 0:
+        account.cooldowns[rows.cooldown_name] = rows.cooldown
+    admission.book(request.now, ask, account.books, rows.meter, rows.cooldown, ctx.terms)
+
+
+def month_resets(request: Request) -> int:
+    """Give the end of the account's billing month (U51)."""
+    return month_end(request.account.books.anchor, request.now)
+
+
+def meter_resets(ctx: Context, account: Account, meter: Meter, now: int) -> int:
+    """Give the end of a metered allowance's period (S38, S108, S110)."""
+    if meter.period == admission.WEEK:
+        return week_end(now, ctx.terms.week_offset)
+    return month_end(account.books.anchor, now)
+
+
+def usd(amount: int) -> str:
+    """Write µUSD as a decimal amount of dollars, exact, with at least two decimals."""
+    sign = "-" if amount < 0 else ""
+    whole, fraction = divmod(abs(amount), MICRO_USD)
+    decimals = f"{fraction:06d}"
+    return f"{sign}{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
+
+
+def code_of(ctx: Context, refusal: Refusal, rows: Rows) -> str:
+    """Give the error code of a refusal; a weekly allowance may have one of its own (U53)."""
+    if refusal == Refusal.QUOTA_EXHAUSTED and rows.meter.period == admission.WEEK:
+        return ctx.policy.assumptions.weekly_exhaustion_code
+    return refusal.code
+
+
+def meta_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> dict[str, Any]:
+    """Give the numbers behind a refusal (S98, S99, U26)."""
+    now, books = request.now, request.account.books
+    if refusal == Refusal.COST_CAP_REACHED:
+        return {
+            "spent": usd(admission.spent_at(now, books, ctx.terms)),
+            "ceiling": usd(books.ceiling),
+            "currency": "USD",
+            "resets_at": iso(month_resets(request)),
+        }
+    if refusal == Refusal.QUOTA_EXHAUSTED:
+        return {
+            "metric": rows.metric,
+            "used": admission.used_at(now, rows.meter),
+            "limit": rows.meter.limit,
+            "resets_at": iso(meter_resets(ctx, request.account, rows.meter, now)),
+        }
+    if refusal == Refusal.SLOT_LIMIT_EXCEEDED:
+        held = admission.held_at(now, books)
+        return {
+            "used": books.active + held,
+            "held": held,
+            "limit": books.slot_limit,
+            "requested": ask.slots - ask.revived,
+        }
+    if refusal == Refusal.COOLDOWN_ACTIVE:
+        free_at = rows.cooldown.since + rows.cooldown.length
+        return {"available_at": iso(free_at), "retry_after": whole_seconds(free_at - now)}
+    return {}
+
+
+def detail_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> str:
+    """Explain a refusal in a sentence."""
+    account, label = request.account, rows.spend.label.replace("_", " ")
+    if refusal == Refusal.ENTITLEMENT_REQUIRED:
+        return f"The {account.plan} plan does not allow this {label}."
+    if refusal == Refusal.SUBSCRIPTION_INACTIVE:
+        return f"The subscription is {account.status.replace('_', ' ')}; reading goes on, spending does not."
+    if refusal == Refusal.COST_CAP_REACHED:
+        return f"This month's provider spend has reached the ceiling of {usd(account.books.ceiling)} USD."
+    if refusal == Refusal.QUOTA_EXHAUSTED:
+        left = max(0, rows.meter.limit - admission.used_at(request.now, rows.meter))
+        return f"{ask.units} of {rows.metric} asked for, {left} left of {rows.meter.limit}."
+    if refusal == Refusal.SLOT_LIMIT_EXCEEDED:
+        held = admission.held_at(request.now, account.books)
+        room = account.books.slot_limit - account.books.active - held
+        return f"{ask.slots - ask.revived} slots asked for, {max(0, room)} free ({held} held to month end)."
+    return f"The same {label} was accepted less than {rows.cooldown.length // SECOND} s ago."
+
+
+def refuse(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> Reply:
+    """Answer a refusal of one of the six checks."""
+    reply = problem(
+        ctx.policy,
+        code_of(ctx, refusal, rows),
+        detail_of(ctx, request, refusal, ask, rows),
+        meta_of(ctx, request, refusal, ask, rows),
+        check=int(refusal),
+    )
+    if refusal == Refusal.COOLDOWN_ACTIVE:
+        wait = rows.cooldown.since + rows.cooldown.length - request.now
+        reply.headers["Retry-After"] = retry_after(ctx.policy.assumptions, request.now, wait)
+    return reply
+
+
+def failing_checks(ctx: Context, request: Request, ask: Ask, rows: Rows) -> tuple[bool, ...]:
+    """Run each of the six checks by itself: which would refuse (S66)."""
+    now, books = request.now, request.account.books
+    return (
+        admission.lacks_capability(ask, books),
+        admission.is_inactive(ask, books),
+        admission.over_ceiling(now, ask, books, ctx.terms),
+        admission.over_quota(now, ask, rows.meter),
+        admission.over_slots(now, ask, books),
+        admission.is_cooling(now, ask, rows.cooldown),
+    )
+
+
+def report(
+    ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows, running: Job | None
+) -> Reply:
+    """Answer a dry run: all six outcomes, and what the real call would get (S66, U56, U89, E49)."""
+    refused = refusal not in (Refusal.GRANTED, Refusal.JOINED)
+    if refused and ctx.policy.assumptions.dry_run_reply == "live_error":
+        return refuse(ctx, request, refusal, ask, rows)
+    failing = failing_checks(ctx, request, ask, rows)
+    if refusal == Refusal.JOINED:
+        failing = (*failing[:2], False, False, False, False)
+    checks: list[Body] = []
+    for number, (name, fails) in enumerate(zip(CHECK_NAMES, failing, strict=True), start=1):
+        code = code_of(ctx, Refusal(number), rows) if fails else None
+        meta = meta_of(ctx, request, Refusal(number), ask, rows) if fails else None
+        checks.append({"check": name, "ok": not fails, "code": code, "meta": meta})
+    said: Body | None = None
+    if refused:
+        code = code_of(ctx, refusal, rows)
+        said = {
+            "code": code,
+            "status": status_of(ctx.policy, code),
+            "detail": detail_of(ctx, request, refusal, ask, rows),
+            "meta": meta_of(ctx, request, refusal, ask, rows),
+        }
+    body = {
+        "dry_run": True,
+        "allowed": not refused,
+        "would_join": running.id if running is not None and refusal == Refusal.JOINED else None,
+        "refusal": said,
+        "checks": checks,
+    }
+    reply = single(body, ctx.policy.statuses.dry_run, "dry_run")
+    if said is not None:
+        reply.code, reply.check = said["code"], int(refusal)
+    return reply
+
+
+def outcome_of_scan_patch(
+    ctx: Context,
+    request: Request,
+    domain: str,
+    engine_devices: list[str],
+    geographies: list[str],
+    widening: Widening,
+) -> Reply | None:
+    """Check and book a PATCH that widens a scan (U95, E19): None when granted, else the refusal.
+
+    The caller then applies the widening to the holds.
+    """
+    mode = ctx.policy.assumptions.patch_checks
+    rows = rows_of(ctx, request.account, Spend.SCANS, domain)
+    ask = ask_for(ctx, Spend.SCANS, dry_run=False)
+    if mode == "dimensions_slots":
+        ask.checks = 1 << Refusal.ENTITLEMENT_REQUIRED | 1 << Refusal.SLOT_LIMIT_EXCEEDED
+        ask.capability = 0
+    elif mode == "none":
+        ask.checks = 0
+    ask.beyond = beyond_dimensions(ctx, request.account, engine_devices, geographies)
+    ask.slots, ask.revived = widening.slots, widening.revived
+    if mode != "all":
+        rows.meter, rows.cooldown = Meter(), Cooldown()
+    refusal = decide(ctx, request, ask, rows)
+    if refusal != Refusal.GRANTED:
+        return refuse(ctx, request, refusal, ask, rows)
+    book(ctx, request, ask, rows)
+    return None
+
+
+def beyond_dimensions(
+    ctx: Context, account: Account, engine_devices: list[str], geographies: list[str]
+) -> int:
+    """Tell which check minds a scan that is larger than the plan's dimensions (S33, U59), or 0."""
+    most = ctx.plan_of(account).dimensions
+    if len(engine_devices) <= most.max_engine_devices and len(geographies) <= most.max_geographies:
+        return 0
+    if ctx.policy.assumptions.dimension_refusal == "slot_limit_exceeded":
+        return Refusal.SLOT_LIMIT_EXCEEDED
+    return Refusal.ENTITLEMENT_REQUIRED

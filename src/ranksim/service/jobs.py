@@ -1,0 +1,221 @@
+"""Jobs from acceptance to end: states, progress, cost, cooldowns, events (S13-S16, U39-U50).
+
+queued → running → done | failed (U39). A job of a kind without a driver's pool starts at once and ends after a
+drawn time; a pooled one is handed out as a task.
+"""
+
+from collections.abc import Mapping
+
+from ranksim import draws
+from ranksim.clock import iso
+from ranksim.contract.facts import JobKind
+from ranksim.contract.quantities import Distribution
+from ranksim.draws import Purpose
+from ranksim.rules import admission
+from ranksim.rules.access import sees
+from ranksim.rules.books import NEVER
+from ranksim.service import deliveries
+from ranksim.service.calls import Body, Reply, StartJob
+from ranksim.service.context import JOB_ENDS, Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.pages import paged
+from ranksim.service.replies import single
+from ranksim.service.state import Domain, Job
+
+QUEUED, RUNNING, DONE, FAILED = "queued", "running", "done", "failed"
+
+KEPT_RUNS = 400
+"""How many finished runs of a kind a domain remembers for its results."""
+
+
+def show(ctx: Context, job: Job, now: int) -> Body:
+    """Give a Job as the API shows it, progress included (S13, S16, U42, U43)."""
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "status": job.status,
+        "domain_id": job.domain,
+        "progress": progress(ctx, job, now),
+        "error_detail": job.error_detail,
+        "created_at": iso(job.created_at),
+        "finished_at": None if job.finished_at is None else iso(job.finished_at),
+    }
+
+
+def progress(ctx: Context, job: Job, now: int) -> int:
+    """Give a job's progress in whole percent (U42): of its drawn time, or of the kind's mean in a pool."""
+    if job.status == DONE:
+        return 100
+    if job.started_at is None:
+        return 0
+    until = now if job.finished_at is None else job.finished_at
+    due = job.due
+    if due is None:
+        due = job.started_at + durations(ctx)[job.kind].mean()
+    return min(99, 100 * (until - job.started_at) // max(1, due - job.started_at))
+
+
+def durations(ctx: Context) -> dict[str, Distribution]:
+    """Give the catalogue's job durations by kind."""
+    return {**ctx.policy.catalogue.job_durations}
+
+
+def get_job(ctx: Context, request: Request) -> Reply:
+    """GET /jobs/{kind}/{id} (S16); another kind's id is not found (U44)."""
+    path = request.call.path
+    job = ctx.state.jobs.get(path["id"])
+    if job is None or job.account != request.account.id or job.kind != path["kind"]:
+        return problem(ctx.policy, "not_found", f"There is no {path['kind']} job {path['id']!r}.")
+    if not sees(request.scope, job.domain):
+        return problem(ctx.policy, "out_of_scope", f"There is no {path['kind']} job {path['id']!r}.")
+    return single(show(ctx, job, request.now))
+
+
+def list_jobs(ctx: Context, request: Request) -> Reply:
+    """GET /jobs, with filters domain_id, kind and status (U107, U110)."""
+    jobs = ctx.state.jobs
+
+    def keep(job_id: str, filters: Mapping[str, str]) -> bool:
+        job = jobs[job_id]
+        return (
+            sees(request.scope, job.domain)
+            and filters.get("domain_id", job.domain) == job.domain
+            and filters.get("kind", job.kind) == job.kind
+            and filters.get("status", job.status) == job.status
+        )
+
+    return paged(
+        ctx,
+        request,
+        request.account.jobs,
+        ("domain_id", "kind", "status"),
+        keep,
+        lambda job_id: show(ctx, jobs[job_id], request.now),
+    )
+
+
+def running_of(ctx: Context, domain: Domain, kind: str) -> Job | None:
+    """Find the latest job of a kind on a domain that is queued or running, or None (U45)."""
+    for job_id in reversed(domain.jobs.get(kind, ())):
+        job = ctx.state.jobs[job_id]
+        if job.status in (QUEUED, RUNNING):
+            return job
+    return None
+
+
+def accept(ctx: Context, job: Job) -> None:
+    """Take a booked job in: list it, then start it or hand it out."""
+    account = ctx.state.accounts[job.account]
+    domain = ctx.state.domains[job.domain]
+    ctx.state.jobs[job.id] = job
+    account.jobs.append(job.id)
+    recent = domain.jobs.setdefault(job.kind, [])
+    recent[:] = [other for other in recent if _still_matters(ctx, ctx.state.jobs[other], job.created_at)]
+    recent.append(job.id)
+    if job.kind in ctx.pooled:
+        ctx.tasks.append(StartJob(job.id, job.kind, job.account, job.domain, job.units))
+        return
+    job.status = RUNNING
+    job.started_at = job.created_at
+    u = draws.uniform(ctx.state.seed, _who(job), job.created_at, Purpose.JOB_DURATION)
+    job.due = job.created_at + durations(ctx)[job.kind].at(u)
+    ctx.schedule(job.due, JOB_ENDS, job.id)
+
+
+def _who(job: Job) -> int:
+    """Give the entity of a job's draws: domain and kind, so that worlds under two plans draw alike."""
+    return draws.entity(f"{job.domain}/{job.kind}")
+
+
+def _still_matters(ctx: Context, job: Job, now: int) -> bool:
+    """Tell whether an earlier run still bears on join or cooldown."""
+    if job.status in (QUEUED, RUNNING):
+        return True
+    lengths: dict[str, int] = {**ctx.plan_of(ctx.state.accounts[job.account]).cooldowns}
+    return job.status == DONE and now < job.created_at + lengths.get(job.kind, 0)
+
+
+def started(ctx: Context, job_id: str, now: int) -> None:
+    """Note that a pool's worker took a job up."""
+    job = ctx.state.jobs[job_id]
+    if job.status == QUEUED:
+        job.status, job.started_at = RUNNING, now
+
+
+def due(ctx: Context, job_id: str, now: int) -> None:
+    """End a job that the service runs itself; its outcome is drawn by the catalogue's failure rate."""
+    job = ctx.state.jobs[job_id]
+    rates: dict[str, int] = {**ctx.policy.catalogue.job_failure_rates}
+    drawn = draws.below(1000, ctx.state.seed, _who(job), job.created_at, Purpose.JOB_OUTCOME)
+    if drawn < rates.get(job.kind, 0):
+        ended(ctx, job_id, FAILED, now, error="The provider did not answer.")
+    else:
+        ended(ctx, job_id, DONE, now)
+
+
+def ended(
+    ctx: Context, job_id: str, outcome: str, now: int, cost: int | None = None, error: str | None = None
+) -> None:
+    """End a job: settle or release its cost (U49), mind its cooldown (U91), emit its event (S76).
+
+    `cost` is the actual provider cost in µUSD, by default what was estimated; a failed job costs nothing.
+    """
+    job = ctx.state.jobs[job_id]
+    if job.status in (DONE, FAILED):
+        return
+    account = ctx.state.accounts[job.account]
+    job.status, job.finished_at = outcome, now
+    if outcome == DONE:
+        job.cost = job.estimate if cost is None else cost
+    else:
+        job.error_detail = error or "The job failed."
+        if ctx.policy.assumptions.quota_refund == "on_failure" and job.metric in account.meters:
+            admission.refund(account.meters[job.metric], job.metric_ends, job.metric_units)
+    admission.settle(account.books, job.month_ends, job.estimate, job.cost, ctx.terms)
+    domain = ctx.state.domains.get(job.domain)
+    if domain is not None:
+        _mind_cooldown(ctx, job, domain, now)
+        if outcome == DONE:
+            _note_results(domain, job, now)
+    deliveries.emit_job_event(ctx, job, now)
+
+
+def _mind_cooldown(ctx: Context, job: Job, domain: Domain, now: int) -> None:
+    """Arm or disarm the cooldown at a run's end (U46, U91, E50)."""
+    said = ctx.policy.assumptions
+    account = ctx.state.accounts[job.account]
+    owner = domain.id if said.cooldown_scope == "domain" else "account"
+    row = account.cooldowns.get(f"{owner}/{job.kind}")
+    if row is None:
+        return
+    if job.status == DONE or said.failed_run_arms:
+        if ctx.terms.cooldown_from_finish:
+            row.since = now
+    elif said.cooldown_after_failure == "clear":
+        row.since = NEVER
+    elif not ctx.terms.cooldown_from_finish:
+        row.since = _latest_acceptance(ctx, job, domain)
+
+
+def _latest_acceptance(ctx: Context, failed: Job, domain: Domain) -> int:
+    """Give the latest acceptance among the runs that share the cooldown and have not failed (U91)."""
+    owners = [domain]
+    if ctx.policy.assumptions.cooldown_scope == "account":
+        account = ctx.state.accounts[failed.account]
+        owners = [ctx.state.domains[domain_id] for domain_id in account.domains]
+    runs = [ctx.state.jobs[run] for owner in owners for run in owner.jobs.get(failed.kind, ())]
+    return max((run.created_at for run in runs if run.status != FAILED), default=NEVER)
+
+
+def _note_results(domain: Domain, job: Job, now: int) -> None:
+    """Remember that a run finished well: the results that reads show come from these instants."""
+    runs = {
+        JobKind.RANK_RUN: domain.rank_runs,
+        JobKind.CRAWL: domain.crawls,
+        JobKind.SITE_OPTIMIZATION: domain.analyses,
+        JobKind.AI_SCAN: domain.ai_scans,
+    }[JobKind(job.kind)]
+    runs.append(now)
+    del runs[:-KEPT_RUNS]
+    if job.kind == JobKind.CRAWL:
+        domain.last_full_crawl_at = now

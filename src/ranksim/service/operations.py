@@ -1,0 +1,135 @@
+"""The table of operations: name → method, path, rate class, handler.
+
+Every surface is built from this one table. Paths are relative to the /v1 prefix (S1, S112, U107); an operation
+is `shown` when the specification states its path, else the path is an assumption.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ranksim.contract.facts import RateClass
+from ranksim.contract.policy import Policy
+from ranksim.service import account, catalog, deliveries, jobs, readonly, spending
+from ranksim.service.calls import Reply
+from ranksim.service.context import Context, Request
+
+READ, WRITE, EXPENSIVE = RateClass.READ, RateClass.WRITE, RateClass.EXPENSIVE
+
+Handler = Callable[[Context, Request], Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing the API can do.
+
+    `spends` marks the seven operations that take dry_run (S29, S51), `tracking` the two of them that only
+    commit future scans, whose rate class is an assumption (U2). `keyless` needs no key (S39).
+    """
+
+    name: str
+    method: str
+    path: str
+    rate: RateClass
+    handler: Handler
+    shown: bool = False
+    spends: bool = False
+    tracking: bool = False
+    keyless: bool = False
+
+    def rate_class(self, policy: Policy) -> RateClass:
+        """Give the rate class under a policy (S102-S104, U2)."""
+        if self.tracking and policy.assumptions.tracking_class == "expensive":
+            return EXPENSIVE
+        return self.rate
+
+
+TABLE = (
+    Operation("domains.list", "GET", "domains", READ, catalog.list_domains, shown=True),
+    Operation("domains.create", "POST", "domains", WRITE, catalog.create_domain),
+    Operation("domains.get", "GET", "domains/{id}", READ, catalog.get_domain),
+    Operation("domains.update", "PATCH", "domains/{id}", WRITE, catalog.update_domain),
+    Operation("domains.delete", "DELETE", "domains/{id}", WRITE, catalog.delete_domain),
+    Operation("keyword_lists.list", "GET", "keyword-lists", READ, catalog.list_keyword_lists),
+    Operation("keyword_lists.create", "POST", "keyword-lists", WRITE, catalog.create_keyword_list),
+    Operation("keyword_lists.get", "GET", "keyword-lists/{id}", READ, catalog.get_keyword_list),
+    Operation("keyword_lists.update", "PATCH", "keyword-lists/{id}", WRITE, catalog.update_keyword_list),
+    Operation("keyword_lists.delete", "DELETE", "keyword-lists/{id}", WRITE, catalog.delete_keyword_list),
+    Operation("keywords.list", "GET", "keywords", READ, catalog.list_keywords, shown=True),
+    Operation(
+        "keywords.create",
+        "POST",
+        "keywords",
+        WRITE,
+        spending.create_keywords,
+        shown=True,
+        spends=True,
+        tracking=True,
+    ),
+    Operation("keywords.get", "GET", "keywords/{id}", READ, catalog.get_keyword),
+    Operation("keywords.update", "PATCH", "keywords/{id}", WRITE, catalog.update_keyword),
+    Operation("keywords.delete", "DELETE", "keywords/{id}", WRITE, catalog.delete_keyword),
+    Operation("labels.list", "GET", "labels", READ, catalog.list_labels),
+    Operation("labels.create", "POST", "labels", WRITE, catalog.create_label),
+    Operation("labels.get", "GET", "labels/{id}", READ, catalog.get_label),
+    Operation("labels.update", "PATCH", "labels/{id}", WRITE, catalog.update_label),
+    Operation("labels.delete", "DELETE", "labels/{id}", WRITE, catalog.delete_label),
+    Operation("competitors.list", "GET", "competitors", READ, catalog.list_competitors),
+    Operation("competitors.create", "POST", "competitors", WRITE, catalog.create_competitor),
+    Operation("competitors.get", "GET", "competitors/{id}", READ, catalog.get_competitor),
+    Operation("competitors.update", "PATCH", "competitors/{id}", WRITE, catalog.update_competitor),
+    Operation("competitors.delete", "DELETE", "competitors/{id}", WRITE, catalog.delete_competitor),
+    Operation("scans.list", "GET", "scans", READ, catalog.list_scans),
+    Operation(
+        "scans.create", "POST", "scans", WRITE, spending.create_scan, shown=True, spends=True, tracking=True
+    ),
+    Operation("scans.get", "GET", "scans/{id}", READ, catalog.get_scan),
+    Operation("scans.update", "PATCH", "scans/{id}", WRITE, catalog.update_scan),
+    Operation("scans.delete", "DELETE", "scans/{id}", WRITE, catalog.delete_scan),
+    Operation("slots.get", "GET", "slots", READ, catalog.get_slots, shown=True),
+    Operation("jobs.list", "GET", "jobs", READ, jobs.list_jobs),
+    Operation("jobs.create", "POST", "jobs", EXPENSIVE, spending.create_job, shown=True, spends=True),
+    Operation("jobs.get", "GET", "jobs/{kind}/{id}", READ, jobs.get_job, shown=True),
+    Operation("keyword_briefs.list", "GET", "keyword-briefs", READ, account.list_briefs, shown=True),
+    Operation(
+        "keyword_briefs.create",
+        "POST",
+        "keyword-briefs",
+        EXPENSIVE,
+        spending.create_briefs,
+        shown=True,
+        spends=True,
+    ),
+    Operation("positions.list", "GET", "positions", READ, readonly.list_positions),
+    Operation("positions.history", "GET", "positions/history", READ, readonly.list_history),
+    Operation("account.get", "GET", "account", READ, account.get_account),
+    Operation("account.usage", "GET", "account/usage", READ, account.get_usage, shown=True),
+    Operation("account.entitlements", "GET", "account/entitlements", READ, account.get_entitlements),
+    Operation("webhooks.list", "GET", "webhooks", READ, deliveries.list_endpoints),
+    Operation("webhooks.create", "POST", "webhooks", WRITE, deliveries.create_endpoint),
+    Operation("webhooks.get", "GET", "webhooks/{id}", READ, deliveries.get_endpoint),
+    Operation("webhooks.update", "PATCH", "webhooks/{id}", WRITE, deliveries.update_endpoint),
+    Operation("webhooks.delete", "DELETE", "webhooks/{id}", WRITE, deliveries.delete_endpoint),
+    Operation("webhooks.test", "POST", "webhooks/{id}/test", WRITE, deliveries.test_endpoint, shown=True),
+    Operation(
+        "webhook_deliveries.list", "GET", "webhook-deliveries", READ, deliveries.list_deliveries, shown=True
+    ),
+    Operation(
+        "webhook_events.list",
+        "GET",
+        "webhook-events",
+        READ,
+        deliveries.list_event_types,
+        shown=True,
+        keyless=True,
+    ),
+    Operation("crawled_pages.list", "GET", "crawled-pages", READ, readonly.list_crawled_pages),
+    Operation("analyses.list", "GET", "analyses", READ, readonly.list_analyses),
+    Operation("analyses.findings", "GET", "analyses/{id}/findings", READ, readonly.list_findings),
+    Operation("ai_visibility.list", "GET", "ai-visibility", READ, readonly.list_ai_visibility),
+    Operation("ai_visibility.industries", "GET", "ai-visibility/industries", READ, readonly.list_industries),
+    Operation("backlinks.list", "GET", "backlinks", READ, readonly.list_backlinks),
+    Operation("integrations.list", "GET", "integrations", READ, readonly.list_integrations),
+)
+
+OPERATIONS = {operation.name: operation for operation in TABLE}
+"""Operation by name."""

@@ -1,0 +1,409 @@
+"""The service: one layer under every surface. A call and `now` in, a reply and tasks out.
+
+The order of one call (U86): advance → access → traffic → faults of form → Idempotency-Key → handler.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from heapq import heappop
+from typing import Any, Self
+
+from pydantic import TypeAdapter
+
+from ranksim.contract.facts import JobKind, RateClass
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.rules import idempotency
+from ranksim.rules.access import resolve
+from ranksim.rules.books import Books
+from ranksim.service import accounts, deliveries, jobs
+from ranksim.service.calls import Answer, Call, Reply, Task
+from ranksim.service.context import JOB_ENDS, Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.operations import OPERATIONS, Operation
+from ranksim.service.state import Account, Key, State, Stored
+from ranksim.service.traffic import charge_caller, charge_key, retry_after, show_only
+
+STATE = TypeAdapter(State)
+
+FAULTS = {
+    "not_found": "There is nothing at this path.",
+    "method_not_allowed": "This path does not support the method.",
+    "payload_too_large": "The body is larger than the service accepts.",
+    "unsupported_media_type": "The body is not application/json.",
+    "invalid_request": "The body is not a JSON object.",
+}
+"""What a driver can find wrong with the form of a request, in the order of U86."""
+
+READING = ("GET", "HEAD")
+
+LONGEST_REQUEST_ID = 255
+
+
+class Service:
+    """The rulebook with its state. Deterministic: the same calls at the same instants give the same replies.
+
+    `policy` says what the service promises, `seed` addresses its draws, and `pooled` names the job kinds that
+    a driver's worker pools run; the service runs the other kinds itself. All instants are µs since the epoch
+    and must not go backwards.
+    """
+
+    def __init__(self, policy: Policy | None = None, seed: int = 0, pooled: Iterable[str] = ()) -> None:
+        kinds = frozenset(pooled)
+        if unknown := kinds - frozenset(JobKind):
+            raise BadInput(f"pooled: expected job kinds ({', '.join(JobKind)}), found {min(unknown)!r}")
+        self._ctx = Context(policy or Policy(), State(seed=seed), kinds)
+
+    @property
+    def state(self) -> State:
+        """All state, as plain data; read it, do not write it."""
+        return self._ctx.state
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._ctx.policy
+
+    # Calls
+
+    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> tuple[Reply, list[Task]]:
+        """Answer one call at `now`, after all work that fell due; rate windows read `traffic_now` instead.
+
+        Report with `written` once the reply is on its way.
+        """
+        self._advance(now)
+        replies = self._answer((call,), now, now if traffic_now is None else traffic_now)
+        return replies[0], self._take_tasks()
+
+    def handle_batch(
+        self, calls: Sequence[Call], now: int, traffic_now: int | None = None
+    ) -> tuple[list[Reply], list[Task]]:
+        """Answer the calls of one GraphQL request, in order (S4, U11).
+
+        The request is charged once, in the dearest class of its calls, or as the policy says; when it is
+        refused as a whole (401, 429) one reply stands for all.
+        """
+        self._advance(now)
+        replies = self._answer(calls, now, now if traffic_now is None else traffic_now)
+        return replies, self._take_tasks()
+
+    def written(self, reply: Reply, now: int) -> None:
+        """Note that a reply was written: its Idempotency-Key is no longer in flight (U92, U30)."""
+        stored = self._ctx.state.stored.get(reply.flight)
+        if stored is not None and stored.in_flight:
+            stored.in_flight = False
+            if self.policy.assumptions.idempotency_from == "response":
+                stored.expires = now + self.policy.facts.idempotency_retention
+
+    # Work that falls due
+
+    def advance(self, now: int) -> list[Task]:
+        """Do all work that is due at `now`, in order, and hand out what the driver must do."""
+        self._advance(now)
+        return self._take_tasks()
+
+    def next_due(self) -> int | None:
+        """Give the instant of the next piece of work, or None."""
+        agenda = self._ctx.state.agenda
+        return agenda[0][0] if agenda else None
+
+    def started(self, job: str, now: int) -> list[Task]:
+        """Report that a pool's worker took up a job."""
+        self._advance(now)
+        jobs.started(self._ctx, job, now)
+        return self._take_tasks()
+
+    def ended(
+        self, job: str, outcome: str, now: int, cost: int | None = None, error: str | None = None
+    ) -> list[Task]:
+        """Report that a job ended, "done" or "failed"; `cost` in µUSD, by default the estimate."""
+        self._advance(now)
+        jobs.ended(self._ctx, job, outcome, now, cost, error)
+        self._advance(now)
+        return self._take_tasks()
+
+    def attempted(self, attempt: int, answer: Answer, now: int) -> list[Task]:
+        """Report what a receiver answered to an attempt, or that it did not."""
+        self._advance(now)
+        deliveries.attempted(self._ctx, attempt, answer, now)
+        self._advance(now)
+        return self._take_tasks()
+
+    def _take_tasks(self) -> list[Task]:
+        tasks, self._ctx.tasks = self._ctx.tasks, []
+        return tasks
+
+    def _advance(self, now: int) -> None:
+        ctx, agenda = self._ctx, self._ctx.state.agenda
+        while agenda and agenda[0][0] <= now:
+            due, _, what, which = heappop(agenda)
+            if what == JOB_ENDS:
+                jobs.due(ctx, which, due)
+            else:
+                deliveries.attempt_due(ctx, which, due)
+
+    # One call
+
+    def _answer(self, calls: Sequence[Call], now: int, traffic_now: int) -> list[Reply]:
+        ctx, first = self._ctx, calls[0]
+        state = ctx.state
+        state.requests += 1
+        request_id = _request_id(first, state.requests)
+        headers: dict[str, str] = {"X-Request-Id": request_id}
+        if first.surface == "app":
+            account, scope, key_name, owner = state.accounts[first.account], None, "", first.account
+        else:
+            key = resolve(state.keys, first.key, first.environment)
+            refused = self._traffic(calls, key, traffic_now, headers)
+            if refused is not None:
+                account_id = "" if key is None else key.account
+                return [_finish(refused, first, account_id, headers, request_id)]
+            if key is None:
+                account, scope, key_name, owner = _NOBODY, None, "", ""
+            else:
+                account, scope, key_name, owner = state.accounts[key.account], key.domain, key.name, key.token
+        replies = []
+        for index, call in enumerate(calls):
+            request = Request(call, now, account, scope, key_name)
+            reply = self._execute(request, owner, index)
+            own = headers if index == len(calls) - 1 else dict(headers)
+            replies.append(_finish(reply, call, account.id, own, request_id))
+        return replies
+
+    def _traffic(
+        self, calls: Sequence[Call], key: Key | None, now: int, headers: dict[str, str]
+    ) -> Reply | None:
+        """Access, then the rate limit: the 401 or 429 that a request gets, or None (U9, U86, U87)."""
+        ctx, first = self._ctx, calls[0]
+        said = ctx.policy.assumptions
+        if key is None:
+            if not _needs_key(first):
+                return charge_caller(ctx, first.caller, now, headers)
+            known = ctx.state.keys.get(first.key or "")
+            if said.limiter_order == "limiter_first" and known is not None:
+                limited = self._charge(calls, known, now, headers)
+            else:
+                limited = charge_caller(ctx, first.caller, now, headers)
+            if limited is not None:
+                return limited
+            headers["WWW-Authenticate"] = "Bearer"
+            return problem(ctx.policy, "unauthorized", "The request carries no valid API key.")
+        if not _needs_key(first) and len(calls) == 1:
+            return charge_caller(ctx, first.caller, now, headers)
+        return self._charge(calls, key, now, headers)
+
+    def _charge(self, calls: Sequence[Call], key: Key, now: int, headers: dict[str, str]) -> Reply | None:
+        ctx = self._ctx
+        classes = [self._class_of(call) for call in calls]
+        charged = [rate_class for rate_class in classes if rate_class is not None]
+        graphql = calls[0].surface == "graphql"
+        if not charged:
+            show_only(ctx, key, _nominal_class(ctx.policy, calls[0]), now, headers)
+            return None
+        if graphql and ctx.policy.assumptions.graphql_cost == "field":
+            for rate_class in charged:
+                refused = charge_key(ctx, key, rate_class, now, headers)
+                if refused is not None:
+                    return refused
+            return None
+        return charge_key(ctx, key, max(charged), now, headers, graphql=graphql)
+
+    def _class_of(self, call: Call) -> RateClass | None:
+        """Give the class a call is charged in; None for a dry run that is free (U10, U87)."""
+        said = self.policy.assumptions
+        operation = OPERATIONS.get(call.operation)
+        if (
+            said.dry_run_class != "same"
+            and operation is not None
+            and operation.spends
+            and call.body is not None
+            and call.body.get("dry_run") is True
+        ):
+            return RateClass.READ if said.dry_run_class == "read" else None
+        return _nominal_class(self.policy, call)
+
+    def _execute(self, request: Request, owner: str, index: int) -> Reply:
+        """Faults of form, Idempotency-Key, handler."""
+        ctx, call = self._ctx, request.call
+        operation = OPERATIONS.get(call.operation)
+        if call.fault or operation is None:
+            fault = call.fault or "not_found"
+            return problem(ctx.policy, fault, FAULTS[fault])
+        if call.idempotency_key is None or operation.method != "POST" or not owner:
+            return operation.handler(ctx, request)
+        return self._execute_once(request, operation, owner, index)
+
+    def _execute_once(self, request: Request, operation: Operation, owner: str, index: int) -> Reply:
+        """Run a POST under an Idempotency-Key: once, then replay (S28, S47, S48, E1-E7)."""
+        ctx, call, now = self._ctx, request.call, request.now
+        said, stored = ctx.policy.assumptions, ctx.state.stored
+        given = call.idempotency_key or ""
+        if not idempotency.is_valid(given, said):
+            longest = said.idempotency_key_max
+            detail = f"An Idempotency-Key has 1 to {longest} characters."
+            return problem(ctx.policy, "idempotency_key_invalid", detail)
+        if said.idempotency_scope == "account":
+            owner = request.account.id
+        name = f"{owner} {idempotency.unquoted(given)}" + (f" #{index}" if index else "")
+        print_ = idempotency.fingerprint(call.operation, call.path, call.query, call.body, call.raw, said)
+        entry = stored.get(name)
+        if entry is not None and now < entry.expires:
+            return self._repeat(entry, print_, now)
+        reply = operation.handler(ctx, request)
+        if idempotency.is_stored(reply.status, said):
+            _forget_expired(stored, now)
+            stored.pop(name, None)
+            flying = said.in_flight_until == "written"
+            stored[name] = Stored(
+                fingerprint=print_,
+                expires=now + ctx.policy.facts.idempotency_retention,
+                in_flight=flying,
+                status=reply.status,
+                body=json.dumps(reply.body),
+                headers=dict(reply.headers),
+                retry_at=now + _retry_seconds(reply) * 1_000_000,
+                code=reply.code,
+                check=reply.check,
+            )
+            reply.flight = name
+        return reply
+
+    def _repeat(self, entry: Stored, print_: str, now: int) -> Reply:
+        """Answer a repeated Idempotency-Key: mismatch, in flight, or the stored reply (E1-E6)."""
+        policy = self.policy
+        if entry.fingerprint != print_:
+            detail = "This Idempotency-Key was used for a different request."
+            return problem(policy, "idempotency_mismatch", detail)
+        if entry.in_flight:
+            detail = "The first request with this Idempotency-Key has not been answered yet."
+            return problem(policy, "idempotency_in_progress", detail)
+        headers = dict(entry.headers)
+        if "Retry-After" in headers and policy.assumptions.replayed_retry_after == "refreshed":
+            headers["Retry-After"] = retry_after(policy.assumptions, now, max(0, entry.retry_at - now))
+        if policy.assumptions.replay_header is not None:
+            headers[policy.assumptions.replay_header] = "true"
+        return Reply(
+            entry.status,
+            json.loads(entry.body),
+            headers,
+            code=entry.code,
+            check=entry.check,
+            outcome="replayed",
+        )
+
+    # What the API itself does not offer
+
+    def open_account(
+        self,
+        name: str,
+        plan: str,
+        now: int,
+        anchor: int | None = None,
+        status: str = "active",
+        add_ons: dict[str, int] | None = None,
+        environment: str = "production",
+    ) -> str:
+        """Open an account and give its id; `anchor` starts its billing months, default `now` (U51, U102)."""
+        self._advance(now)
+        return accounts.open_account(self._ctx, name, plan, now, anchor, status, add_ons, environment).id
+
+    def issue_key(self, account: str, name: str, now: int, domain: str | None = None) -> str:
+        """Issue an API key, bound to one domain if that is given, and give its token (S70)."""
+        self._advance(now)
+        return accounts.issue_key(self._ctx, self._account(account), name, now, domain).token
+
+    def withdraw_key(self, token: str, now: int) -> None:
+        """Withdraw an API key: from now on it is unknown."""
+        self._advance(now)
+        self._ctx.state.keys[token].withdrawn = True
+
+    def change_plan(self, account: str, plan: str, now: int) -> None:
+        """Put an account on another plan at once."""
+        self._advance(now)
+        accounts.change_plan(self._ctx, self._account(account), plan)
+
+    def set_add_on(self, account: str, add_on: str, count: int, now: int) -> None:
+        """Set how many of an add-on an account has (S109, U54)."""
+        self._advance(now)
+        accounts.set_add_on(self._ctx, self._account(account), add_on, count)
+
+    def set_status(self, account: str, status: str, now: int) -> None:
+        """Set the status of an account's subscription (S61, U57)."""
+        self._advance(now)
+        accounts.set_status(self._ctx, self._account(account), status)
+
+    def _account(self, account: str) -> Account:
+        if account not in self._ctx.state.accounts:
+            raise BadInput(f"account: there is none with the id {account!r}")
+        return self._ctx.state.accounts[account]
+
+    # State
+
+    def save(self) -> bytes:
+        """Give the whole state as JSON; `restore` reads it back under the same policy."""
+        return STATE.dump_json(self._ctx.state)
+
+    @classmethod
+    def restore(cls, saved: bytes, policy: Policy | None = None, pooled: Iterable[str] = ()) -> Self:
+        """Make a service from a saved state. Raises BadInput when it is not one."""
+        try:
+            state = STATE.validate_json(saved)
+        except ValueError as error:
+            raise BadInput(f"saved state: not a state of this version ({type(error).__name__})") from None
+        service = cls(policy, pooled=pooled)
+        service._ctx.state = state
+        return service
+
+    def fork(self) -> Self:
+        """Make a second service that continues from this one's state and shares nothing with it."""
+        return self.restore(self.save(), self.policy, self._ctx.pooled)
+
+
+_NOBODY = Account("", "", "", "", "", 0, Books())
+"""The account of a request that needs no key (S39)."""
+
+
+def _needs_key(call: Call) -> bool:
+    operation = OPERATIONS.get(call.operation)
+    return operation is None or not operation.keyless
+
+
+def _nominal_class(policy: Policy, call: Call) -> RateClass:
+    operation = OPERATIONS.get(call.operation)
+    if operation is not None:
+        return operation.rate_class(policy)
+    return RateClass.READ if call.method in READING else RateClass.WRITE
+
+
+def _request_id(call: Call, number: int) -> str:
+    """Give the client's X-Request-Id as sent, or one of our own (S107, U79)."""
+    sent = call.request_id
+    if sent and len(sent) <= LONGEST_REQUEST_ID and sent.isascii() and sent.isprintable():
+        return sent
+    return f"req_{number:012d}"
+
+
+def _finish(reply: Reply, call: Call, account: str, headers: dict[str, str], request_id: str) -> Reply:
+    """Put on a reply what every response carries (S96, S105, S107)."""
+    if reply.headers:
+        headers.update(reply.headers)
+    reply.headers = headers
+    reply.operation, reply.account = call.operation, account
+    if reply.body is not None and "request_id" in reply.body:
+        reply.body["request_id"] = request_id
+    return reply
+
+
+def _retry_seconds(reply: Reply) -> int:
+    meta: dict[str, Any] = (reply.body or {}).get("meta", {}) if reply.check else {}
+    seconds = meta.get("retry_after", 0)
+    return seconds if isinstance(seconds, int) else 0
+
+
+def _forget_expired(stored: dict[str, Stored], now: int) -> None:
+    """Drop what is older than the retention (S111); entries stand in order of acceptance."""
+    while stored:
+        oldest = next(iter(stored))
+        if stored[oldest].expires > now:
+            return
+        del stored[oldest]

@@ -1,0 +1,290 @@
+"""The seven operations that spend or commit spend (S51-S58).
+
+Each handler reads its body, resolves the rows and the ask, and then: decide → refuse, report, join, or book and
+do the work.
+"""
+
+from dataclasses import dataclass
+
+from ranksim import draws
+from ranksim.clock import iso
+from ranksim.contract.facts import JobKind, Refusal, Spend
+from ranksim.draws import Purpose
+from ranksim.rules import admission
+from ranksim.rules.access import sees
+from ranksim.rules.books import Ask
+from ranksim.service import jobs, slots
+from ranksim.service.asking import Rows, ask_for, beyond_dimensions, book, decide, refuse, report, rows_of
+from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, read
+from ranksim.service.calls import Body, Reply
+from ranksim.service.catalog import domain_for, list_for, show_keyword, show_scan
+from ranksim.service.context import Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.readonly import domain_pages
+from ranksim.service.replies import single
+from ranksim.service.state import Account, Brief, Domain, Job, Keyword, Scan
+
+SPEND_OF: dict[str, Spend] = {
+    JobKind.RANK_RUN: Spend.RANK_RUN,
+    JobKind.CRAWL: Spend.CRAWL,
+    JobKind.SITE_OPTIMIZATION: Spend.SITE_OPTIMIZATION,
+    JobKind.AI_SCAN: Spend.AI_SCAN,
+}
+
+FEWEST_QUESTIONS, MOST_QUESTIONS = 20, 80
+"""Questions an AI-visibility scan asks: synthetic, drawn per domain."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What a job will buy: units after the plan's cap, their cost in µUSD, and whether a cap was exceeded."""
+
+    units: int
+    estimate: int
+    beyond: bool
+
+
+def work_of(ctx: Context, account: Account, domain: Domain, spend: Spend) -> Work:
+    """Estimate a job: pages or questions, cut to the plan's cap (S52-S55, U47)."""
+    plan, costs = ctx.plan_of(account), ctx.policy.catalogue.unit_costs
+    if spend == Spend.RANK_RUN:
+        units = slots.tracked(ctx, account, domain.id)
+        return Work(units, units * costs.rank_run_page, False)
+    if spend == Spend.AI_SCAN:
+        cap, unit_cost, wanted = plan.call_cap, costs.ai_scan_call, ai_questions(ctx, domain)
+    else:
+        wanted = domain_pages(ctx.state.seed, domain)
+        cap = plan.page_cap
+        unit_cost = costs.crawl_page if spend == Spend.CRAWL else costs.site_optimization_page
+    units = min(wanted, cap)
+    return Work(units, units * unit_cost, wanted > cap)
+
+
+def ai_questions(ctx: Context, domain: Domain) -> int:
+    """Give how many questions an AI-visibility scan of a domain asks."""
+    span = MOST_QUESTIONS - FEWEST_QUESTIONS + 1
+    who = draws.entity(domain.id)
+    return FEWEST_QUESTIONS + draws.below(span, ctx.state.seed, who, 0, Purpose.SIZE)
+
+
+def create_job(ctx: Context, request: Request) -> Reply:
+    """POST /jobs (S34, S52-S55): queue a job, or join the rank run that is under way (U45)."""
+    body = read(JobBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    domain = domain_for(ctx, request, body.domain_id)
+    if isinstance(domain, Reply):
+        return domain
+    account, spend = request.account, SPEND_OF[body.kind]
+    work = work_of(ctx, account, domain, spend)
+    rows = rows_of(ctx, account, spend, domain.id)
+    ask = ask_for(ctx, spend, dry_run=body.dry_run)
+    ask.estimate = work.estimate
+    ask.units = 1 if rows.metric else 0
+    if work.beyond and ctx.policy.assumptions.cap == "refuse":
+        ask.beyond = Refusal.ENTITLEMENT_REQUIRED
+    running = jobs.running_of(ctx, domain, body.kind) if spend == Spend.RANK_RUN else None
+    ask.running = int(running is not None)
+    refusal = decide(ctx, request, ask, rows)
+    if body.dry_run:
+        return report(ctx, request, refusal, ask, rows, running)
+    if refusal == Refusal.JOINED and running is not None:
+        running.joined += 1
+        return single(jobs.show(ctx, running, request.now), ctx.policy.statuses.job_joined, "joined")
+    if refusal != Refusal.GRANTED:
+        return refuse(ctx, request, refusal, ask, rows)
+    book(ctx, request, ask, rows)
+    job = Job(
+        id=ctx.state.new_id("job"),
+        account=account.id,
+        domain=domain.id,
+        kind=body.kind,
+        status=jobs.QUEUED,
+        created_at=request.now,
+        units=work.units,
+        estimate=work.estimate,
+        month_ends=account.books.month_ends,
+        metric=rows.metric,
+        metric_ends=rows.meter.ends,
+        metric_units=ask.units,
+    )
+    shown = jobs.show(ctx, job, request.now)
+    jobs.accept(ctx, job)
+    return single(shown, ctx.policy.statuses.job_accepted, "granted")
+
+
+def create_keywords(ctx: Context, request: Request) -> Reply:
+    """POST /keywords (S32, S57, E43, E47): add keywords to a list; slots only where an active scan covers it."""
+    body = read(KeywordsBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    keyword_list = list_for(ctx, request, body.list_id)
+    if isinstance(keyword_list, Reply):
+        return keyword_list
+    account, now = request.account, request.now
+    fresh = slots.fresh_words(ctx, keyword_list, body.keywords)
+    already = len(body.keywords) - len(fresh)
+    words = list(fresh)
+    widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
+    if ctx.policy.assumptions.over_slots == "partial":
+        held = admission.held_at(now, account.books)
+        room = max(0, account.books.slot_limit - account.books.active - held)
+        if widening.slots - widening.revived > room:
+            fitting = slots.fit_keywords(ctx, account, keyword_list, words, now, room)
+            words = fitting or words
+            widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
+    rows = rows_of(ctx, account, Spend.KEYWORDS, keyword_list.domain)
+    ask = ask_for(ctx, Spend.KEYWORDS, dry_run=body.dry_run)
+    ask.slots, ask.revived = widening.slots, widening.revived
+    ask.units = len(words) if rows.metric else 0
+    trim(ctx, request, ask, rows)
+    if ask.units < len(words) and rows.metric:
+        words = words[: ask.units]
+        widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
+        ask.slots, ask.revived = widening.slots, widening.revived
+    refusal = decide(ctx, request, ask, rows)
+    if body.dry_run:
+        return report(ctx, request, refusal, ask, rows, None)
+    if refusal != Refusal.GRANTED:
+        return refuse(ctx, request, refusal, ask, rows)
+    book(ctx, request, ask, rows)
+    slots.apply_widening(account, widening)
+    created: list[Body] = []
+    for word in words:
+        keyword = Keyword(
+            id=ctx.state.new_id("kw"),
+            account=account.id,
+            domain=keyword_list.domain,
+            list_id=keyword_list.id,
+            text=fresh[word],
+            folded=word,
+            created_at=now,
+        )
+        ctx.state.keywords[keyword.id] = keyword
+        account.keywords.append(keyword.id)
+        keyword_list.words[word] = keyword.id
+        created.append(show_keyword(keyword))
+    answer = {
+        "list_id": keyword_list.id,
+        "created": created,
+        "already_present": already,
+        "slots_added": widening.slots - widening.revived,
+    }
+    return single(answer, ctx.policy.statuses.created, "granted")
+
+
+def create_scan(ctx: Context, request: Request) -> Reply:
+    """POST /scans (S33, S58): a standing order, bounded by plan dimensions and slots."""
+    body = read(ScanBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    domain = domain_for(ctx, request, body.domain_id)
+    if isinstance(domain, Reply):
+        return domain
+    for list_id in body.lists():
+        keyword_list = list_for(ctx, request, list_id)
+        if isinstance(keyword_list, Reply):
+            return keyword_list
+        if keyword_list.domain != domain.id:
+            return problem(ctx.policy, "not_found", f"There is no keyword list {list_id!r} in this domain.")
+    account, now = request.account, request.now
+    pairings, places = body.pairings(), body.places()
+    rows = rows_of(ctx, account, Spend.SCANS, domain.id)
+    ask = ask_for(ctx, Spend.SCANS, dry_run=body.dry_run)
+    widening = None
+    if body.active:
+        widening = slots.plan_scan(ctx, account, domain.id, body.lists(), pairings, places, now)
+        ask.slots, ask.revived = widening.slots, widening.revived
+    ask.beyond = beyond_dimensions(ctx, account, pairings, places)
+    ask.units = 1 if rows.metric else 0
+    refusal = decide(ctx, request, ask, rows)
+    if body.dry_run:
+        return report(ctx, request, refusal, ask, rows, None)
+    if refusal != Refusal.GRANTED:
+        return refuse(ctx, request, refusal, ask, rows)
+    book(ctx, request, ask, rows)
+    if widening is not None:
+        slots.apply_widening(account, widening)
+    scan = Scan(
+        id=ctx.state.new_id("scan"),
+        account=account.id,
+        domain=domain.id,
+        name=body.name or domain.label,
+        lists=body.lists(),
+        engine_devices=pairings,
+        geographies=places,
+        active=body.active,
+        created_at=now,
+    )
+    ctx.state.scans[scan.id] = scan
+    account.scans.append(scan.id)
+    return single(show_scan(scan), ctx.policy.statuses.created, "granted")
+
+
+def create_briefs(ctx: Context, request: Request) -> Reply:
+    """POST /keyword-briefs (S35, S56, U54): one unit of the weekly allowance a keyword."""
+    body = read(BriefsBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    wanted = _brief_keywords(ctx, request, body)
+    if isinstance(wanted, Reply):
+        return wanted
+    account, now = request.account, request.now
+    rows = rows_of(ctx, account, Spend.KEYWORD_BRIEFS, wanted[0][0])
+    ask = ask_for(ctx, Spend.KEYWORD_BRIEFS, dry_run=body.dry_run)
+    ask.units = len(wanted) if rows.metric else 0
+    trim(ctx, request, ask, rows)
+    if rows.metric:
+        wanted = wanted[: ask.units]
+    ask.estimate = len(wanted) * ctx.policy.catalogue.unit_costs.keyword_brief
+    refusal = decide(ctx, request, ask, rows)
+    if body.dry_run:
+        return report(ctx, request, refusal, ask, rows, None)
+    if refusal != Refusal.GRANTED:
+        return refuse(ctx, request, refusal, ask, rows)
+    book(ctx, request, ask, rows)
+    admission.settle(account.books, account.books.month_ends, ask.estimate, ask.estimate, ctx.terms)
+    made: list[Body] = []
+    for domain_id, text in wanted:
+        brief = Brief(ctx.state.new_id("brief"), account.id, domain_id, text, now)
+        ctx.state.briefs[brief.id] = brief
+        account.briefs.append(brief.id)
+        made.append(show_brief(brief))
+    return single({"id": made[0]["id"], "briefs": made}, ctx.policy.statuses.created, "granted")
+
+
+def _brief_keywords(ctx: Context, request: Request, body: BriefsBody) -> list[tuple[str, str]] | Reply:
+    """Resolve the keywords of a brief request: (domain id, text), each once."""
+    if body.keywords is not None:
+        domain = domain_for(ctx, request, body.domain_id or "")
+        if isinstance(domain, Reply):
+            return domain
+        return list(dict.fromkeys((domain.id, text) for text in body.keywords))
+    found: dict[tuple[str, str], None] = {}
+    for keyword_id in body.keyword_ids or [body.keyword_id or ""]:
+        keyword = ctx.state.keywords.get(keyword_id)
+        if keyword is None or keyword.account != request.account.id:
+            return problem(ctx.policy, "not_found", f"There is no keyword {keyword_id!r}.")
+        if not sees(request.scope, keyword.domain):
+            return problem(ctx.policy, "out_of_scope", f"There is no keyword {keyword_id!r}.")
+        found[(keyword.domain, keyword.text)] = None
+    return list(found)
+
+
+def trim(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
+    """Cut the units asked for to what is left, where the policy grants parts (U50); not to nothing."""
+    if ctx.policy.assumptions.quota_grant == "partial" and rows.meter.limit >= 0:
+        left = rows.meter.limit - admission.used_at(request.now, rows.meter)
+        if left > 0:
+            ask.units = min(ask.units, left)
+
+
+def show_brief(brief: Brief) -> Body:
+    """Give a keyword brief as the API shows it (U109)."""
+    return {
+        "id": brief.id,
+        "domain_id": brief.domain,
+        "keyword": brief.keyword,
+        "summary": f"What the five best pages for “{brief.keyword}” have in common, and what they leave out.",
+        "created_at": iso(brief.created_at),
+    }

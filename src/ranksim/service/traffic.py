@@ -1,0 +1,125 @@
+"""Rate limits: which window a call is charged to, and the headers every response carries (S102-S107, U1-U11).
+
+Only this module reads the traffic clock, which is `now` unless a driver splits the two.
+"""
+
+from collections.abc import MutableSequence
+
+from ranksim.clock import DAY, SECOND, civil_from_days, weekday
+from ranksim.contract.assumptions import Assumptions
+from ranksim.contract.facts import RateClass
+from ranksim.rules import windows
+from ranksim.rules.books import Window
+from ranksim.service.accounts import new_window
+from ranksim.service.calls import Reply
+from ranksim.service.context import Context
+from ranksim.service.errors import problem
+from ranksim.service.state import Key
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+GRAPHQL_WINDOWS = 3
+"""Where a key's windows for GraphQL begin, when they are apart (U11)."""
+
+
+def whole_seconds(us: int) -> int:
+    """Round a time in µs up to whole seconds."""
+    return -(-us // SECOND)
+
+
+def charge_key(
+    ctx: Context, key: Key, rate_class: RateClass, now: int, headers: dict[str, str], *, graphql: bool = False
+) -> Reply | None:
+    """Charge one call to a key's window, write the headers, and answer 429 if it is refused.
+
+    A call of the expensive class debits the write window too where the policy says so (U3): it is admitted
+    only if both have room, and the window without room speaks in the headers.
+    """
+    first = GRAPHQL_WINDOWS if graphql and ctx.policy.assumptions.graphql_cost == "separate" else 0
+    window, ring = key.windows[first + rate_class], key.rings[first + rate_class]
+    if rate_class == RateClass.EXPENSIVE and ctx.policy.assumptions.expensive_debits_write:
+        write, write_ring = key.windows[first + RateClass.WRITE], key.rings[first + RateClass.WRITE]
+        if windows.remaining(now, window, ring) and not windows.remaining(now, write, write_ring):
+            window, ring, rate_class = write, write_ring, RateClass.WRITE
+        elif windows.remaining(now, window, ring):
+            windows.take(now, write, write_ring)
+    return _charge(ctx, window, ring, rate_class, now, headers)
+
+
+def charge_caller(ctx: Context, caller: str, now: int, headers: dict[str, str]) -> Reply | None:
+    """Charge a call without a usable key to its address's read window (U8, U9, U87)."""
+    if caller not in ctx.state.callers:
+        window, ring = new_window(ctx, RateClass.READ)
+        ctx.state.callers[caller], ctx.state.caller_rings[caller] = window, ring
+    window, ring = ctx.state.callers[caller], ctx.state.caller_rings[caller]
+    return _charge(ctx, window, ring, RateClass.READ, now, headers)
+
+
+def show_only(ctx: Context, key: Key, rate_class: RateClass, now: int, headers: dict[str, str]) -> None:
+    """Write a window's headers without charging it (U10)."""
+    window, ring = key.windows[rate_class], key.rings[rate_class]
+    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+
+
+def _charge(
+    ctx: Context,
+    window: Window,
+    ring: MutableSequence[int],
+    rate_class: RateClass,
+    now: int,
+    headers: dict[str, str],
+) -> Reply | None:
+    said = ctx.policy.assumptions
+    if windows.take(now, window, ring):
+        _write(said, window, ring, now, windows.reset_after(now, window, ring), headers)
+        return None
+    wait = max(windows.retry_after(now, window, ring), 1)
+    _write(said, window, ring, now, wait, headers)
+    seconds = whole_seconds(wait)
+    headers["Retry-After"] = retry_after(said, now, wait)
+    reply = problem(
+        ctx.policy,
+        "rate_limited",
+        f"More than {window.limit} {rate_class.label} requests in {window.length // SECOND} s with this key.",
+        {
+            "class": rate_class.label,
+            "limit": window.limit,
+            "window_seconds": window.length // SECOND,
+            "retry_after": seconds,
+        },
+    )
+    reply.outcome = "limited"
+    return reply
+
+
+def _write(
+    said: Assumptions,
+    window: Window,
+    ring: MutableSequence[int],
+    now: int,
+    reset: int,
+    headers: dict[str, str],
+) -> None:
+    headers["RateLimit-Limit"] = str(window.limit)
+    headers["RateLimit-Remaining"] = str(windows.remaining(now, window, ring))
+    headers["RateLimit-Reset"] = str(whole_seconds(now + reset if said.reset_format == "epoch" else reset))
+
+
+def retry_after(said: Assumptions, now: int, wait: int) -> str:
+    """Write a Retry-After: seconds, at least 1, or an HTTP-date (U6)."""
+    if said.retry_after_format == "http_date":
+        return http_date(now + wait)
+    return str(max(1, whole_seconds(wait)))
+
+
+def http_date(t: int) -> str:
+    """Write an instant (µs, rounded up to a second) as an HTTP-date (RFC 9110, section 5.6.7)."""
+    seconds = whole_seconds(t)
+    t = seconds * SECOND
+    year, month, day = civil_from_days(t // DAY)
+    clock = seconds % 86_400
+    return (
+        f"{DAYS[weekday(t)]}, {day:02d} {MONTHS[month - 1]} {year:04d} "
+        f"{clock // 3600:02d}:{clock % 3600 // 60:02d}:{clock % 60:02d} GMT"
+    )
