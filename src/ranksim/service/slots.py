@@ -9,7 +9,6 @@ turn of the month zeroes the books, and with that every hold in the dict is void
 
 from collections.abc import Iterable, Sequence
 
-from ranksim.clock import iso, month_end
 from ranksim.rules.admission import held_at, hold
 from ranksim.rules.slots import (
     Block,
@@ -23,10 +22,7 @@ from ranksim.rules.slots import (
     size,
     words_counted,
 )
-from ranksim.service.calls import Reply
-from ranksim.service.context import Context, Request
-from ranksim.service.errors import problem
-from ranksim.service.replies import single
+from ranksim.service.context import Context
 from ranksim.service.state import Account, KeywordList, Scan
 
 
@@ -137,31 +133,6 @@ def hold_keywords(
 def hold_scan(ctx: Context, account: Account, scan: Scan, now: int) -> None:
     """Hold what a scan that is deleted occupied (S27)."""
     narrow(account, Narrowing([_block_of_scan(ctx, scan)]), now)
-
-
-def tracked(ctx: Context, account: Account, domain: str) -> int:
-    """Count the tuples that active scans of a domain track: what one rank run fetches."""
-    scans = (ctx.state.scans[scan_id] for scan_id in account.scans)
-    return sum(_block_of_scan(ctx, scan).size() for scan in scans if scan.domain == domain)
-
-
-def get_slots(ctx: Context, request: Request) -> Reply:
-    """GET /v1/slots: used is active and held together (S37, U61); not for a domain-scoped key (U97)."""
-    if request.scope is not None:
-        return problem(ctx.policy, "forbidden", "A key that is bound to one domain cannot read the account.")
-    books = request.account.books
-    held = held_at(request.now, books)
-    used = books.active + held
-    return single(
-        {
-            "active": books.active,
-            "held": held,
-            "used": used,
-            "limit": books.slot_limit,
-            "available": max(0, books.slot_limit - used),
-            "resets_at": iso(month_end(books.anchor, request.now)),
-        }
-    )
 
 
 def _widening(ctx: Context, account: Account, blocks: Sequence[Block], now: int, freed: int = 0) -> Widening:

@@ -1,0 +1,587 @@
+"""What is tracked: domains, keyword lists, keywords, labels, competitors, scans (S5, S12, U85, U107-U110).
+
+POST keywords and POST scans spend, so they stand in `spending`. Updates are last-write-wins, field by field,
+and If-Match is not looked at (S49, S50, E45).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from ranksim.clock import iso, month_end
+from ranksim.rules.access import sees
+from ranksim.rules.admission import held_at
+from ranksim.rules.slots import fold
+from ranksim.service import bodies, deliveries, slots
+from ranksim.service.asking import outcome_of_scan_patch
+from ranksim.service.bodies import invalid, read
+from ranksim.service.calls import Body, Reply
+from ranksim.service.context import Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.pages import paged
+from ranksim.service.replies import nothing, single
+from ranksim.service.state import Account, Competitor, Domain, Keyword, KeywordList, Label, Scan
+
+
+class Owned(Protocol):
+    """A record that belongs to a domain of an account."""
+
+    account: str
+    domain: str
+
+
+OwnedT = TypeVar("OwnedT", bound=Owned)
+
+
+# What may be seen
+
+
+def domain_for(ctx: Context, request: Request, domain_id: str) -> Domain | Reply:
+    """Find a domain by its id, or answer 404: another's (not_found) or out of the key's scope (U13)."""
+    domain = ctx.state.domains.get(domain_id)
+    if domain is None or domain.account != request.account.id:
+        return problem(ctx.policy, "not_found", f"There is no domain {domain_id!r}.")
+    if not sees(request.scope, domain.id):
+        return problem(ctx.policy, "out_of_scope", f"There is no domain {domain_id!r}.")
+    return domain
+
+
+def record_for(
+    ctx: Context, request: Request, table: Mapping[str, OwnedT], which: str, noun: str
+) -> OwnedT | Reply:
+    """Find what belongs to a domain by its id, or answer 404 as `domain_for` does."""
+    record = table.get(which)
+    if record is None or record.account != request.account.id:
+        return problem(ctx.policy, "not_found", f"There is no {noun} {which!r}.")
+    if not sees(request.scope, record.domain):
+        return problem(ctx.policy, "out_of_scope", f"There is no {noun} {which!r}.")
+    return record
+
+
+def list_for(ctx: Context, request: Request, list_id: str) -> KeywordList | Reply:
+    """Find a keyword list by its id, or answer 404."""
+    return record_for(ctx, request, ctx.state.keyword_lists, list_id, "keyword list")
+
+
+def check_ids(
+    ctx: Context, request: Request, domain: str, table: Mapping[str, OwnedT], ids: Sequence[str], noun: str
+) -> Reply | None:
+    """Answer 404 unless every id in a body can be seen and belongs to the domain (U86)."""
+    for which in ids:
+        found = record_for(ctx, request, table, which, noun)
+        if isinstance(found, Reply):
+            return found
+        if found.domain != domain:
+            return problem(ctx.policy, "not_found", f"There is no {noun} {which!r} in domain {domain}.")
+    return None
+
+
+def list_owned(
+    ctx: Context,
+    request: Request,
+    table: Mapping[str, OwnedT],
+    ids: Sequence[str],
+    show: Callable[[OwnedT], Body],
+) -> Reply:
+    """Answer a list of what belongs to domains, with the filter domain_id (U110)."""
+
+    def keep(which: str, filters: Mapping[str, str]) -> bool:
+        domain = table[which].domain
+        return sees(request.scope, domain) and filters.get("domain_id", domain) == domain
+
+    return paged(ctx, request, ids, ("domain_id",), keep, lambda which: show(table[which]))
+
+
+def drop(ids: list[str], which: str) -> None:
+    """Take an id out of a list of ids, which ascend."""
+    position = bisect_left(ids, which)
+    if position < len(ids) and ids[position] == which:
+        del ids[position]
+
+
+# Domains
+
+
+def show_domain(domain: Domain) -> Body:
+    """Give a Domain as the API shows it (S12, S17, U43)."""
+    crawled = domain.last_full_crawl_at
+    return {
+        "id": domain.id,
+        "host": domain.host,
+        "path": domain.path,
+        "label": domain.label,
+        "created_at": iso(domain.created_at),
+        "last_full_crawl_at": None if crawled is None else iso(crawled),
+    }
+
+
+def create_domain(ctx: Context, request: Request) -> Reply:
+    """POST /v1/domains; not for a domain-scoped key (U97)."""
+    body = read(bodies.DomainBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    if request.scope is not None:
+        return problem(ctx.policy, "forbidden", "A key that is bound to one domain cannot add domains.")
+    label = body.host if body.label is None else body.label
+    domain = Domain(ctx.state.new_id("dom"), request.account.id, body.host, body.path, label, request.now)
+    ctx.state.domains[domain.id] = domain
+    request.account.domains.append(domain.id)
+    return single(show_domain(domain), ctx.policy.statuses.created)
+
+
+def list_domains(ctx: Context, request: Request) -> Reply:
+    """GET /v1/domains (S30, S70)."""
+    domains = ctx.state.domains
+    return paged(
+        ctx,
+        request,
+        request.account.domains,
+        (),
+        lambda which, _: sees(request.scope, which),
+        lambda which: show_domain(domains[which]),
+    )
+
+
+def get_domain(ctx: Context, request: Request) -> Reply:
+    """GET /v1/domains/{id}."""
+    domain = domain_for(ctx, request, request.call.path["id"])
+    return domain if isinstance(domain, Reply) else single(show_domain(domain))
+
+
+def update_domain(ctx: Context, request: Request) -> Reply:
+    """PATCH /v1/domains/{id}: path and label."""
+    body = read(bodies.DomainPatch, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    domain = domain_for(ctx, request, request.call.path["id"])
+    if isinstance(domain, Reply):
+        return domain
+    changes = body.sent()
+    domain.path = changes.get("path", domain.path)
+    domain.label = changes.get("label", domain.label)
+    return single(show_domain(domain))
+
+
+def delete_domain(ctx: Context, request: Request) -> Reply:
+    """DELETE /v1/domains/{id} and all that belongs to it but its jobs and briefs; slots are held (S27)."""
+    domain = domain_for(ctx, request, request.call.path["id"])
+    if isinstance(domain, Reply):
+        return domain
+    state, account = ctx.state, request.account
+    for scan in [state.scans[which] for which in account.scans]:
+        if scan.domain == domain.id:
+            remove_scan(ctx, account, scan, request.now)
+    for endpoint in [state.endpoints[which] for which in account.endpoints]:
+        if endpoint.domain == domain.id:
+            deliveries.remove_endpoint(ctx, endpoint)
+    _forget(state.keyword_lists, account.keyword_lists, domain.id)
+    _forget(state.keywords, account.keywords, domain.id)
+    _forget(state.labels, account.labels, domain.id)
+    _forget(state.competitors, account.competitors, domain.id)
+    for name in [name for name in account.cooldowns if name.startswith(f"{domain.id}/")]:
+        del account.cooldowns[name]
+    del state.domains[domain.id]
+    drop(account.domains, domain.id)
+    return nothing(ctx.policy.statuses.deleted)
+
+
+def _forget(table: dict[str, OwnedT], ids: list[str], domain: str) -> None:
+    """Delete every record of a domain from a table and from the account's ids."""
+    for which in ids:
+        if table[which].domain == domain:
+            del table[which]
+    ids[:] = [which for which in ids if which in table]
+
+
+# Keyword lists
+
+
+def show_keyword_list(keyword_list: KeywordList) -> Body:
+    """Give a keyword list as the API shows it."""
+    return {
+        "id": keyword_list.id,
+        "domain_id": keyword_list.domain,
+        "name": keyword_list.name,
+        "keyword_count": len(keyword_list.words),
+        "created_at": iso(keyword_list.created_at),
+    }
+
+
+def create_keyword_list(ctx: Context, request: Request) -> Reply:
+    """POST /v1/keyword-lists."""
+    body = read(bodies.NamedBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    domain = domain_for(ctx, request, body.domain_id)
+    if isinstance(domain, Reply):
+        return domain
+    made = KeywordList(ctx.state.new_id("list"), request.account.id, domain.id, body.name, request.now)
+    ctx.state.keyword_lists[made.id] = made
+    request.account.keyword_lists.append(made.id)
+    return single(show_keyword_list(made), ctx.policy.statuses.created)
+
+
+def list_keyword_lists(ctx: Context, request: Request) -> Reply:
+    """GET /v1/keyword-lists."""
+    return list_owned(ctx, request, ctx.state.keyword_lists, request.account.keyword_lists, show_keyword_list)
+
+
+def get_keyword_list(ctx: Context, request: Request) -> Reply:
+    """GET /v1/keyword-lists/{id}."""
+    found = list_for(ctx, request, request.call.path["id"])
+    return found if isinstance(found, Reply) else single(show_keyword_list(found))
+
+
+def update_keyword_list(ctx: Context, request: Request) -> Reply:
+    """PATCH /v1/keyword-lists/{id}: name."""
+    body = read(bodies.NamedPatch, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    found = list_for(ctx, request, request.call.path["id"])
+    if isinstance(found, Reply):
+        return found
+    found.name = body.sent().get("name", found.name)
+    return single(show_keyword_list(found))
+
+
+def delete_keyword_list(ctx: Context, request: Request) -> Reply:
+    """DELETE /v1/keyword-lists/{id} with its keywords; scans go on without it, its slots are held (S26)."""
+    found = list_for(ctx, request, request.call.path["id"])
+    if isinstance(found, Reply):
+        return found
+    state, account = ctx.state, request.account
+    slots.hold_keywords(ctx, account, found, list(found.words), request.now)
+    for scan in (state.scans[which] for which in account.scans):
+        if found.id in scan.lists:
+            scan.lists.remove(found.id)
+    for which in found.words.values():
+        del state.keywords[which]
+    account.keywords[:] = [which for which in account.keywords if which in state.keywords]
+    del state.keyword_lists[found.id]
+    drop(account.keyword_lists, found.id)
+    return nothing(ctx.policy.statuses.deleted)
+
+
+# Keywords
+
+
+def show_keyword(keyword: Keyword) -> Body:
+    """Give a keyword as the API shows it (U85)."""
+    return {
+        "id": keyword.id,
+        "keyword": keyword.text,
+        "domain_id": keyword.domain,
+        "list_id": keyword.list_id,
+        "label_ids": list(keyword.labels),
+        "created_at": iso(keyword.created_at),
+    }
+
+
+def list_keywords(ctx: Context, request: Request) -> Reply:
+    """GET /v1/keywords, with filters domain_id, list_id, label_id and keyword (S31, U110)."""
+    keywords = ctx.state.keywords
+    folding = ctx.policy.assumptions.keyword_folding
+
+    def keep(which: str, filters: Mapping[str, str]) -> bool:
+        keyword = keywords[which]
+        return (
+            sees(request.scope, keyword.domain)
+            and filters.get("domain_id", keyword.domain) == keyword.domain
+            and filters.get("list_id", keyword.list_id) == keyword.list_id
+            and ("label_id" not in filters or filters["label_id"] in keyword.labels)
+            and ("keyword" not in filters or fold(filters["keyword"], folding) == keyword.folded)
+        )
+
+    return paged(
+        ctx,
+        request,
+        request.account.keywords,
+        ("domain_id", "list_id", "label_id", "keyword"),
+        keep,
+        lambda which: show_keyword(keywords[which]),
+    )
+
+
+def get_keyword(ctx: Context, request: Request) -> Reply:
+    """GET /v1/keywords/{id}."""
+    keyword = record_for(ctx, request, ctx.state.keywords, request.call.path["id"], "keyword")
+    return keyword if isinstance(keyword, Reply) else single(show_keyword(keyword))
+
+
+def update_keyword(ctx: Context, request: Request) -> Reply:
+    """PATCH /v1/keywords/{id}: its labels."""
+    body = read(bodies.KeywordPatch, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    keyword = record_for(ctx, request, ctx.state.keywords, request.call.path["id"], "keyword")
+    if isinstance(keyword, Reply):
+        return keyword
+    wrong = check_ids(ctx, request, keyword.domain, ctx.state.labels, body.label_ids, "label")
+    if wrong is not None:
+        return wrong
+    if "label_ids" in body.model_fields_set:
+        keyword.labels = list(dict.fromkeys(body.label_ids))
+    return single(show_keyword(keyword))
+
+
+def delete_keyword(ctx: Context, request: Request) -> Reply:
+    """DELETE /v1/keywords/{id}; its slots are held to the end of the month (S26, E18)."""
+    keyword = record_for(ctx, request, ctx.state.keywords, request.call.path["id"], "keyword")
+    if isinstance(keyword, Reply):
+        return keyword
+    keyword_list = ctx.state.keyword_lists[keyword.list_id]
+    slots.hold_keywords(ctx, request.account, keyword_list, [keyword.folded], request.now)
+    del keyword_list.words[keyword.folded]
+    del ctx.state.keywords[keyword.id]
+    drop(request.account.keywords, keyword.id)
+    return nothing(ctx.policy.statuses.deleted)
+
+
+# Labels
+
+
+def show_label(label: Label) -> Body:
+    """Give a label as the API shows it."""
+    return {
+        "id": label.id,
+        "domain_id": label.domain,
+        "name": label.name,
+        "created_at": iso(label.created_at),
+    }
+
+
+def create_label(ctx: Context, request: Request) -> Reply:
+    """POST /v1/labels."""
+    body = read(bodies.NamedBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    domain = domain_for(ctx, request, body.domain_id)
+    if isinstance(domain, Reply):
+        return domain
+    label = Label(ctx.state.new_id("label"), request.account.id, domain.id, body.name, request.now)
+    ctx.state.labels[label.id] = label
+    request.account.labels.append(label.id)
+    return single(show_label(label), ctx.policy.statuses.created)
+
+
+def list_labels(ctx: Context, request: Request) -> Reply:
+    """GET /v1/labels."""
+    return list_owned(ctx, request, ctx.state.labels, request.account.labels, show_label)
+
+
+def get_label(ctx: Context, request: Request) -> Reply:
+    """GET /v1/labels/{id}."""
+    label = record_for(ctx, request, ctx.state.labels, request.call.path["id"], "label")
+    return label if isinstance(label, Reply) else single(show_label(label))
+
+
+def update_label(ctx: Context, request: Request) -> Reply:
+    """PATCH /v1/labels/{id}: name."""
+    body = read(bodies.NamedPatch, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    label = record_for(ctx, request, ctx.state.labels, request.call.path["id"], "label")
+    if isinstance(label, Reply):
+        return label
+    label.name = body.sent().get("name", label.name)
+    return single(show_label(label))
+
+
+def delete_label(ctx: Context, request: Request) -> Reply:
+    """DELETE /v1/labels/{id}; keywords lose it."""
+    label = record_for(ctx, request, ctx.state.labels, request.call.path["id"], "label")
+    if isinstance(label, Reply):
+        return label
+    for keyword in (ctx.state.keywords[which] for which in request.account.keywords):
+        if label.id in keyword.labels:
+            keyword.labels.remove(label.id)
+    del ctx.state.labels[label.id]
+    drop(request.account.labels, label.id)
+    return nothing(ctx.policy.statuses.deleted)
+
+
+# Competitors
+
+
+def show_competitor(competitor: Competitor) -> Body:
+    """Give a competitor as the API shows it."""
+    return {
+        "id": competitor.id,
+        "domain_id": competitor.domain,
+        "host": competitor.host,
+        "created_at": iso(competitor.created_at),
+    }
+
+
+def create_competitor(ctx: Context, request: Request) -> Reply:
+    """POST /v1/competitors."""
+    body = read(bodies.CompetitorBody, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    domain = domain_for(ctx, request, body.domain_id)
+    if isinstance(domain, Reply):
+        return domain
+    made = Competitor(ctx.state.new_id("competitor"), request.account.id, domain.id, body.host, request.now)
+    ctx.state.competitors[made.id] = made
+    request.account.competitors.append(made.id)
+    return single(show_competitor(made), ctx.policy.statuses.created)
+
+
+def list_competitors(ctx: Context, request: Request) -> Reply:
+    """GET /v1/competitors."""
+    return list_owned(ctx, request, ctx.state.competitors, request.account.competitors, show_competitor)
+
+
+def get_competitor(ctx: Context, request: Request) -> Reply:
+    """GET /v1/competitors/{id}."""
+    found = record_for(ctx, request, ctx.state.competitors, request.call.path["id"], "competitor")
+    return found if isinstance(found, Reply) else single(show_competitor(found))
+
+
+def update_competitor(ctx: Context, request: Request) -> Reply:
+    """PATCH /v1/competitors/{id}: host."""
+    body = read(bodies.CompetitorPatch, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    found = record_for(ctx, request, ctx.state.competitors, request.call.path["id"], "competitor")
+    if isinstance(found, Reply):
+        return found
+    found.host = body.sent().get("host", found.host)
+    return single(show_competitor(found))
+
+
+def delete_competitor(ctx: Context, request: Request) -> Reply:
+    """DELETE /v1/competitors/{id}."""
+    found = record_for(ctx, request, ctx.state.competitors, request.call.path["id"], "competitor")
+    if isinstance(found, Reply):
+        return found
+    del ctx.state.competitors[found.id]
+    drop(request.account.competitors, found.id)
+    return nothing(ctx.policy.statuses.deleted)
+
+
+# Scans
+
+
+def show_place(place: str) -> Body:
+    """Give a geography as the API shows it."""
+    country, location, language = place.split("/")
+    return {"country": country, "location_id": location or None, "language": language or None}
+
+
+def show_scan(scan: Scan) -> Body:
+    """Give a scan as the API shows it (U85)."""
+    pairings = (pairing.split("/") for pairing in scan.engine_devices)
+    return {
+        "id": scan.id,
+        "domain_id": scan.domain,
+        "name": scan.name or None,
+        "list_ids": list(scan.lists),
+        "engine_devices": [{"engine": engine, "device": device} for engine, device in pairings],
+        "geographies": [show_place(place) for place in scan.geographies],
+        "active": scan.active,
+        "created_at": iso(scan.created_at),
+    }
+
+
+def list_scans(ctx: Context, request: Request) -> Reply:
+    """GET /v1/scans, with filters domain_id and active (U110)."""
+    scans = ctx.state.scans
+    wanted = {"true": True, "false": False}
+    if request.call.query.get("active", "true") not in wanted:
+        return invalid(ctx.policy, [{"field": "active", "expected": "true or false"}])
+
+    def keep(which: str, filters: Mapping[str, str]) -> bool:
+        scan = scans[which]
+        return (
+            sees(request.scope, scan.domain)
+            and filters.get("domain_id", scan.domain) == scan.domain
+            and ("active" not in filters or wanted[filters["active"]] == scan.active)
+        )
+
+    names = ("domain_id", "active")
+    return paged(ctx, request, request.account.scans, names, keep, lambda which: show_scan(scans[which]))
+
+
+def get_scan(ctx: Context, request: Request) -> Reply:
+    """GET /v1/scans/{id}."""
+    scan = record_for(ctx, request, ctx.state.scans, request.call.path["id"], "scan")
+    return scan if isinstance(scan, Reply) else single(show_scan(scan))
+
+
+def update_scan(ctx: Context, request: Request) -> Reply:
+    """PATCH /v1/scans/{id}: what widens it is checked and booked, what narrows it is held (U62, U95, E19)."""
+    body = read(bodies.ScanPatch, ctx.policy, request.call.body)
+    if isinstance(body, Reply):
+        return body
+    scan = record_for(ctx, request, ctx.state.scans, request.call.path["id"], "scan")
+    if isinstance(scan, Reply):
+        return scan
+    wrong = check_ids(ctx, request, scan.domain, ctx.state.keyword_lists, body.list_ids, "keyword list")
+    if wrong is not None:
+        return wrong
+    sent = body.model_fields_set
+    lists = body.lists() if "list_ids" in sent else scan.lists
+    pairings = body.pairings() if "engine_devices" in sent else scan.engine_devices
+    places = body.places() if "geographies" in sent else scan.geographies
+    active = body.active if "active" in sent else scan.active
+    widening, narrowing = slots.plan_scan_change(
+        ctx, request.account, scan, lists, pairings, places, active, request.now
+    )
+    if (active and not scan.active) or _gains(scan, lists, pairings, places):
+        refusal = outcome_of_scan_patch(ctx, request, scan.domain, pairings, places, widening)
+        if refusal is not None:
+            return refusal
+    slots.apply_widening(request.account, widening)
+    slots.narrow(request.account, narrowing, request.now)
+    scan.lists, scan.engine_devices, scan.geographies, scan.active = lists, pairings, places, active
+    if "name" in sent:
+        scan.name = body.name or ""
+    return single(show_scan(scan))
+
+
+def _gains(scan: Scan, lists: list[str], pairings: list[str], places: list[str]) -> bool:
+    """Tell whether a scan would cover something that it does not now."""
+    return not (
+        set(lists) <= set(scan.lists)
+        and set(pairings) <= set(scan.engine_devices)
+        and set(places) <= set(scan.geographies)
+    )
+
+
+def delete_scan(ctx: Context, request: Request) -> Reply:
+    """DELETE /v1/scans/{id}; its slots are held to the end of the month (S27)."""
+    scan = record_for(ctx, request, ctx.state.scans, request.call.path["id"], "scan")
+    if isinstance(scan, Reply):
+        return scan
+    remove_scan(ctx, request.account, scan, request.now)
+    return nothing(ctx.policy.statuses.deleted)
+
+
+def remove_scan(ctx: Context, account: Account, scan: Scan, now: int) -> None:
+    """Delete a scan and hold its slots."""
+    slots.hold_scan(ctx, account, scan, now)
+    del ctx.state.scans[scan.id]
+    drop(account.scans, scan.id)
+
+
+# Slots
+
+
+def get_slots(ctx: Context, request: Request) -> Reply:
+    """GET /v1/slots: used is active and held together (S37, U61); not for a domain-scoped key (U97)."""
+    if request.scope is not None:
+        return problem(ctx.policy, "forbidden", "A key that is bound to one domain cannot read the account.")
+    books = request.account.books
+    held = held_at(request.now, books)
+    used = books.active + held
+    return single(
+        {
+            "active": books.active,
+            "held": held,
+            "used": used,
+            "limit": books.slot_limit,
+            "available": max(0, books.slot_limit - used),
+            "resets_at": iso(month_end(books.anchor, request.now)),
+        }
+    )
