@@ -106,6 +106,10 @@ class Plan(Frozen):
                 return metric
         return None
 
+    def cooldown_of(self, operation: str) -> int:
+        """The cooldown of a spending operation in µs, 0 for none (U46, U106)."""
+        return next((length for name, length in self.cooldowns.items() if name == operation), 0)
+
 
 class Catalogue(Frozen):
     """Everything that is sold, what it costs to provide, and how long jobs take.
@@ -142,6 +146,18 @@ class Catalogue(Frozen):
     @classmethod
     def _complete_failure_rates(cls, given: dict[JobLabel, int]) -> dict[JobLabel, int]:
         return JOB_FAILURE_RATES | given
+
+    def capability_for(self, operation: str) -> str:
+        """The capability that check 1 asks for (U60)."""
+        return next(name for label, name in self.capability_of.items() if label == operation)
+
+    def duration_of(self, kind: str) -> Distribution:
+        """How long a job of a kind takes when the service runs it itself."""
+        return next(duration for label, duration in self.job_durations.items() if label == kind)
+
+    def failure_rate_of(self, kind: str) -> int:
+        """Failures in a thousand jobs of a kind that the service runs itself."""
+        return next(rate for label, rate in self.job_failure_rates.items() if label == kind)
 
     @model_validator(mode="after")
     def _add_ons_extend_quotas(self) -> Self:

@@ -71,10 +71,10 @@ class Books:
 class Ask:
     """What a call wants to spend.
 
-    `checks` has bit k set when check k (1 to 6) applies (U58); `capability` is the bit needed; `beyond` is the
-    check (1 or 5) that minds an exceeded plan dimension or cap, or 0 (U47, U59); `slots` counts tuples that become active
-    and `revived` those among them that a hold already pays for (U63); `running` is 1 when the same rank run
-    is queued or running (U45).
+    `checks` has bit k set when check k (1 to 6) applies (U58); `capability` is the bit needed; `beyond` is
+    the check (1 or 5) that minds an exceeded plan dimension or cap, or 0 (U47, U59); `slots` counts tuples
+    that become active and `revived` those among them that a hold already pays for (U63); `running` is 1 when
+    the same rank run is queued or running (U45).
     """
 
     spend: int = 0

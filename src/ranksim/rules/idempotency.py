@@ -1,4 +1,4 @@
-"""Idempotency-Keys: what makes two requests the same, and what is remembered (S28, S47, S48, S111, U27-U33)."""
+"""Idempotency-Keys: what makes two requests the same, what is remembered (S28, S47, S48, S111, U27-U33)."""
 
 import json
 from collections.abc import Mapping

@@ -69,5 +69,4 @@ def capability_needed(policy: Policy, spend: Spend, bits: dict[str, int]) -> int
     """Give the capability bit that check 1 wants for an operation, or 0 (U58, U60)."""
     if policy.assumptions.checks_apply == "table" and spend not in NAMES_CAPABILITY:
         return 0
-    capability_of: dict[str, str] = {**policy.catalogue.capability_of}
-    return bits[capability_of[spend.label]]
+    return bits[policy.catalogue.capability_for(spend.label)]

@@ -1,4 +1,4 @@
-"""What a key may read about its account: account, entitlements, usage (S38, S67, U109), and its briefs (S36)."""
+"""What a key may read of its account: account, entitlements, usage (S38, S67, U109), and briefs (S36)."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
 """What the API itself does not offer: accounts, keys, plans, add-ons, health (S7, S72).
 
-Drivers call these through `Service`. Bad names are refused with `BadInput`, for they come from people's files.
+Drivers call these through `Service`. Bad names are refused with `BadInput`: they come from people's files.
 """
 
 from hashlib import sha256
@@ -77,9 +77,8 @@ def change_plan(ctx: Context, account: Account, plan: str) -> None:
         meter = account.meters.setdefault(metric, Meter())
         meter.period = WEEK if quota.period == "week" else MONTH
         meter.limit = allowance(ctx, account, metric)
-    cooldowns: dict[str, int] = {**new.cooldowns}
     for name, row in account.cooldowns.items():
-        row.length = cooldowns.get(name.partition("/")[2], 0)
+        row.length = new.cooldown_of(name.partition("/")[2])
 
 
 def set_add_on(ctx: Context, account: Account, add_on: str, count: int) -> None:

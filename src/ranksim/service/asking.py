@@ -43,8 +43,7 @@ def rows_of(ctx: Context, account: Account, spend: Spend, domain: str) -> Rows:
     name = f"{owner}/{spend.label}"
     cooldown = account.cooldowns.get(name)
     if cooldown is None:
-        lengths: dict[str, int] = {**plan.cooldowns}
-        cooldown = Cooldown(length=lengths.get(spend.label, 0))
+        cooldown = Cooldown(length=plan.cooldown_of(spend.label))
     return Rows(spend, metric, account.meters[metric] if metric else Meter(), name, cooldown)
 
 

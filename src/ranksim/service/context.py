@@ -17,7 +17,7 @@ ATTEMPT_DUE = "attempt"
 
 @dataclass(slots=True)
 class Context:
-    """The service's parts: policy, state, what follows from the policy, and the tasks of the step under way."""
+    """The service's parts: policy, state, what follows from the policy, the tasks of the step under way."""
 
     policy: Policy
     state: State

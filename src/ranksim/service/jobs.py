@@ -1,7 +1,7 @@
 """Jobs from acceptance to end: states, progress, cost, cooldowns, events (S13-S16, U39-U50).
 
-queued → running → done | failed (U39). A job of a kind without a driver's pool starts at once and ends after a
-drawn time; a pooled one is handed out as a task.
+queued → running → done | failed (U39). A job of a kind without a driver's pool starts at once and ends after
+a drawn time; a pooled one is handed out as a task.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from ranksim import draws
 from ranksim.clock import iso
 from ranksim.contract.facts import JobKind
-from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.access import sees
@@ -51,13 +50,8 @@ def progress(ctx: Context, job: Job, now: int) -> int:
     until = now if job.finished_at is None else job.finished_at
     due = job.due
     if due is None:
-        due = job.started_at + durations(ctx)[job.kind].mean()
+        due = job.started_at + ctx.policy.catalogue.duration_of(job.kind).mean()
     return min(99, 100 * (until - job.started_at) // max(1, due - job.started_at))
-
-
-def durations(ctx: Context) -> dict[str, Distribution]:
-    """Give the catalogue's job durations by kind."""
-    return {**ctx.policy.catalogue.job_durations}
 
 
 def get_job(ctx: Context, request: Request) -> Reply:
@@ -118,7 +112,7 @@ def accept(ctx: Context, job: Job) -> None:
     job.status = RUNNING
     job.started_at = job.created_at
     u = draws.uniform(ctx.state.seed, _who(job), job.created_at, Purpose.JOB_DURATION)
-    job.due = job.created_at + durations(ctx)[job.kind].at(u)
+    job.due = job.created_at + ctx.policy.catalogue.duration_of(job.kind).at(u)
     ctx.schedule(job.due, JOB_ENDS, job.id)
 
 
@@ -131,8 +125,8 @@ def _still_matters(ctx: Context, job: Job, now: int) -> bool:
     """Tell whether an earlier run still bears on join or cooldown."""
     if job.status in (QUEUED, RUNNING):
         return True
-    lengths: dict[str, int] = {**ctx.plan_of(ctx.state.accounts[job.account]).cooldowns}
-    return job.status == DONE and now < job.created_at + lengths.get(job.kind, 0)
+    length = ctx.plan_of(ctx.state.accounts[job.account]).cooldown_of(job.kind)
+    return job.status == DONE and now < job.created_at + length
 
 
 def started(ctx: Context, job_id: str, now: int) -> None:
@@ -145,9 +139,8 @@ def started(ctx: Context, job_id: str, now: int) -> None:
 def due(ctx: Context, job_id: str, now: int) -> None:
     """End a job that the service runs itself; its outcome is drawn by the catalogue's failure rate."""
     job = ctx.state.jobs[job_id]
-    rates: dict[str, int] = {**ctx.policy.catalogue.job_failure_rates}
     drawn = draws.below(1000, ctx.state.seed, _who(job), job.created_at, Purpose.JOB_OUTCOME)
-    if drawn < rates.get(job.kind, 0):
+    if drawn < ctx.policy.catalogue.failure_rate_of(job.kind):
         ended(ctx, job_id, FAILED, now, error="The provider did not answer.")
     else:
         ended(ctx, job_id, DONE, now)

@@ -1,7 +1,7 @@
 """The table of operations: name → method, path, rate class, handler.
 
-Every surface is built from this one table. Paths are relative to the /v1 prefix (S1, S112, U107); an operation
-is `shown` when the specification states its path, else the path is an assumption.
+Every surface is built from this one table. Paths are relative to the /v1 prefix (S1, S112, U107); an
+operation is `shown` when the specification states its path, else the path is an assumption.
 """
 
 from collections.abc import Callable

@@ -26,6 +26,12 @@ from ranksim.service.context import Context
 from ranksim.service.state import Account, KeywordList, Scan
 
 
+def tracked(ctx: Context, account: Account, domain: str) -> int:
+    """Count the tuples that the active scans of a domain track: the pages of one rank run (S24)."""
+    scans = (ctx.state.scans[scan_id] for scan_id in account.scans)
+    return sum(_block_of_scan(ctx, scan).size() for scan in scans if scan.domain == domain)
+
+
 def fresh_words(ctx: Context, keyword_list: KeywordList, keywords: Iterable[str]) -> dict[str, str]:
     """Give what POST keywords really adds: folded word to its text, in order, first spelling kept.
 
@@ -178,9 +184,3 @@ def _words(ctx: Context, lists: Sequence[str]) -> list[str]:
 
 def _owner(ctx: Context, domain: str, scan: str) -> str:
     return domain if ctx.policy.assumptions.hold_identity == "tuple" else f"{domain}|{scan}"
-
-
-def tracked(ctx: Context, account: Account, domain: str) -> int:
-    """Count the tuples that the active scans of a domain track: the pages of one rank run (S24)."""
-    scans = (ctx.state.scans[scan_id] for scan_id in account.scans)
-    return size(_block_of_scan(ctx, scan) for scan in scans if scan.domain == domain)

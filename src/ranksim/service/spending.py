@@ -1,7 +1,7 @@
 """The seven operations that spend or commit spend (S51-S58).
 
-Each handler reads its body, resolves the rows and the ask, and then: decide → refuse, report, join, or book and
-do the work.
+Each handler reads its body, resolves the rows and the ask, and then: decide → refuse, report, join, or book
+and do the work.
 """
 
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ def create_job(ctx: Context, request: Request) -> Reply:
 
 
 def create_keywords(ctx: Context, request: Request) -> Reply:
-    """POST /keywords (S32, S57, E43, E47): add keywords to a list; slots only where an active scan covers it."""
+    """POST /keywords (S32, S57, E43, E47): add keywords; slots only where an active scan covers the list."""
     body = read(KeywordsBody, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body

@@ -55,6 +55,8 @@ class Key:
 
 @dataclass(slots=True)
 class Domain:
+    """A tracked site, and when its runs finished well."""
+
     id: str
     account: str
     host: str
@@ -73,6 +75,8 @@ class Domain:
 
 @dataclass(slots=True)
 class KeywordList:
+    """A list of keywords of one domain."""
+
     id: str
     account: str
     domain: str
@@ -84,6 +88,8 @@ class KeywordList:
 
 @dataclass(slots=True)
 class Keyword:
+    """A keyword of one list; `folded` is its identity there (U65)."""
+
     id: str
     account: str
     domain: str
@@ -96,6 +102,8 @@ class Keyword:
 
 @dataclass(slots=True)
 class Label:
+    """A label that keywords can carry."""
+
     id: str
     account: str
     domain: str
@@ -105,6 +113,8 @@ class Label:
 
 @dataclass(slots=True)
 class Competitor:
+    """A competitor of a domain."""
+
     id: str
     account: str
     domain: str
@@ -131,6 +141,8 @@ class Scan:
 
 @dataclass(slots=True)
 class Job:
+    """One piece of paid work: its state, cost in µUSD, and what it consumed."""
+
     id: str
     account: str
     domain: str
@@ -154,6 +166,8 @@ class Job:
 
 @dataclass(slots=True)
 class Brief:
+    """A keyword brief."""
+
     id: str
     account: str
     domain: str
