@@ -565,9 +565,11 @@ def test_a_disabled_endpoint_gets_no_events_and_cannot_be_tested() -> None:
 def test_the_reason_of_a_disabled_endpoint_stays() -> None:
     twin = Twin()
     endpoint = twin.endpoint()
-    for _ in range(20):
+    for _ in range(25):
         twin.event()
-    twin.run(fails)
+    twin.run(lambda _: Answer(500, duration=len(twin.made) * SECOND // 10))  # five arrive after disabling
+    assert endpoint.failures == 25
+    assert endpoint.disabled_at == START + 2 * SECOND
     twin.call(deliveries.update_endpoint, {"enabled": False}, id=endpoint.id)
     assert endpoint.disabled_reason == "20 consecutive failed deliveries"
 
@@ -628,6 +630,22 @@ def test_paused_retries_resume_and_overdue_ones_at_once() -> None:
     assert twin.minutes()[21:] == [180] * 7  # once each
     assert [attempt.number for _, attempt in twin.made[20:]] == [3, *[4] * 7]
     twin.assert_idle()
+
+
+@pytest.mark.fact("U69")
+@pytest.mark.parametrize("duration", [0, SECOND])
+def test_a_retry_that_was_paused_twice_is_made_once(duration: int) -> None:
+    twin = Twin(on_disable="pause")
+    endpoint = twin.endpoint()
+    twin.event()
+    twin.run(fails, START)
+    twin.call(deliveries.update_endpoint, {"enabled": False}, id=endpoint.id)
+    twin.run(fails, START + 10 * MINUTE)
+    for enabled in (True, False, True):
+        twin.call(deliveries.update_endpoint, {"enabled": enabled}, id=endpoint.id)
+    twin.run(lambda _: Answer(500, duration=duration), START + HOUR)
+    assert twin.minutes() == [0, 10, 15, 45]
+    assert [attempt.number for _, attempt in twin.made] == [1, 2, 3, 4]
 
 
 def test_deleting_an_endpoint_cancels_and_still_records_what_was_out() -> None:
