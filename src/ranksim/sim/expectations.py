@@ -1,0 +1,235 @@
+"""What a scenario expects of its own result, as data: `refusals.total <= 10`, and whether it came true."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import ValidationInfo, model_serializer, model_validator
+
+from ranksim.clock import MILLISECOND, SECOND, duration, format_duration, instant, iso
+from ranksim.contract.quantities import Frozen, format_money, money
+from ranksim.sim.metrics import Unit, check_name, unit_of
+
+if TYPE_CHECKING:
+    from ranksim.sim.results import Result
+
+Number = int | float
+
+SIGNS = {"==": "equals", "=": "equals", ">=": "at_least", "<=": "at_most"}
+BOUNDS = ("equals", "at_least", "at_most", "between")
+
+_SHORT = re.compile(r"(\S+)\s*(==|=|>=|<=)\s*(.+)")
+_BETWEEN = re.compile(r"(.+?)\s*<=\s*(\S+)\s*<=\s*(.+)")
+
+READERS = {
+    "duration": (duration, "a duration such as '5m'"),
+    "instant": (instant, "an instant such as '2026-03-01T00:00:00Z'"),
+    "money": (money, "an amount such as '15 USD'"),
+}
+
+
+class Expectation(Frozen):
+    """A metric and the bound it is expected to keep: on average over replications, or in `every` one.
+
+    Written {metric: refusals.total, at_most: 10}, or as text: 'refusals.total <= 10' (also >= and ==) or
+    '1 <= refusals.total <= 5'. `between` includes both ends. Durations, instants and money are text with a
+    unit. Values are kept in the metric's unit: counts, shares, µs or µUSD.
+    """
+
+    metric: str
+    equals: Number | None = None
+    at_least: Number | None = None
+    at_most: Number | None = None
+    between: tuple[Number, Number] | None = None
+    hold: Literal["mean", "every"] = "mean"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any, info: ValidationInfo) -> Any:
+        fields = _short(value) if isinstance(value, str) else value
+        if not isinstance(fields, dict) or not isinstance(fields.get("metric"), str):
+            return fields
+        unit = unit_of(fields["metric"])
+        read = dict(fields)
+        for bound in BOUNDS:
+            given = fields.get(bound)
+            if bound == "between" and isinstance(given, list | tuple):
+                read[bound] = tuple(_number(item, unit, info.mode == "python") for item in given)
+            elif given is not None:
+                read[bound] = _number(given, unit, info.mode == "python")
+        return read
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_name(self.metric)
+        given = [bound for bound in BOUNDS if getattr(self, bound) is not None]
+        if not given:
+            raise ValueError(f"{self.metric}: give one of {', '.join(BOUNDS)}")
+        if len(given) > 1 and given != ["at_least", "at_most"]:
+            raise ValueError(f"{self.metric}: {' and '.join(given)} do not go together; give one")
+        low, high = self.bounds
+        if low > high:
+            unit = unit_of(self.metric)
+            raise ValueError(
+                f"{self.metric}: cannot be at least {show(low, unit)} and at most {show(high, unit)}"
+            )
+        return self
+
+    @model_serializer
+    def _write(self) -> dict[str, Any]:
+        written: dict[str, Any] = {"metric": self.metric}
+        for bound in BOUNDS:
+            value = getattr(self, bound)
+            if isinstance(value, tuple):
+                written[bound] = [self._written(item) for item in value]
+            elif value is not None:
+                written[bound] = self._written(value)
+        return written if self.hold == "mean" else written | {"hold": self.hold}
+
+    def _written(self, value: Number) -> Number | str:
+        match unit_of(self.metric):
+            case "duration":
+                return format_duration(int(value))
+            case "instant":
+                return iso(int(value))
+            case "money":
+                return format_money(int(value))
+            case _:
+                return value
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest value that is expected, both included."""
+        if self.equals is not None:
+            return self.equals, self.equals
+        if self.between is not None:
+            return self.between
+        low = -math.inf if self.at_least is None else self.at_least
+        return low, math.inf if self.at_most is None else self.at_most
+
+    def wanted(self) -> str:
+        """Say the bound: 'at most 10'."""
+        low, high = self.bounds
+        unit = unit_of(self.metric)
+        every = " in every replication" if self.hold == "every" else ""
+        if low == high:
+            return f"exactly {show(low, unit)}{every}"
+        if math.isinf(low):
+            return f"at most {show(high, unit)}{every}"
+        if math.isinf(high):
+            return f"at least {show(low, unit)}{every}"
+        return f"between {show(low, unit)} and {show(high, unit)}{every}"
+
+    def judge(self, result: Result) -> Finding:
+        """Say whether a result keeps the bound. Raises BadInput when it has no such metric."""
+        values = result.values(self.metric)
+        unit = unit_of(self.metric)
+        if self.hold == "mean":
+            mean, low, high = result.metric(self.metric)
+            worst, where = mean, ""
+            spread = f" ({show(low, unit)} to {show(high, unit)})" if low is not None else ""
+        else:
+            index = max(range(len(values)), key=lambda i: abs(self._off(values[i])))
+            worst, spread = values[index], ""
+            where = f" in replication {index}" if len(values) > 1 else ""
+        if worst is None:
+            text = f"{self.metric}: nothing was observed{where}, expected {self.wanted()}"
+            return Finding(self, False, None, None, text)
+        off = self._off(worst)
+        found = f"{self.metric} is {show(worst, unit)}{spread}"
+        if not off:
+            return Finding(self, True, worst, 0.0, f"{found}, as expected {self.wanted()}")
+        side = "above" if off > 0 else "below"
+        text = f"{found}{where}, expected {self.wanted()}: {show(abs(off), _difference(unit))} {side}"
+        return Finding(self, False, worst, off, text)
+
+    def _off(self, value: float | None) -> float:
+        """How far a value lies above (or, negative, below) what is expected; inf for None."""
+        if value is None:
+            return math.inf
+        low, high = self.bounds
+        if low - value > _slack(low):
+            return value - low
+        return value - high if value - high > _slack(high) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of an expectation: `value` the number judged, `off` how far beyond its bound, or None."""
+
+    expectation: Expectation
+    passed: bool
+    value: float | None
+    off: float | None
+    text: str
+
+
+def judge(expectations: Iterable[Expectation], result: Result) -> list[Finding]:
+    """Judge expectations in order. Raises BadInput for a metric that the result does not have."""
+    return [expectation.judge(result) for expectation in expectations]
+
+
+def show(value: float | None, unit: Unit) -> str:
+    """Write a number of a unit for people."""
+    if value is None:
+        return "nothing"
+    if math.isinf(value):
+        return "any"
+    match unit:
+        case "duration":
+            coarse = MILLISECOND if abs(value) >= SECOND else 1
+            return format_duration(round(value / coarse) * coarse)
+        case "instant":
+            return iso(round(value))
+        case "money":
+            return format_money(round(value))
+        case _:
+            return f"{round(value, 3):g}" if abs(value) < 1e6 else f"{round(value)}"
+
+
+def _difference(unit: Unit) -> Unit:
+    return "duration" if unit == "instant" else unit
+
+
+def _slack(bound: float) -> float:
+    """What rounding may make of a mean that keeps the bound."""
+    return 0.0 if math.isinf(bound) else 1e-9 * abs(bound)
+
+
+def _short(text: str) -> dict[str, Any]:
+    """Read the short form."""
+    between = _BETWEEN.fullmatch(text.strip())
+    if between is not None:
+        low, metric, high = between.groups()
+        return {"metric": metric, "between": (low, high)}
+    short = _SHORT.fullmatch(text.strip())
+    if short is None:
+        raise ValueError(f"write METRIC <= VALUE (or >=, ==) or LOW <= METRIC <= HIGH, found {text!r}")
+    metric, sign, value = short.groups()
+    return {"metric": metric, SIGNS[sign]: value}
+
+
+def _number(value: Any, unit: Unit, bare: bool) -> Any:
+    """Read a bound in its unit; `bare` lets numbers stand for durations, instants and money."""
+    if unit in READERS:
+        read, form = READERS[unit]
+        if isinstance(value, str):
+            try:
+                return read(value)
+            except ValueError:
+                raise ValueError(f"write {form}, found {value!r}") from None
+        if bare or value == 0:
+            return value
+        raise ValueError(f"write {form}, found {value!r}")
+    if isinstance(value, str):
+        try:
+            value = int(value) if re.fullmatch(r"[+-]?[0-9_]+", value) else float(value)
+        except ValueError:
+            raise ValueError(f"expected a number, found {value!r}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"expected a finite number, found {value!r}")
+    return value

@@ -1,0 +1,190 @@
+"""The scalar numbers of a replication, by name: `refusals.total`, `jobs.rank_run.wait.p95`, `slots.acme.used`.
+
+A name is a family, then what it is about (which may itself contain dots), then a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Literal
+
+from ranksim.contract.facts import JobKind
+from ranksim.service.errors import TEXTS
+from ranksim.sim.histogram import Histogram
+from ranksim.sim.statistics import Replication
+
+Unit = Literal["count", "share", "duration", "instant", "money"]
+Scalars = dict[str, float | None]
+
+OUTCOMES = ("ok", "granted", "dry_run", "joined", "refused", "replayed", "limited", "error")
+REFUSING = ("refused", "limited", "error")
+"""Outcomes of calls that did not get what they wanted."""
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
+TIMES = ("mean", *QUANTILES)
+
+CALLS = ("total", "accepted", *OUTCOMES)
+DELIVERIES = (
+    "events",
+    "sent",
+    "failed",
+    "acknowledged",
+    "lost",
+    "lost_exhausted",
+    "lost_cancelled",
+    "pending",
+    "duplicates",
+    "disabled",
+)
+JOBS = ("queued", "started", "done", "failed", "joined", "max_waiting", "mean_waiting", "utilisation")
+
+NAMED = {
+    "clients": ("NAME", (*CALLS, "refusals")),
+    "endpoints": ("NAME", (*DELIVERIES, "disabled_at", *(f"delay.{time}" for time in TIMES))),
+    "slots": ("ACCOUNT", ("max_used", "used", "active", "held")),
+    "spend": ("ACCOUNT", ("max", "spent", "settled", "reserved")),
+    "meters": ("ACCOUNT.METRIC", ("used", "max")),
+    "windows": ("ACCOUNT.KEY.CLASS", ("admitted", "refused")),
+}
+"""Families whose names depend on the scenario: what the name is about, and the fields."""
+
+
+def unit_of(metric: str) -> Unit:
+    """Give the unit of a metric: a count, a share, a duration (µs), an instant (µs) or money (µUSD)."""
+    if metric.startswith("spend."):
+        return "money"
+    if metric.endswith(".disabled_at"):
+        return "instant"
+    if metric.endswith((".utilisation", ".share")):
+        return "share"
+    *_, before, field = ("", *metric.split("."))
+    return "duration" if before in ("wait", "delay") and field in TIMES else "count"
+
+
+def scalars(replication: Replication) -> Scalars:
+    """Give every scalar metric of a replication; None where nothing was observed."""
+    found: Scalars = {}
+    found.update(_calls(replication.calls))
+    found.update(_jobs(replication))
+    found.update(_deliveries(replication.endpoints))
+    found.update(_levels(replication.series))
+    return found
+
+
+def check_name(metric: str) -> None:
+    """Raise ValueError when no scenario could have a metric of this name."""
+    family, _, rest = metric.partition(".")
+    if family in NAMED:
+        about, fields = NAMED[family]
+        if any(rest.endswith(f".{field}") and len(rest) > len(field) + 1 for field in fields):
+            return
+        raise ValueError(f"no metric {metric!r}; write {family}.{about} and one of {', '.join(fields)}")
+    if metric not in always():
+        raise ValueError(unknown(metric, always()))
+
+
+@cache
+def always() -> frozenset[str]:
+    """The metrics that every scenario has."""
+    nothing = Replication(0, 0, 0, [], {}, [], {}, {})
+    return frozenset(scalars(nothing))
+
+
+def unknown(metric: str, known: Collection[str]) -> str:
+    """Say that there is no such metric, and what exists."""
+    close = get_close_matches(metric, known, n=3)
+    if close:
+        return f"no metric {metric!r}; did you mean {' or '.join(repr(name) for name in close)}?"
+    families = sorted({name.partition(".")[0] for name in known} | set(NAMED))
+    return f"no metric {metric!r}; metrics begin with one of {', '.join(families)}"
+
+
+def _calls(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float | None]]:
+    clients = sorted({row["client"] for row in rows})
+    counts = dict.fromkeys((f"calls.{field}" for field in CALLS), 0)
+    counts |= dict.fromkeys((f"refusals.{code}" for code in ("total", *TEXTS)), 0)
+    for client in clients:
+        counts |= dict.fromkeys((f"clients.{client}.{field}" for field in (*CALLS, "refusals")), 0)
+    for row in rows:
+        client, outcome, count = row["client"], row["outcome"], row["count"]
+        accepted = "refusals" if outcome in REFUSING else "accepted"
+        names = [f"calls.{outcome}", f"clients.{client}.{outcome}", f"clients.{client}.{accepted}"]
+        names += ["calls.total", f"clients.{client}.total"]
+        names += (
+            ["refusals.total", f"refusals.{row['code']}"] if accepted == "refusals" else ["calls.accepted"]
+        )
+        for name in names:
+            counts[name] = counts.get(name, 0) + count
+    yield from counts.items()
+    calls = counts["calls.total"]
+    yield "refusals.share", counts["refusals.total"] / calls if calls else 0.0
+
+
+def _jobs(replication: Replication) -> Iterator[tuple[str, float | None]]:
+    length = replication.end - replication.start
+    for kind in JobKind:
+        jobs = replication.jobs.get(kind, {})
+        for field in ("queued", "started", "done", "failed", "joined", "max_waiting"):
+            yield f"jobs.{kind}.{field}", jobs.get(field, 0)
+        yield f"jobs.{kind}.mean_waiting", jobs["waiting"] / length if jobs and length else 0.0
+        yield f"jobs.{kind}.utilisation", utilisation(jobs)
+        yield from _times(f"jobs.{kind}.wait", jobs.get("wait"))
+
+
+def utilisation(jobs: dict[str, Any]) -> float | None:
+    """The share of a pool's workers that were busy on average; None without a pool, or an unlimited one."""
+    return jobs["busy"] / jobs["offered"] if jobs and jobs["offered"] else None
+
+
+def _times(name: str, plain: dict[str, Any] | None) -> Iterator[tuple[str, float | None]]:
+    histogram = Histogram.from_plain(plain) if plain else Histogram()
+    yield f"{name}.mean", histogram.mean
+    for label, q in QUANTILES.items():
+        yield f"{name}.{label}", histogram.quantile(q)
+
+
+def _deliveries(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float | None]]:
+    total = dict.fromkeys(DELIVERIES, 0)
+    delay = Histogram()
+    for row in rows:
+        counts = {
+            **{field: row[field] for field in DELIVERIES if field in row},
+            "sent": sum(attempt["sent"] for attempt in row["attempts"]),
+            "failed": sum(attempt["failed"] for attempt in row["attempts"]),
+            "lost": row["lost_exhausted"] + row["lost_cancelled"],
+        }
+        name = f"endpoints.{row['endpoint']}"
+        for field in DELIVERIES:
+            yield f"{name}.{field}", counts[field]
+            total[field] += counts[field]
+        yield f"{name}.disabled_at", row["disablings"][0][0] if row["disablings"] else None
+        yield from _times(f"{name}.delay", row["delay"])
+        delay.merge(Histogram.from_plain(row["delay"]))
+    for field in DELIVERIES:
+        yield f"deliveries.{field}", total[field]
+    yield from _times("deliveries.delay", delay.to_plain())
+
+
+def _levels(series: dict[str, list[dict[str, Any]]]) -> Iterator[tuple[str, float | None]]:
+    for row in series.get("slots", ()):
+        yield f"slots.{row['account']}.max_used", row["peak"]
+        for field in ("used", "active", "held"):
+            yield f"slots.{row['account']}.{field}", last(row[field])
+    for row in series.get("spend", ()):
+        yield f"spend.{row['account']}.max", row["peak"]
+        for field in ("spent", "settled", "reserved"):
+            yield f"spend.{row['account']}.{field}", last(row[f"{field}_uusd"])
+    for row in series.get("meters", ()):
+        yield f"meters.{row['account']}.{row['metric']}.max", row["peak"]
+        yield f"meters.{row['account']}.{row['metric']}.used", last(row["used"])
+    for row in series.get("windows", ()):
+        name = f"windows.{row['account']}.{row['key']}.{row['rate_class']}"
+        for field in ("admitted", "refused"):
+            yield f"{name}.{field}", sum(row[field])
+
+
+def last(values: list[int]) -> int | None:
+    """The newest sample, or None."""
+    return values[-1] if values else None

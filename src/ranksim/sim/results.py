@@ -1,0 +1,234 @@
+"""The result of a scenario: replications in, tables, metrics, frames and plots out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from importlib import import_module
+from statistics import fmean, variance
+from typing import TYPE_CHECKING, Any
+
+from ranksim.errors import BadInput
+from ranksim.sim import tables
+from ranksim.sim.intervals import LEVEL, Estimate, estimate
+from ranksim.sim.metrics import Scalars, scalars, unit_of, unknown
+from ranksim.sim.statistics import Replication
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+VERSION = 1
+
+
+class Result:
+    """What the replications of one scenario gave.
+
+    `level` is that of every confidence interval. `remarks` are sentences on the run as a whole.
+    """
+
+    def __init__(
+        self,
+        scenario: str,
+        seed: int,
+        replications: Sequence[Replication],
+        *,
+        level: float = LEVEL,
+        remarks: Iterable[str] = (),
+    ) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.replications = list(replications)
+        self.level = level
+        self.remarks = list(remarks)
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.scenario!r}: seed {self.seed}, {len(self.replications)} replications>"
+
+    # Numbers
+
+    @cached_property
+    def scalars(self) -> list[Scalars]:
+        """The metrics of each replication."""
+        return [scalars(replication) for replication in self.replications]
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """The names of all metrics, sorted."""
+        return sorted({name for found in self.scalars for name in found})
+
+    def values(self, metric: str) -> list[float | None]:
+        """Give a metric of each replication, None where nothing was observed. Raises BadInput."""
+        if metric not in self.metrics:
+            raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
+        missing = 0.0 if unit_of(metric) in ("count", "money") else None
+        return [found.get(metric, missing) for found in self.scalars]
+
+    def metric(self, name: str) -> Estimate:
+        """Give a metric's mean over replications and its interval (mean, low, high), None where unknown.
+
+        Durations are µs, money µUSD. Raises BadInput for a metric that does not exist.
+        """
+        return estimate([value for value in self.values(name) if value is not None], self.level)
+
+    def compare(self, other: Result, metrics: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """Compare with another result, replication by replication: rows of self minus other.
+
+        Each row has the metric, the means `first` (self) and `second` (other), their `difference` with its
+        interval `low` to `high`, and `gain`: how many times more replications independent runs would have
+        needed for the same interval (None when nothing varies). Pairs share their random numbers when both
+        results have the same seed. `metrics` are by default those that both have. Raises BadInput.
+        """
+        names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
+        return [row for name in names if (row := self._compared(name, other)) is not None]
+
+    def _compared(self, metric: str, other: Result) -> dict[str, Any] | None:
+        both = zip(self.values(metric), other.values(metric), strict=False)
+        pairs = [(a, b) for a, b in both if a is not None and b is not None]
+        if not pairs:
+            return None
+        first, second = [a for a, _ in pairs], [b for _, b in pairs]
+        differences = [a - b for a, b in pairs]
+        difference, low, high = estimate(differences, self.level)
+        gain = None
+        if len(pairs) > 1 and variance(differences) > 0:
+            gain = (variance(first) + variance(second)) / variance(differences)
+        return {
+            "metric": metric,
+            "first": fmean(first),
+            "second": fmean(second),
+            "difference": difference,
+            "low": low,
+            "high": high,
+            "gain": gain,
+        }
+
+    # Tables
+
+    @cached_property
+    def tables(self) -> dict[str, tables.Rows]:
+        """All tables as plain rows; `tables.COLUMNS` names their columns."""
+        return tables.build(self.replications, self.level, self.remarks)
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """Give a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
+        self._known(name)
+        pandas = _extra("pandas")
+        frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=list(tables.COLUMNS[name]))
+        return frame
+
+    def plot(self, name: str, ax: Axes | None = None) -> Axes:
+        """Draw a table. Raises BadInput when there is no such table, or no matplotlib."""
+        self._known(name)
+        _extra("matplotlib")
+        plot: Callable[..., Axes] = import_module("ranksim.report.plots").plot
+        return plot(self.tables, name, ax=ax)
+
+    def _known(self, name: str) -> None:
+        if name not in tables.COLUMNS:
+            raise BadInput(f"no table {name!r}; expected one of {', '.join(tables.COLUMNS)}")
+
+    @property
+    def calls(self) -> pd.DataFrame:
+        """Calls by client, operation, outcome and status."""
+        return self.frame("calls")
+
+    @property
+    def refusals(self) -> pd.DataFrame:
+        """Refused calls by code and check, and their share of the client's calls of the operation."""
+        return self.frame("refusals")
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """Rate windows over time: calls since the sample before, and what remained."""
+        return self.frame("windows")
+
+    @property
+    def meters(self) -> pd.DataFrame:
+        """Metered allowances over time."""
+        return self.frame("meters")
+
+    @property
+    def slots(self) -> pd.DataFrame:
+        """Keyword slots over time."""
+        return self.frame("slots")
+
+    @property
+    def spend(self) -> pd.DataFrame:
+        """Provider spend of the month over time, µUSD."""
+        return self.frame("spend")
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """Jobs of each pool, their waits (µs) and the pool's utilisation."""
+        return self.frame("jobs")
+
+    @property
+    def deliveries(self) -> pd.DataFrame:
+        """Webhook attempts by endpoint and attempt number."""
+        return self.frame("deliveries")
+
+    @property
+    def answers(self) -> pd.DataFrame:
+        """Webhook attempts by endpoint and the status or error seen."""
+        return self.frame("answers")
+
+    @property
+    def delays(self) -> pd.DataFrame:
+        """Time from event to acknowledgement, µs, by endpoint and quantile."""
+        return self.frame("delays")
+
+    @property
+    def endpoints(self) -> pd.DataFrame:
+        """What became of each endpoint's events."""
+        return self.frame("endpoints")
+
+    @property
+    def notes(self) -> pd.DataFrame:
+        """Remarks on the run and on its replications."""
+        return self.frame("notes")
+
+    # JSON
+
+    def to_json(self) -> str:
+        """Write the result as JSON text, the same bytes for equal results."""
+        plain = {
+            "ranksim_result": VERSION,
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "level": self.level,
+            "remarks": self.remarks,
+            "tables": self.tables,
+            "replications": [replication.to_plain() for replication in self.replications],
+        }
+        return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "result") -> Result:
+        """Read what `to_json` wrote; `where` names it in errors. Raises BadInput."""
+        try:
+            plain = json.loads(text)
+        except ValueError as error:
+            raise BadInput(f"{where}: not JSON: {error}; give a result that ranksim wrote") from None
+        if not isinstance(plain, dict) or plain.get("ranksim_result") != VERSION:
+            raise BadInput(f"{where}: expected a ranksim result of version {VERSION}; write it again")
+        try:
+            replications = [Replication(**replication) for replication in plain["replications"]]
+            return cls(
+                plain["scenario"],
+                plain["seed"],
+                replications,
+                level=plain["level"],
+                remarks=plain["remarks"],
+            )
+        except (KeyError, TypeError) as error:
+            raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
+
+
+def _extra(module: str) -> Any:
+    """Import a module of the `plots` extra. Raises BadInput when it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise BadInput(f"this needs {module}, which is not installed; pip install 'ranksim[plots]'") from None

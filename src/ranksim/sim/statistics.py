@@ -1,0 +1,501 @@
+"""What one replication counts and samples, in memory that does not grow with the length of the run.
+
+A `Tally` is told of everything that happens; `finish` gives a `Replication`, plain data that can be pickled,
+written as JSON and put into tables (`results`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ranksim.clock import Micros
+from ranksim.contract.facts import JobKind, RateClass
+from ranksim.rules.admission import held_at, reserved_at, settled_at, used_at
+from ranksim.rules.windows import remaining
+from ranksim.service.calls import Answer, Attempt, Call, Reply
+from ranksim.service.service import Service
+from ranksim.service.state import State
+from ranksim.sim.histogram import Histogram
+
+MAX_SAMPLES = 1_000
+"""The most samples of a series that are kept; a finer grid is thinned, every peak still seen."""
+
+MAX_NOTES = 100
+"""The most different notes that are kept."""
+
+MAX_DISABLINGS = 20
+"""The most disablings of one endpoint that are kept."""
+
+NEVER_AGAIN = 2**62
+
+COLUMNS = {
+    "windows": ("admitted", "refused", "remaining"),
+    "meters": ("used", "limit"),
+    "slots": ("active", "held", "used", "limit"),
+    "spend": ("settled_uusd", "reserved_uusd", "spent_uusd", "ceiling_uusd"),
+}
+"""The columns of each sampled series, beside its names and t."""
+
+LABELS = {
+    "windows": ("account", "key", "rate_class"),
+    "meters": ("account", "metric"),
+    "slots": ("account",),
+    "spend": ("account",),
+}
+"""What names a series."""
+
+PEAKS = {"windows": "refused", "meters": "used", "slots": "used", "spend": "spent_uusd"}
+"""The column whose highest sample is kept as the series' `peak`."""
+
+
+@dataclass(slots=True)
+class Replication:
+    """The statistics of one replication, from `start` (after the warm-up) to `end`, both µs, as plain data.
+
+    - `calls`: rows of client, operation, outcome, status, code, check, count
+    - `jobs` by kind: queued, started, done, failed, joined, max_waiting; `busy`, `offered` and `waiting` are
+      the time integrals (µs) of the pool's busy workers, its capacity (None: unlimited) and its queue;
+      `wait` (µs) is a histogram
+    - `endpoints`: rows of endpoint, account, events, acknowledged, lost_exhausted, lost_cancelled, pending,
+      duplicates, `disabled` (how often), `disablings` ([instant, reason], the first few), `attempts` (rows of
+      attempt, sent, acknowledged, failed), `answers` (status or error to count), `delay` (histogram, µs)
+    - `series` by table: rows of its names, `peak`, and lists of equal length: t and the columns of `COLUMNS`
+    - `notes`: text to how often it was noted
+    """
+
+    seed: int
+    start: Micros
+    end: Micros
+    calls: list[dict[str, Any]]
+    jobs: dict[str, dict[str, Any]]
+    endpoints: list[dict[str, Any]]
+    series: dict[str, list[dict[str, Any]]]
+    notes: dict[str, int]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Give the replication as one dict, for JSON."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Series:
+    """One sampled series: lists by column, and the highest sample of the column that PEAKS names."""
+
+    columns: dict[str, list[int]]
+    peak: int = 0
+
+
+@dataclass(slots=True)
+class _Jobs:
+    """One job kind: its counts, and its pool as it stands since `changed`."""
+
+    queued: int = 0
+    started: int = 0
+    done: int = 0
+    failed: int = 0
+    wait: Histogram = field(default_factory=Histogram)
+    changed: Micros = 0
+    busy: int = 0
+    capacity: int | None = 0
+    waiting: int = 0
+    busy_time: int = 0
+    offered_time: int | None = 0
+    waiting_time: int = 0
+    max_waiting: int = 0
+
+    def pass_time(self, now: Micros) -> None:
+        """Integrate the pool up to `now`."""
+        passed = now - self.changed
+        self.busy_time += self.busy * passed
+        self.waiting_time += self.waiting * passed
+        if self.capacity is None:
+            self.offered_time = None
+        elif self.offered_time is not None:
+            self.offered_time += self.capacity * passed
+        self.changed = now
+
+    def reset(self, now: Micros) -> _Jobs:
+        """Start counting afresh, with the pool as it stands."""
+        return _Jobs(
+            changed=now,
+            busy=self.busy,
+            capacity=self.capacity,
+            waiting=self.waiting,
+            max_waiting=self.waiting,
+            offered_time=None if self.capacity is None else 0,
+        )
+
+
+@dataclass(slots=True)
+class _Endpoint:
+    """What became of the deliveries to one endpoint."""
+
+    account: str
+    url: str
+    events: int = 0
+    acknowledged: int = 0
+    exhausted: int = 0
+    cancelled: int = 0
+    duplicates: int = 0
+    disabled: int = 0
+    disablings: list[list[Any]] = field(default_factory=list)
+    attempts: dict[int, list[int]] = field(default_factory=dict)
+    """Attempt number to [acknowledged, failed]."""
+    answers: dict[str, int] = field(default_factory=dict)
+    delay: Histogram = field(default_factory=Histogram)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A delivery (event × endpoint) that is neither acknowledged nor given up."""
+
+    endpoint: str
+    created: Micros
+    acted: bool = False
+
+
+class Tally:
+    """Counts and samples one replication of a scenario that runs in [start, start + length).
+
+    What happens before `warm_up` (µs after the start) is dropped. `attempts` is how often a delivery is tried
+    (S90). `rate_class_of` tells the rate class of an operation; calls of others are in no window.
+    `endpoint_names` may be filled with endpoint id to name; otherwise endpoints go by their URL. `on_sample`
+    is called with `now` at each sample, to show progress.
+    """
+
+    def __init__(
+        self,
+        start: Micros,
+        length: int,
+        sample_every: int,
+        *,
+        seed: int = 0,
+        warm_up: int = 0,
+        attempts: int = 6,
+        rate_class_of: Mapping[str, str] | None = None,
+        on_sample: Callable[[Micros], None] | None = None,
+    ) -> None:
+        self.start = start
+        self.end = start + length
+        self.seed = seed
+        self.attempts = attempts
+        self.rate_class_of = rate_class_of or {}
+        self.endpoint_names: dict[str, str] = {}
+        self.on_sample = on_sample
+        self._cut = start + warm_up if warm_up else NEVER_AGAIN
+        self._stride = max(1, -(-length // (max(1, sample_every) * MAX_SAMPLES)))
+        self._turn = 0
+        self._sampled: Micros | None = None
+        self._calls: dict[tuple[str, str, str, int, str, int], int] = {}
+        self._rates: dict[tuple[str, str, bool], int] = {}
+        self._jobs: dict[str, _Jobs] = {}
+        self._waiting: dict[str, Micros] = {}
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._open: dict[int, _Open] = {}
+        self._series: dict[str, dict[tuple[Hashable, ...], _Series]] = {table: {} for table in COLUMNS}
+        self._notes: dict[str, int] = {}
+
+    # What happens
+
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        """Count a call and its reply."""
+        if now >= self._cut:
+            self.reset(self._cut)
+        code = reply.code
+        what = (client, reply.operation, reply.outcome, reply.status, code, reply.check)
+        self._calls[what] = self._calls.get(what, 0) + 1
+        if call.key is not None:
+            rate = (call.key, reply.operation, code == "rate_limited")
+            self._rates[rate] = self._rates.get(rate, 0) + 1
+
+    def job_queued(self, now: Micros, kind: str, job: str) -> None:
+        """Note that a job was handed to its pool."""
+        self._kind(now, kind).queued += 1
+        self._waiting[job] = now
+
+    def job_started(self, now: Micros, kind: str, job: str) -> None:
+        """Note that a worker took a job up: its wait ends."""
+        jobs = self._kind(now, kind)
+        jobs.started += 1
+        jobs.wait.add(now - self._waiting.pop(job, now))
+
+    def job_ended(self, now: Micros, kind: str, job: str, outcome: str) -> None:
+        """Note that a job ended, "done" or "failed"; one that never started has no wait."""
+        jobs = self._kind(now, kind)
+        if outcome == "done":
+            jobs.done += 1
+        else:
+            jobs.failed += 1
+        self._waiting.pop(job, None)
+
+    def pool(self, now: Micros, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
+        """Note a pool's new state; the one before lasted until `now`. `capacity` None is unlimited."""
+        jobs = self._kind(now, kind)
+        jobs.pass_time(now)
+        jobs.busy, jobs.capacity, jobs.waiting = busy, capacity, waiting
+        jobs.max_waiting = max(jobs.max_waiting, waiting)
+
+    def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
+        """Note an attempt as it is answered; `acted` says whether the receiver acted on the event.
+
+        The first attempt is sent as the event is created, so that its duration tells when that was.
+        """
+        if now >= self._cut:
+            self.reset(self._cut)
+        endpoint = self._endpoint(task.endpoint, task.account, task.url)
+        delivery = self._open.get(task.delivery)
+        if delivery is None:
+            endpoint.events += 1
+            delivery = self._open[task.delivery] = _Open(task.endpoint, now - answer.duration)
+        if acted:
+            endpoint.duplicates += delivery.acted
+            delivery.acted = True
+        success = answer.status is not None and 200 <= answer.status < 300
+        endpoint.attempts.setdefault(task.number, [0, 0])[0 if success else 1] += 1
+        said = answer.error or str(answer.status)
+        endpoint.answers[said] = endpoint.answers.get(said, 0) + 1
+        if success:
+            endpoint.acknowledged += 1
+            endpoint.delay.add(now - delivery.created)
+            del self._open[task.delivery]
+        elif task.number >= self.attempts:
+            endpoint.exhausted += 1
+            del self._open[task.delivery]
+
+    def endpoint_disabled(self, now: Micros, endpoint: str, reason: str) -> None:
+        """Note that an endpoint was disabled. What that cancels is seen at the next sample."""
+        if now >= self._cut:
+            self.reset(self._cut)
+        row = self._endpoint(endpoint)
+        row.disabled += 1
+        if len(row.disablings) < MAX_DISABLINGS:
+            row.disablings.append([now, reason])
+
+    def note(self, text: str) -> None:
+        """Keep a remark; the same text twice is counted."""
+        if text in self._notes or len(self._notes) < MAX_NOTES:
+            self._notes[text] = self._notes.get(text, 0) + 1
+
+    def sample(self, now: Micros, service: Service) -> None:
+        """Read the service's state into the series: on a fixed grid of `sample_every`, in order of time."""
+        if now >= self._cut:
+            self.reset(self._cut)
+        self._close_cancelled(service.state)
+        self._read(now, now, service.state, keep=self._turn % self._stride == 0)
+        self._turn += 1
+        if self.on_sample is not None:
+            self.on_sample(now)
+
+    def reset(self, now: Micros) -> None:
+        """Drop every count and sample before `now`; what is queued, open or running then stays so."""
+        self._cut = NEVER_AGAIN
+        self.start = now
+        self._turn = 0
+        self._sampled = None
+        self._calls.clear()
+        self._rates.clear()
+        for table in self._series.values():
+            table.clear()
+        for kind, jobs in self._jobs.items():
+            self._jobs[kind] = jobs.reset(now)
+        self._endpoints = {name: _Endpoint(row.account, row.url) for name, row in self._endpoints.items()}
+        for delivery in self._open.values():
+            self._endpoints[delivery.endpoint].events += 1
+
+    def finish(self, now: Micros, service: Service) -> Replication:
+        """Give the statistics up to `now`, the end, which itself is outside the run.
+
+        The last sample stands at `now` and shows the service in the last microsecond before it, so that an
+        allowance that resets at the very end is seen as it was used.
+        """
+        if now >= self._cut:
+            self.reset(self._cut)
+        state = service.state
+        self._close_cancelled(state)
+        self._open_unanswered(state)
+        if self._sampled != now:
+            self._read(now, now - 1, state, keep=True)
+        for jobs in self._jobs.values():
+            jobs.pass_time(now)
+        notes = dict(self._notes)
+        if self._stride > 1:
+            notes[f"one sample in {self._stride} is kept; peaks are of all samples"] = 1
+        return Replication(
+            seed=self.seed,
+            start=self.start,
+            end=now,
+            calls=self._call_rows(),
+            jobs={kind.value: self._job_row(kind) for kind in JobKind if kind in self._jobs},
+            endpoints=self._endpoint_rows(state),
+            series={table: self._series_rows(table, state) for table in COLUMNS},
+            notes=dict(sorted(notes.items())),
+        )
+
+    # Jobs and deliveries
+
+    def _kind(self, now: Micros, kind: str) -> _Jobs:
+        if now >= self._cut:
+            self.reset(self._cut)
+        jobs = self._jobs.get(kind)
+        if jobs is None:
+            jobs = self._jobs[kind] = _Jobs(changed=now)
+        return jobs
+
+    def _endpoint(self, endpoint: str, account: str = "", url: str = "") -> _Endpoint:
+        row = self._endpoints.get(endpoint)
+        if row is None:
+            row = self._endpoints[endpoint] = _Endpoint(account, url)
+        elif url and not row.url:
+            row.account, row.url = account, url
+        return row
+
+    def _close_cancelled(self, state: State) -> None:
+        """Count as cancelled what is still open here but forgotten by the service."""
+        gone = [number for number in self._open if number not in state.deliveries]
+        for number in gone:
+            self._endpoints[self._open.pop(number).endpoint].cancelled += 1
+
+    def _open_unanswered(self, state: State) -> None:
+        """Know every endpoint, and count the events of which not even one attempt has been answered yet."""
+        for endpoint in state.endpoints.values():
+            self._endpoint(endpoint.id, endpoint.account, endpoint.url)
+        for number, delivery in state.deliveries.items():
+            if number not in self._open:
+                row = self._endpoint(delivery.endpoint)
+                row.events += 1
+                self._open[number] = _Open(delivery.endpoint, delivery.created_at)
+
+    # Samples
+
+    def _read(self, now: Micros, at: Micros, state: State, keep: bool) -> None:
+        """Sample the state as of `at` under the time `now`; without `keep` for the peaks alone."""
+        self._sampled = now if keep else self._sampled
+        for account in state.accounts.values():
+            books = account.books
+            held = held_at(at, books)
+            used = books.active + held
+            self._add("slots", (account.id,), now, (books.active, held, used, books.slot_limit), used, keep)
+            settled, reserved = settled_at(at, books), reserved_at(at, books)
+            spent = settled + reserved
+            self._add("spend", (account.id,), now, (settled, reserved, spent, books.ceiling), spent, keep)
+            for metric, meter in account.meters.items():
+                units = used_at(at, meter)
+                self._add("meters", (account.id, metric), now, (units, meter.limit), units, keep)
+        if keep:
+            self._read_windows(now, at, state)
+
+    def _read_windows(self, now: Micros, at: Micros, state: State) -> None:
+        rates: dict[tuple[str, str], list[int]] = {}
+        for (token, operation, refused), count in self._rates.items():
+            rate_class = self.rate_class_of.get(operation, "")
+            rates.setdefault((token, rate_class), [0, 0])[refused] += count
+        self._rates.clear()
+        for token, key in state.keys.items():
+            for which in RateClass:
+                admitted, limited = rates.get((token, which.label), (0, 0))
+                row = (admitted, limited, remaining(at, key.windows[which], key.rings[which]))
+                self._add("windows", (token, which.label), now, row, limited, True)
+
+    def _add(
+        self,
+        table: str,
+        which: tuple[Hashable, ...],
+        now: Micros,
+        row: tuple[int, ...],
+        watched: int,
+        keep: bool,
+    ) -> None:
+        series = self._series[table].get(which)
+        if series is None:
+            empty: dict[str, list[int]] = {column: [] for column in ("t", *COLUMNS[table])}
+            series = self._series[table][which] = _Series(empty)
+        series.peak = max(series.peak, watched)
+        if keep:
+            for values, value in zip(series.columns.values(), (now, *row), strict=True):
+                values.append(value)
+
+    # Rows
+
+    def _call_rows(self) -> list[dict[str, Any]]:
+        names = ("client", "operation", "outcome", "status", "code", "check")
+        return [
+            {**dict(zip(names, what, strict=True)), "count": count}
+            for what, count in sorted(self._calls.items())
+        ]
+
+    def _job_row(self, kind: str) -> dict[str, Any]:
+        jobs = self._jobs[kind]
+        joined = sum(count for what, count in self._calls.items() if what[2] == "joined")  # rank runs (E10)
+        return {
+            "queued": jobs.queued,
+            "started": jobs.started,
+            "done": jobs.done,
+            "failed": jobs.failed,
+            "joined": joined if kind == JobKind.RANK_RUN else 0,
+            "max_waiting": jobs.max_waiting,
+            "busy": jobs.busy_time,
+            "offered": jobs.offered_time,
+            "waiting": jobs.waiting_time,
+            "wait": jobs.wait.to_plain(),
+        }
+
+    def _endpoint_rows(self, state: State) -> list[dict[str, Any]]:
+        accounts = account_names(state)
+        names = unique(
+            {
+                which: self.endpoint_names.get(which) or row.url or which
+                for which, row in self._endpoints.items()
+            }
+        )
+        pending: dict[str, int] = {}
+        for delivery in self._open.values():
+            pending[delivery.endpoint] = pending.get(delivery.endpoint, 0) + 1
+        rows = [
+            {
+                "endpoint": names[which],
+                "account": accounts.get(row.account, row.account),
+                "events": row.events,
+                "acknowledged": row.acknowledged,
+                "lost_exhausted": row.exhausted,
+                "lost_cancelled": row.cancelled,
+                "pending": pending.get(which, 0),
+                "duplicates": row.duplicates,
+                "disabled": row.disabled,
+                "disablings": row.disablings,
+                "attempts": [
+                    {"attempt": number, "sent": good + bad, "acknowledged": good, "failed": bad}
+                    for number, (good, bad) in sorted(row.attempts.items())
+                ],
+                "answers": dict(sorted(row.answers.items())),
+                "delay": row.delay.to_plain(),
+            }
+            for which, row in self._endpoints.items()
+        ]
+        return sorted(rows, key=lambda row: str(row["endpoint"]))
+
+    def _series_rows(self, table: str, state: State) -> list[dict[str, Any]]:
+        accounts = account_names(state)
+        rows: list[dict[str, Any]] = []
+        for (first, *rest), series in self._series[table].items():
+            if table == "windows":
+                key = state.keys[str(first)]
+                names = [accounts[key.account], key.name, *rest]
+            else:
+                names = [accounts[str(first)], *rest]
+            labels = dict(zip(LABELS[table], names, strict=True))
+            rows.append({**labels, "peak": series.peak, **series.columns})
+        return sorted(rows, key=lambda row: [str(row[label]) for label in LABELS[table]])
+
+
+def account_names(state: State) -> dict[str, str]:
+    """Give each account id its name, or the id itself where names repeat."""
+    return unique({account.id: account.name for account in state.accounts.values()})
+
+
+def unique(names: Mapping[str, str]) -> dict[str, str]:
+    """Keep the names that occur once; where several share one, each goes by its id."""
+    times = Counter(names.values())
+    return {which: name if times[name] == 1 else which for which, name in names.items()}

@@ -1,0 +1,269 @@
+"""The tables of a result: rows of plain values, means over replications with an interval low to high."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ranksim.sim.histogram import Histogram
+from ranksim.sim.intervals import Estimate, estimate
+from ranksim.sim.metrics import REFUSING, utilisation
+from ranksim.sim.statistics import COLUMNS as SERIES
+from ranksim.sim.statistics import LABELS, Replication
+
+Row = dict[str, Any]
+Rows = list[Row]
+Key = tuple[Any, ...]
+Counts = list[dict[Key, float]]
+"""One dict for each replication."""
+
+COLUMNS = {
+    "calls": ("client", "operation", "outcome", "status", "count", "low", "high"),
+    "refusals": ("code", "check", "client", "operation", "count", "low", "high", "share"),
+    "windows": ("t", *LABELS["windows"], *SERIES["windows"], "low", "high"),
+    "meters": ("t", *LABELS["meters"], *SERIES["meters"], "low", "high"),
+    "slots": ("t", *LABELS["slots"], *SERIES["slots"], "low", "high"),
+    "spend": ("t", *LABELS["spend"], *SERIES["spend"], "low", "high"),
+    "jobs": (
+        "kind",
+        "queued",
+        "started",
+        "done",
+        "failed",
+        "joined",
+        "wait_mean",
+        "low",
+        "high",
+        "wait_p50",
+        "wait_p95",
+        "wait_p99",
+        "utilisation",
+        "utilisation_low",
+        "utilisation_high",
+        "mean_waiting",
+        "max_waiting",
+    ),
+    "deliveries": ("endpoint", "attempt", "sent", "low", "high", "acknowledged", "failed"),
+    "answers": ("endpoint", "answer", "count", "low", "high"),
+    "delays": ("endpoint", "quantile", "delay", "low", "high"),
+    "endpoints": (
+        "endpoint",
+        "account",
+        "events",
+        "acknowledged",
+        "lost",
+        "low",
+        "high",
+        "lost_exhausted",
+        "lost_cancelled",
+        "pending",
+        "duplicates",
+        "disabled",
+        "disabled_at",
+        "reason",
+    ),
+    "notes": ("replication", "text", "count"),
+}
+"""The columns of each table; times are µs, money is µUSD (`_uusd`).
+
+`low` and `high` are about the column before them; in a series about the one that MEASURED names.
+"""
+
+MEASURED = {"windows": "remaining", "meters": "used", "slots": "used", "spend": "spent_uusd"}
+"""The column of a series that `low` and `high` are about."""
+
+DELAYS = (0.5, 0.9, 0.95, 0.99, 1.0)
+
+
+def build(replications: Sequence[Replication], level: float, remarks: Iterable[str] = ()) -> dict[str, Rows]:
+    """Build every table, by name, in the order of COLUMNS."""
+    return {
+        "calls": _calls(replications, level),
+        "refusals": _refusals(replications, level),
+        **{table: _series(table, replications, level) for table in SERIES},
+        "jobs": _jobs(replications, level),
+        "deliveries": _deliveries(replications, level),
+        "answers": _answers(replications, level),
+        "delays": _delays(replications, level),
+        "endpoints": _endpoints(replications, level),
+        "notes": _notes(replications, remarks),
+    }
+
+
+def _row(table: str, *values: Any) -> Row:
+    return dict(zip(COLUMNS[table], values, strict=True))
+
+
+# Calls
+
+
+def _count(replications: Sequence[Replication], key: Callable[[Row], Key | None]) -> Counts:
+    """Sum the call counts of each replication by a key; rows of which it is None are left out."""
+    counts: Counts = []
+    for replication in replications:
+        found: dict[Key, float] = {}
+        for row in replication.calls:
+            which = key(row)
+            if which is not None:
+                found[which] = found.get(which, 0) + row["count"]
+        counts.append(found)
+    return counts
+
+
+def _each(counts: Counts, level: float) -> list[tuple[Key, Estimate]]:
+    """Estimate the mean count of each key, sorted; a replication without the key counts 0."""
+    keys = sorted({key for found in counts for key in found})
+    return [(key, estimate([found.get(key, 0) for found in counts], level)) for key in keys]
+
+
+def _calls(replications: Sequence[Replication], level: float) -> Rows:
+    counts = _count(
+        replications, lambda row: (row["client"], row["operation"], row["outcome"], row["status"])
+    )
+    return [_row("calls", *key, *count) for key, count in _each(counts, level)]
+
+
+def _refusals(replications: Sequence[Replication], level: float) -> Rows:
+    def refusal(row: Row) -> Key | None:
+        if row["outcome"] not in REFUSING:
+            return None
+        return row["code"], row["check"], row["client"], row["operation"]
+
+    calls = dict(_each(_count(replications, lambda row: (row["client"], row["operation"])), level))
+    rows = []
+    for key, count in _each(_count(replications, refusal), level):
+        of = calls[key[2:]].mean
+        share = count.mean / of if count.mean is not None and of else None
+        rows.append(_row("refusals", *key, *count, share))
+    return rows
+
+
+# Series
+
+
+def _series(table: str, replications: Sequence[Replication], level: float) -> Rows:
+    labels, columns = LABELS[table], SERIES[table]
+    measured = columns.index(MEASURED[table])
+    found: dict[Key, dict[int, list[tuple[float, ...]]]] = {}
+    for replication in replications:
+        for series in replication.series.get(table, ()):
+            samples = found.setdefault(tuple(series[label] for label in labels), {})
+            values = zip(*(series[column] for column in columns), strict=True)
+            for t, sample in zip(series["t"], values, strict=True):
+                samples.setdefault(t, []).append(sample)
+    rows = []
+    for names, samples in sorted(found.items()):
+        for t, sampled in sorted(samples.items()):
+            means = [sum(values) / len(values) for values in zip(*sampled, strict=True)]
+            _, low, high = estimate([values[measured] for values in sampled], level)
+            rows.append(_row(table, t, *names, *means, low, high))
+    return rows
+
+
+# Jobs
+
+
+def _mean(values: Iterable[float | None], level: float) -> Estimate:
+    """Estimate the mean of what was observed."""
+    return estimate([value for value in values if value is not None], level)
+
+
+def _jobs(replications: Sequence[Replication], level: float) -> Rows:
+    kinds = dict.fromkeys(kind for replication in replications for kind in replication.jobs)
+    rows = []
+    for kind in kinds:
+        found = [(r.jobs[kind], r.end - r.start) for r in replications if kind in r.jobs]
+        jobs = [job for job, _ in found]
+        waits = [Histogram.from_plain(job["wait"]) for job in jobs]
+        counted = ("queued", "started", "done", "failed", "joined")
+        rows.append(
+            _row(
+                "jobs",
+                kind,
+                *(_mean((job[field] for job in jobs), level).mean for field in counted),
+                *_mean((wait.mean for wait in waits), level),
+                *(_mean((wait.quantile(q) for wait in waits), level).mean for q in (0.5, 0.95, 0.99)),
+                *_mean((utilisation(job) for job in jobs), level),
+                _mean((job["waiting"] / length for job, length in found if length), level).mean,
+                _mean((job["max_waiting"] for job in jobs), level).mean,
+            )
+        )
+    return rows
+
+
+# Deliveries
+
+
+def _by_endpoint(replications: Sequence[Replication]) -> dict[str, Rows]:
+    """Collect each endpoint's rows over the replications, sorted by its name."""
+    found: dict[str, Rows] = {}
+    for replication in replications:
+        for row in replication.endpoints:
+            found.setdefault(row["endpoint"], []).append(row)
+    return dict(sorted(found.items()))
+
+
+def _deliveries(replications: Sequence[Replication], level: float) -> Rows:
+    rows = []
+    for endpoint, found in _by_endpoint(replications).items():
+        by_number = [{attempt["attempt"]: attempt for attempt in row["attempts"]} for row in found]
+        for number in sorted({number for attempts in by_number for number in attempts}):
+            of = [attempts.get(number, {}) for attempts in by_number]
+            sent, good, bad = (
+                estimate([attempt.get(field, 0) for attempt in of], level)
+                for field in ("sent", "acknowledged", "failed")
+            )
+            rows.append(_row("deliveries", endpoint, number, *sent, good.mean, bad.mean))
+    return rows
+
+
+def _answers(replications: Sequence[Replication], level: float) -> Rows:
+    return [
+        _row("answers", endpoint, answer, *estimate([row["answers"].get(answer, 0) for row in found], level))
+        for endpoint, found in _by_endpoint(replications).items()
+        for answer in sorted({answer for row in found for answer in row["answers"]})
+    ]
+
+
+def _delays(replications: Sequence[Replication], level: float) -> Rows:
+    rows = []
+    for endpoint, found in _by_endpoint(replications).items():
+        delays = [Histogram.from_plain(row["delay"]) for row in found]
+        if any(delay.count for delay in delays):
+            for q in DELAYS:
+                rows.append(
+                    _row("delays", endpoint, q, *_mean((delay.quantile(q) for delay in delays), level))
+                )
+    return rows
+
+
+def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
+    rows = []
+    for endpoint, found in _by_endpoint(replications).items():
+        lost = estimate([row["lost_exhausted"] + row["lost_cancelled"] for row in found], level)
+        means = {
+            field: estimate([row[field] for row in found], level).mean
+            for field in COLUMNS["endpoints"]
+            if field in found[0] and field not in ("endpoint", "account")
+        }
+        first = [row["disablings"][0] for row in found if row["disablings"]]
+        rows.append(
+            {
+                **_row("endpoints", endpoint, found[0]["account"], *[None] * 12),
+                **means,
+                "lost": lost.mean,
+                "low": lost.low,
+                "high": lost.high,
+                # An instant stays whole: the mean of the first disablings, where there were any.
+                "disabled_at": round(sum(t for t, _ in first) / len(first)) if first else None,
+                "reason": first[0][1] if first else None,
+            }
+        )
+    return rows
+
+
+def _notes(replications: Sequence[Replication], remarks: Iterable[str]) -> Rows:
+    rows = [_row("notes", None, remark, 1) for remark in remarks]
+    for index, replication in enumerate(replications):
+        rows += [_row("notes", index, text, count) for text, count in replication.notes.items()]
+    return rows
