@@ -1,0 +1,387 @@
+"""Results, to be read only: positions and history, crawled pages, analyses, AI visibility, links (S5, S6).
+
+They exist for the instants at which jobs of their kind finished well; before that a collection is empty and a
+notice says why (S10, U82). What they say is synthetic, see `readonly_data`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from typing import overload
+
+from ranksim.clock import DAY, Micros, instant, iso
+from ranksim.rules.access import sees
+from ranksim.service import readonly_data as data
+from ranksim.service.bodies import invalid
+from ranksim.service.calls import Body, Reply
+from ranksim.service.context import Context, Request
+from ranksim.service.errors import problem
+from ranksim.service.pages import paged
+from ranksim.service.readonly_data import domain_pages as domain_pages
+from ranksim.service.state import Domain, Keyword
+
+NO_POSITIONS = {
+    "code": "no_positions",
+    "message": "No rank run has finished yet; start one to get positions.",
+}
+NO_PAGES = {"code": "no_crawl", "message": "No crawl has finished yet; start one to get pages."}
+NO_ANALYSES = {"code": "no_analysis", "message": "No site optimization has finished yet; start one."}
+NO_SCANS = {"code": "no_ai_scan", "message": "No AI scan has finished yet; start one to get scores."}
+
+
+class Ids(Sequence[str]):
+    """Ids that are made when they are looked at: blocks of (how many, number from 0 → id), ascending."""
+
+    def __init__(self, blocks: Sequence[tuple[int, Callable[[int], str]]]) -> None:
+        self._makers = [make for _, make in blocks]
+        self._starts = [0]
+        for count, _ in blocks:
+            self._starts.append(self._starts[-1] + count)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = index if index >= 0 else len(self) + index
+        if not 0 <= number < len(self):
+            raise IndexError(index)
+        block = bisect_right(self._starts, number) - 1
+        return self._makers[block](number - self._starts[block])
+
+
+def visible(ctx: Context, request: Request) -> list[Domain]:
+    """Give the account's domains that the key may see and the filter domain_id leaves."""
+    wanted = request.call.query.get("domain_id")
+    return [
+        ctx.state.domains[which]
+        for which in request.account.domains
+        if sees(request.scope, which) and wanted in (None, which)
+    ]
+
+
+def number_of(which: str) -> str:
+    """Give the number in an id, as text."""
+    return which.rpartition("_")[2]
+
+
+# Positions
+
+
+@dataclass(slots=True)
+class Grid:
+    """What positions exist of: the keywords of lists × the places that scans look at them in.
+
+    An address names one: keyword id, "engine/device" and geography, with spaces between; addresses of a
+    keyword ascend with its places. Every keyword has room for `width` of them, so that the n-th address needs
+    no counting; where a list has fewer places, the rest are void.
+    """
+
+    keywords: dict[str, Keyword]
+    since: dict[tuple[str, str], Micros] = field(default_factory=dict)
+    """When the first scan came that looks at a list in a place."""
+    places: dict[str, list[str]] = field(default_factory=dict)
+    width: int = 0
+
+    def address(self, keyword_id: str, number: int) -> str:
+        """Give the address of a keyword's place by its number; void ones end in "~" and their number."""
+        places = self.places[self.keywords[keyword_id].list_id]
+        place = places[number] if number < len(places) else f"~ ~{number:04d}"
+        return f"{keyword_id} {place}"
+
+    def exists(self, keyword_id: str, place: str, run: Micros) -> bool:
+        """Tell whether a run could see a keyword in a place: both must have been there."""
+        keyword = self.keywords[keyword_id]
+        return keyword.created_at <= run and self.since.get((keyword.list_id, place), run + 1) <= run
+
+
+def grid_of(ctx: Context, request: Request) -> Grid:
+    """Find the places that the account's scans look at, list by list."""
+    grid = Grid(ctx.state.keywords)
+    for scan in (ctx.state.scans[which] for which in request.account.scans):
+        places = [f"{pairing} {place}" for pairing in scan.engine_devices for place in scan.geographies]
+        for key in ((list_id, place) for list_id in scan.lists for place in places):
+            grid.since.setdefault(key, scan.created_at)
+    for list_id, place in sorted(grid.since):
+        grid.places.setdefault(list_id, []).append(place)
+    grid.width = max((len(places) for places in grid.places.values()), default=0)
+    return grid
+
+
+def keywords_of(ctx: Context, request: Request, domain: Domain, grid: Grid) -> Sequence[str]:
+    """Give the tracked keywords of a domain, ascending; the filter keyword_id leaves one at most."""
+    keywords, account = ctx.state.keywords, request.account
+    candidates: Sequence[str] = account.keywords
+    if "keyword_id" in request.call.query:
+        wanted = request.call.query["keyword_id"]
+        candidates = [wanted] if wanted in keywords else []
+    elif len(account.domains) == 1 and len(grid.places) == len(account.keyword_lists):
+        return candidates
+    return [
+        which
+        for which in candidates
+        if keywords[which].domain == domain.id and keywords[which].list_id in grid.places
+    ]
+
+
+def _until(ctx: Context, ids: Sequence[str], run: Micros) -> int:
+    """Count the keywords, which ascend in order of creation, that a run found there."""
+    return bisect_right(ids, run, key=lambda which: ctx.state.keywords[which].created_at)
+
+
+def _day(request: Request) -> tuple[Micros, Micros] | None:
+    """Read the filter date (YYYY-MM-DD): the day's first instant and the next day's; None if wrong."""
+    date = request.call.query.get("date")
+    if date is None:
+        return 0, request.now + 1
+    try:
+        start = instant(date)
+    except ValueError:
+        return None
+    return (start, start + DAY) if len(date) == len("YYYY-MM-DD") else None
+
+
+def list_positions(ctx: Context, request: Request) -> Reply:
+    """GET /v1/positions: the latest of every keyword and place, or the latest of a date (U85, U110)."""
+    day = _day(request)
+    if day is None:
+        return invalid(ctx.policy, [{"field": "date", "expected": "a date such as 2026-03-01"}])
+    grid = grid_of(ctx, request)
+    runs: dict[str, Micros] = {}
+    found: list[Sequence[str]] = []
+    domains = visible(ctx, request)
+    for domain in domains:
+        finished = [run for run in domain.rank_runs if day[0] <= run < day[1]]
+        if finished:
+            runs[domain.id] = finished[-1]
+            ids = keywords_of(ctx, request, domain, grid)
+            found.append(ids[: _until(ctx, ids, finished[-1])])
+    ids = found[0] if len(found) == 1 else list(merge(*found))
+    width = grid.width
+
+    def keep(address: str, _: object) -> bool:
+        keyword_id, _, place = address.partition(" ")
+        return grid.exists(keyword_id, place, runs[ctx.state.keywords[keyword_id].domain])
+
+    def show(address: str) -> Body:
+        keyword = ctx.state.keywords[address.partition(" ")[0]]
+        return show_position(ctx, keyword, address, runs[keyword.domain])
+
+    return paged(
+        ctx,
+        request,
+        Ids([(len(ids) * width, lambda n: grid.address(ids[n // width], n % width))]),
+        ("domain_id", "keyword_id", "date"),
+        keep,
+        show,
+        _notice(NO_POSITIONS, [domain.rank_runs for domain in domains]),
+    )
+
+
+def list_history(ctx: Context, request: Request) -> Reply:
+    """GET /v1/positions/history: every position of every finished run, oldest run first (U85, U110)."""
+    day = _day(request)
+    if day is None:
+        return invalid(ctx.policy, [{"field": "date", "expected": "a date such as 2026-03-01"}])
+    grid = grid_of(ctx, request)
+    first = min(grid.since.values(), default=request.now)
+    domains = visible(ctx, request)
+    tracked = {domain.id: keywords_of(ctx, request, domain, grid) for domain in domains}
+    runs = [
+        (run, domain.id)
+        for domain in domains
+        for run in domain.rank_runs
+        if day[0] <= run < day[1] and run >= first
+    ]
+
+    def block(run: Micros, domain: str) -> tuple[int, Callable[[int], str]]:
+        start, width, ids = f"{run:017d} {domain} ", grid.width, tracked[domain]
+        return _until(ctx, ids, run) * width, lambda n: start + grid.address(ids[n // width], n % width)
+
+    def keep(address: str, _: object) -> bool:
+        run, _, keyword_id, place = address.split(" ", 3)
+        return grid.exists(keyword_id, place, int(run))
+
+    def show(address: str) -> Body:
+        run, _, rest = address.split(" ", 2)
+        return show_position(ctx, ctx.state.keywords[rest.partition(" ")[0]], rest, int(run))
+
+    return paged(
+        ctx,
+        request,
+        Ids([block(run, domain) for run, domain in sorted(runs)]),
+        ("domain_id", "keyword_id", "date"),
+        keep,
+        show,
+        _notice(NO_POSITIONS, [domain.rank_runs for domain in domains]),
+    )
+
+
+def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> Body:
+    """Give a position as the API shows it; null says not found in depth (U85)."""
+    _, pairing, place = address.split(" ")
+    engine, device = pairing.split("/")
+    country, location, language = place.split("/")
+    seed, domain = ctx.state.seed, ctx.state.domains[keyword.domain]
+    where = f"{pairing}|{place}"
+    found = data.position(seed, domain.host, keyword.folded, where, run)
+    checked = iso(run)
+    return {
+        "keyword_id": keyword.id,
+        "domain_id": domain.id,
+        "date": checked[:10],
+        "checked_at": checked,
+        "engine": engine,
+        "device": device,
+        "country": country,
+        "location_id": location or None,
+        "language": language or None,
+        "position": found,
+        "url": None if found is None else data.page_url(domain, keyword.folded),
+        "serp_features": data.serp_features(seed, keyword.folded, where, run),
+    }
+
+
+def _notice(notice: Body, runs: Sequence[Sequence[Micros]]) -> Body | None:
+    """Give the notice unless there was a run."""
+    return None if any(runs) else notice
+
+
+# Crawled pages, analyses, AI visibility
+
+
+def list_crawled_pages(ctx: Context, request: Request) -> Reply:
+    """GET /v1/crawled-pages: the pages of each domain's latest crawl, no more than the plan's cap (U47)."""
+    domains = visible(ctx, request)
+    cap, seed = ctx.plan_of(request.account).page_cap, ctx.state.seed
+    by_number = {number_of(domain.id): domain for domain in domains if domain.crawls}
+
+    def block(number: str, domain: Domain) -> tuple[int, Callable[[int], str]]:
+        return min(cap, domain_pages(seed, domain)), lambda n: f"page_{number}_{n + 1:06d}"
+
+    def show(page: str) -> Body:
+        _, number, position = page.split("_")
+        domain = by_number[number]
+        shown = data.crawled_page(seed, domain, int(position), domain.crawls[-1])
+        return {"id": page, "domain_id": domain.id} | shown
+
+    ids = Ids([block(number, domain) for number, domain in by_number.items()])
+    notice = _notice(NO_PAGES, [domain.crawls for domain in domains])
+    return paged(ctx, request, ids, ("domain_id",), _all, show, notice)
+
+
+def list_analyses(ctx: Context, request: Request) -> Reply:
+    """GET /v1/analyses: every finished site-optimization analysis."""
+    domains = visible(ctx, request)
+    found = _runs("analysis", [(domain, domain.analyses) for domain in domains])
+
+    def show(which: str) -> Body:
+        domain, run = found[which]
+        return {
+            "id": which,
+            "domain_id": domain.id,
+            "score": data.site_score(ctx.state.seed, domain, run),
+            "finding_count": data.finding_count(ctx.state.seed, which),
+            "created_at": iso(run),
+        }
+
+    return paged(ctx, request, list(found), ("domain_id",), _all, show, None if found else NO_ANALYSES)
+
+
+def list_findings(ctx: Context, request: Request) -> Reply:
+    """GET /v1/analyses/{id}/findings."""
+    which = request.call.path["id"]
+    owned = [ctx.state.domains[domain] for domain in request.account.domains]
+    found = _runs("analysis", [(domain, domain.analyses) for domain in owned])
+    if which not in found:
+        return problem(ctx.policy, "not_found", f"There is no analysis {which!r}.")
+    domain, _ = found[which]
+    if not sees(request.scope, domain.id):
+        return problem(ctx.policy, "out_of_scope", f"There is no analysis {which!r}.")
+
+    def show(finding: str) -> Body:
+        number = int(number_of(finding))
+        shown = data.finding(ctx.state.seed, domain, which, number)
+        return {"id": finding, "analysis_id": which} | shown
+
+    count = data.finding_count(ctx.state.seed, which)
+    start = which.replace("analysis", "finding")
+    return paged(ctx, request, [f"{start}_{n + 1:03d}" for n in range(count)], (), _all, show)
+
+
+def list_ai_visibility(ctx: Context, request: Request) -> Reply:
+    """GET /v1/ai-visibility: the scores of every finished AI-visibility scan."""
+    domains = visible(ctx, request)
+    found = _runs("aivisibility", [(domain, domain.ai_scans) for domain in domains])
+
+    def show(which: str) -> Body:
+        domain, run = found[which]
+        shown = data.visibility(ctx.state.seed, domain, run)
+        return {"id": which, "domain_id": domain.id} | shown | {"created_at": iso(run)}
+
+    return paged(ctx, request, list(found), ("domain_id",), _all, show, None if found else NO_SCANS)
+
+
+def list_industries(ctx: Context, request: Request) -> Reply:
+    """GET /v1/ai-visibility/industries: the industries that the AI-visibility scans of a domain ask about."""
+    domains = visible(ctx, request)
+    found = {
+        f"industry_{number_of(domain.id)}_{number}": (domain, name, number == 0)
+        for domain in domains
+        if domain.ai_scans
+        for number, name in enumerate(data.industries(ctx.state.seed, domain))
+    }
+
+    def show(which: str) -> Body:
+        domain, name, active = found[which]
+        return {"id": which, "domain_id": domain.id, "name": name, "active": active}
+
+    return paged(ctx, request, list(found), ("domain_id",), _all, show, None if found else NO_SCANS)
+
+
+# What no job produces
+
+
+def list_backlinks(ctx: Context, request: Request) -> Reply:
+    """GET /v1/backlinks: a summary a domain."""
+    found = {domain.id: domain for domain in visible(ctx, request)}
+
+    def show(which: str) -> Body:
+        return {"domain_id": which} | data.backlinks(ctx.state.seed, found[which])
+
+    return paged(ctx, request, list(found), ("domain_id",), _all, show)
+
+
+def list_integrations(ctx: Context, request: Request) -> Reply:
+    """GET /v1/integrations: the status of each of a domain's integrations."""
+    found = {
+        f"integration_{number_of(domain.id)}_{kind.replace('_', '-')}": (domain, kind)
+        for domain in visible(ctx, request)
+        for kind in data.INTEGRATIONS
+    }
+
+    def show(which: str) -> Body:
+        domain, kind = found[which]
+        status = data.integration_status(ctx.state.seed, domain, kind)
+        return {"id": which, "domain_id": domain.id, "kind": kind, "status": status}
+
+    return paged(ctx, request, list(found), ("domain_id",), _all, show)
+
+
+def _runs(noun: str, owners: Sequence[tuple[Domain, Sequence[Micros]]]) -> dict[str, tuple[Domain, Micros]]:
+    """Name the finished runs of some domains, oldest first: id → domain and instant."""
+    runs = {
+        f"{noun}_{run:017d}_{number_of(domain.id)}": (domain, run) for domain, runs in owners for run in runs
+    }
+    return dict(sorted(runs.items()))
+
+
+def _all(_: str, __: object) -> bool:
+    """Keep every id: what the key may not see has been left out already."""
+    return True
