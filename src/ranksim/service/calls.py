@@ -6,8 +6,6 @@ from typing import Any
 
 Body = dict[str, Any]
 
-NOTHING: Mapping[str, str] = {}
-
 
 @dataclass(slots=True)
 class Call:
@@ -23,8 +21,8 @@ class Call:
 
     operation: str
     key: str | None = None
-    path: Mapping[str, str] = NOTHING
-    query: Mapping[str, str] = NOTHING
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
     body: Body | None = None
     idempotency_key: str | None = None
     request_id: str | None = None
