@@ -1,0 +1,124 @@
+"""Webhook receivers: how fast they answer, with what, and when they are down."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from ranksim.clock import MILLISECOND, Micros
+from ranksim.contract.quantities import Distribution, Duration, Frozen
+from ranksim.draws import Purpose, entity, uniform
+from ranksim.service.calls import Answer, Attempt
+from ranksim.sim.moments import Moment
+
+Status = Annotated[int, Field(ge=100, le=599)]
+Silence = Literal["refused", "timeout"]
+"""No status: the connection is refused at once, or nothing is heard before the sender gives up."""
+
+Answered = tuple[Answer, bool, int]
+"""What the sender sees, whether the receiver acted on the event, and the µs until the sender knows."""
+
+
+class Outage(Frozen):
+    """A stretch of time, written {from: 2h, for: 30m}, in which a receiver is down."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    begin: Moment = Field(alias="from")
+    length: Annotated[Duration, Field(gt=0)] = Field(alias="for")
+
+
+class ReceiverSpec(Frozen):
+    """A webhook endpoint of an account and the program behind it.
+
+    The endpoint is account-wide, or bound to the `domain` with that host; no `event_types` means all. The
+    receiver answers after a draw of `latency` with `status`, or with the statuses of `script` in turn: one
+    for each attempt number of an event, the last for all further ones (`script_by: attempt`), or one for
+    each request, round and round (`cycle`). It is down during `outages`, and at random when `mtbf` (up time)
+    and `mttr` (down time) are given; `when_down` says what a sender then sees: connection refused, no
+    answer, or a status.
+    """
+
+    account: str
+    domain: str | None = None
+    event_types: tuple[str, ...] = ()
+    url: str = ""
+    latency: Distribution = Distribution(kind="constant", durations=(200 * MILLISECOND,))
+    status: Status = 200
+    script: Annotated[tuple[Status | Silence, ...], Field(min_length=1)] | None = None
+    script_by: Literal["attempt", "cycle"] = "attempt"
+    outages: tuple[Outage, ...] = ()
+    mtbf: Distribution | None = None
+    mttr: Distribution | None = None
+    when_down: Status | Silence = "refused"
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.mtbf is None) != (self.mttr is None):
+            raise ValueError("random outages want both mtbf and mttr")
+        if self.mtbf is not None and self.mttr is not None and self.mtbf.mean() + self.mttr.mean() <= 0:
+            raise ValueError("random outages want mtbf or mttr above zero")
+        return self
+
+
+class Receiver:
+    """The program behind one endpoint, as the world runs it. Ask it in order of time.
+
+    `timeout` is how long the sender waits (µs, S88). Draws are addressed by the receiver's name and the count
+    of its requests, or of its random outages. `down` is set and cleared from outside, whatever is scheduled.
+    """
+
+    def __init__(self, name: str, spec: ReceiverSpec, *, start: Micros, timeout: int, seed: int) -> None:
+        self.name = name
+        self.spec = spec
+        self.url = spec.url or f"https://{name}.receiver.example/hooks"
+        self.timeout = timeout
+        self.seed = seed
+        self.down = False
+        self.requests = 0
+        self._who = entity(f"receiver/{name}")
+        self._outages = [(o.begin.on(start), o.begin.on(start) + o.length) for o in spec.outages]
+        self._broken = True
+        self._turn = start  # when the random up or down time under way ends
+        self._turns = 0
+
+    def answer(self, task: Attempt, now: Micros) -> Answered:
+        """Answer an attempt made at `now`. Slower than the timeout, the receiver still acts (E24)."""
+        latency = self.spec.latency.at(uniform(self.seed, self._who, self.requests, Purpose.LATENCY))
+        response = self.spec.when_down if self.is_down(now) else self._scripted(task)
+        self.requests += 1
+        if response == "refused":
+            return Answer(None, "connection refused", 0), False, 0
+        if response == "timeout":
+            return Answer(None, "timeout", self.timeout), False, self.timeout
+        acted = 200 <= response < 300
+        if latency > self.timeout:
+            return Answer(None, "timeout", self.timeout), acted, self.timeout
+        return Answer(response, None, latency), acted, latency
+
+    def is_down(self, now: Micros) -> bool:
+        """Tell whether the receiver is down at `now`; `now` never goes back."""
+        random_outage = self._is_broken(now)
+        return self.down or random_outage or any(begin <= now < end for begin, end in self._outages)
+
+    def _scripted(self, task: Attempt) -> int | Silence:
+        script = self.spec.script
+        if script is None:
+            return self.spec.status
+        if self.spec.script_by == "cycle":
+            return script[self.requests % len(script)]
+        return script[min(task.number, len(script)) - 1]
+
+    def _is_broken(self, now: Micros) -> bool:
+        """Follow the random outages up to `now`: up for a draw of mtbf, down for one of mttr, and again."""
+        mtbf, mttr = self.spec.mtbf, self.spec.mttr
+        if mtbf is None or mttr is None:
+            return False
+        while self._turn <= now:
+            self._broken = not self._broken
+            index = self._turns // 2
+            if self._broken:
+                self._turn += mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
+            else:
+                self._turn += mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
+            self._turns += 1
+        return self._broken
