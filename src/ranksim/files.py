@@ -1,0 +1,122 @@
+"""Writing results so that nothing is ever half-written: a temporary neighbour first, then a rename."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ranksim.errors import BadInput
+
+MARKER = "result.json"
+"""The file that says a directory was written by ranksim."""
+
+WRITTEN = {MARKER, "page.html", "trace.jsonl", "tables", "plots"}
+"""Everything that ranksim puts into a directory of results."""
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, which replaces it when the block ends well and vanishes otherwise.
+
+    Raises BadInput when the file cannot be written there.
+    """
+    check_file(path)
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+    except OSError as error:
+        raise _cannot(path, error) from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        _as_usual(temporary, 0o666)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A temporary directory beside `path`, which replaces it when the block ends well and vanishes otherwise.
+
+    What stood at `path` must pass `check_directory`. Raises BadInput when nothing can be written there.
+    """
+    check_directory(path)
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise _cannot(path, error) from None
+    try:
+        yield temporary
+        _as_usual(temporary, 0o777)
+        if target.exists():
+            old = temporary.with_name(temporary.name + ".old")
+            target.rename(old)
+            temporary.rename(target)
+            shutil.rmtree(old)
+        else:
+            temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_file(path: Path) -> None:
+    """Raise BadInput unless `path` is free or a plain file, below directories only."""
+    if path.is_dir():
+        raise BadInput(f"{path}: is a directory; give the path of a file")
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path}: is a device or a pipe, which cannot be replaced; give the path of a file")
+    _check_parents(path)
+
+
+def check_directory(path: Path) -> None:
+    """Raise BadInput unless `path` is free, an empty directory, or results that ranksim wrote earlier."""
+    _check_parents(path)
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise BadInput(f"{path}: is a file; give the path of a directory")
+    names = {entry.name for entry in path.iterdir()}
+    if not names:
+        return
+    if not _is_result(path / MARKER):
+        raise BadInput(f"{path}: is not empty and holds no results of ranksim; give an empty or a new directory")
+    foreign = sorted(names - WRITTEN)
+    if foreign:
+        raise BadInput(f"{path}: holds {foreign[0]}, which ranksim did not write; move it or give another directory")
+
+
+def _is_result(marker: Path) -> bool:
+    try:
+        document = json.loads(marker.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and "ranksim" in document
+
+
+def _check_parents(path: Path) -> None:
+    for parent in path.absolute().parents:
+        if parent.exists():
+            if not parent.is_dir():
+                raise BadInput(f"{path}: {parent} is a file, not a directory; give another path")
+            return
+
+
+def _as_usual(path: Path, mode: int) -> None:
+    """Give a temporary entry, made for its owner alone, the permissions that a plain one would have."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(mode & ~umask)
+
+
+def _cannot(path: Path, error: OSError) -> BadInput:
+    return BadInput(f"{path}: cannot be written ({error.strerror}); give a path that you may write to")
