@@ -1,0 +1,509 @@
+"""Traces: what was asked, answered and delivered, as JSON Lines (format version 1).
+
+A trace is the common currency of the drivers: one header, then exchanges (a call and its reply as seen from
+outside), deliveries (a webhook as its receiver saw it) and notes. Instants are integer µs since the epoch. No
+secret enters a trace: a key goes by its name, and a webhook secret in a reply becomes a salted digest.
+Records of other origin are read by `records`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hmac
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from ranksim.clock import SECOND, Micros
+from ranksim.contract.yamlfile import Located, explain
+from ranksim.errors import BadInput
+from ranksim.files import new_file
+from ranksim.records import read_access_log, read_lines, read_rates, shown
+from ranksim.rules import webhooks
+from ranksim.service.calls import Answer, Attempt, Call, Reply
+from ranksim.service.operations import OPERATIONS
+from ranksim.service.state import State
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SENSITIVE_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
+"""Headers that never enter a trace."""
+
+SECRET_FIELDS = frozenset({"secret", "signing_secret"})
+"""Fields of a reply whose text is replaced by a digest (S21, E32)."""
+
+Instant = Annotated[int, Field(ge=0)]
+
+
+# Entries
+
+
+class Entry(BaseModel):
+    """One line of a trace: strict types, unknown fields ignored (E46)."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+class TraceKey(Entry):
+    """Whose a key is, as the header tells it."""
+
+    account: str = ""
+    environment: str = "production"
+    domain_id: str | None = None
+
+
+class Header(Entry):
+    """The first line: version, start (µs), targets and keys by name, `exclusive`: nobody else was there."""
+
+    ranksim_trace: Literal[1] = 1
+    started: Instant = 0
+    targets: dict[str, str] = Field(default_factory=dict)
+    keys: dict[str, TraceKey] = Field(default_factory=dict)
+    exclusive: bool = False
+    clock: dict[str, Any] = Field(default_factory=dict)
+
+
+class Exchange(Entry):
+    """A call and its reply. `received` and `status` are null when no reply was seen.
+
+    `planned` is when the caller meant to send. `effect` is what is known of the call's effect: it changed
+    something, it did not, or nobody can tell. `surface` "app" is the web app, which a recorder outside the
+    service cannot see; such an exchange has no key, and `account` says whose it is.
+    """
+
+    kind: Literal["exchange"] = "exchange"
+    id: str
+    sent: Instant
+    received: Instant | None
+    operations: tuple[str, ...]
+    method: str
+    path: str
+    status: int | None
+    target: str = ""
+    environment: str = "production"
+    clock_host: str = ""
+    planned: Instant | None = None
+    api_key: str | None = None
+    account: str = ""
+    client: str = ""
+    surface: Literal["rest", "graphql", "app"] = "rest"
+    query: dict[str, str] = Field(default_factory=dict)
+    request_headers: dict[str, str] = Field(default_factory=dict)
+    body: str = ""
+    response_headers: dict[str, str] = Field(default_factory=dict)
+    response: str = ""
+    effect: Literal["yes", "none", "unknown"] = "unknown"
+    error: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.received is not None and self.received < self.sent:
+            raise ValueError("received is before sent; both are µs of one clock")
+        return self
+
+
+class Signature(Entry):
+    """What a receiver made of a signature; null `valid` where nobody checked."""
+
+    valid: bool | None = None
+    t: int | None = None
+    checked_by: str = ""
+
+
+class Delivery(Entry):
+    """A webhook attempt as its receiver saw it; `status` is what the receiver answered, null for silence."""
+
+    kind: Literal["delivery"] = "delivery"
+    received: Instant
+    answered: Instant | None = None
+    endpoint: str
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: str = ""
+    signature: Signature = Field(default_factory=Signature)
+    status: int | None = None
+
+
+class Note(BaseModel):
+    """Anything else that bears on the run; further fields are kept."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
+
+    kind: Literal["note"] = "note"
+    t: int | None = None
+    text: str = ""
+
+
+def _tag(value: Any) -> Any:
+    """Tell the entries apart: the header by its version, the others by `kind`."""
+    if isinstance(value, dict):
+        return "header" if "ranksim_trace" in value else value.get("kind")
+    return "header" if isinstance(value, Header) else getattr(value, "kind", None)
+
+
+AnyEntry = Annotated[
+    Annotated[Header, Tag("header")]
+    | Annotated[Exchange, Tag("exchange")]
+    | Annotated[Delivery, Tag("delivery")]
+    | Annotated[Note, Tag("note")],
+    Discriminator(_tag),
+]
+ENTRY: TypeAdapter[Header | Exchange | Delivery | Note] = TypeAdapter(AnyEntry)
+__all__ = [
+    "Delivery",
+    "Exchange",
+    "Header",
+    "Note",
+    "Signature",
+    "Trace",
+    "TraceKey",
+    "TraceWriter",
+    "entries",
+    "hide_secrets",
+    "read_access_log",
+    "read_rates",
+    "safe_headers",
+]
+
+MODELS: dict[str, type[BaseModel]] = {
+    "header": Header,
+    "exchange": Exchange,
+    "delivery": Delivery,
+    "note": Note,
+}
+
+
+# Reading
+
+
+def entries(source: str | Path | Iterable[str]) -> Iterator[Header | Exchange | Delivery | Note]:
+    """Read a trace entry by entry, the header first; `source` is a path (.gz and .xz too) or its lines.
+
+    Unknown fields are ignored (E46). Raises BadInput naming the line that is broken.
+    """
+    where, lines = _lines_of(source)
+    number = 0
+    for number, line in enumerate(lines, 1):
+        entry = _parse(f"{where}:{number}", line)
+        if isinstance(entry, Header) != (number == 1):
+            wanted = "the header, which has ranksim_trace" if number == 1 else "one header, on line 1"
+            raise BadInput(f"{where}:{number}: expected {wanted}; give a trace that ranksim recorded")
+        yield entry
+    if number == 0:
+        raise BadInput(f"{where}: is empty; expected a trace, whose first line is its header")
+
+
+def _lines_of(source: str | Path | Iterable[str]) -> tuple[str, Iterator[str]]:
+    if isinstance(source, str | Path):
+        return str(source), read_lines(source)
+    return "trace", iter(source)
+
+
+def _parse(where: str, line: str) -> Header | Exchange | Delivery | Note:
+    try:
+        return ENTRY.validate_json(line)
+    except ValidationError as error:
+        kind = error.errors()[0]["type"]
+        found: ValidationError = error
+    if kind == "json_invalid":
+        cut = "" if line.endswith("\n") else "; the file was cut short, so record again or drop this line"
+        raise BadInput(f"{where}: expected one JSON object on a line, found {shown(line)}{cut}")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        raise BadInput(f"{where}: expected a header, or kind exchange, delivery or note, found {shown(line)}")
+    data = json.loads(line)
+    raise explain(MODELS[_tag(data)], found, Located(where, data, {}))
+
+
+@dataclass(slots=True)
+class Trace:
+    """A trace as a whole, in the order of its lines."""
+
+    header: Header = field(default_factory=Header)
+    exchanges: list[Exchange] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, source: str | Path | Iterable[str]) -> Self:
+        """Read a trace; `source` is a path (.gz and .xz too) or its lines.
+
+        Raises BadInput naming the line that is broken.
+        """
+        trace = cls()
+        for entry in entries(source):
+            match entry:
+                case Header():
+                    trace.header = entry
+                case Exchange():
+                    trace.exchanges.append(entry)
+                case Delivery():
+                    trace.deliveries.append(entry)
+                case Note():
+                    trace.notes.append(entry)
+        return trace
+
+    def write(self, path: str | Path) -> None:
+        """Write the trace. Raises BadInput when that is not possible."""
+        with TraceWriter(path, started=self.header.started) as writer:
+            writer.header = self.header
+            for entry in chain(self.exchanges, self.deliveries, self.notes):
+                writer.write(entry.model_dump())
+
+    def to_frame(self, kind: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:
+        """Give the exchanges or the deliveries as a frame, one row each. Raises BadInput without pandas."""
+        pandas = _extra("pandas")
+        model = Exchange if kind == "exchanges" else Delivery
+        rows = [entry.model_dump() for entry in getattr(self, kind)]
+        frame: DataFrame = pandas.DataFrame(rows, columns=list(model.model_fields))
+        return frame
+
+    def to_parquet(self, path: str | Path, kind: Literal["exchanges", "deliveries"] = "exchanges") -> None:
+        """Write the exchanges or the deliveries as a Parquet file.
+
+        Columns that hold mappings and lists become JSON text. Raises BadInput without pandas and pyarrow.
+        """
+        _extra("pyarrow")
+        frame = self.to_frame(kind)
+        for name in frame.columns:
+            if any(isinstance(value, dict | tuple) for value in frame[name].head(1)):
+                frame[name] = [_dump(value) for value in frame[name]]
+        with new_file(Path(path)) as temporary:
+            frame.to_parquet(temporary, engine="pyarrow", index=False)
+
+
+def _extra(module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError:
+        raise BadInput(
+            f"frames and Parquet need {module}, which is not installed; run: pip install 'ranksim[plots]'"
+        ) from None
+
+
+# Writing
+
+
+class TraceWriter:
+    """Write a trace line by line; the file appears, complete, when the block ends well.
+
+    `salt` is mixed into the digests of secrets: two traces with one salt show one secret alike. `watch` a
+    service's state so that keys go by their names. The header is written last, when all keys are known.
+    Raises BadInput when `path` cannot be written; .gz is packed.
+    """
+
+    def __init__(
+        self, path: str | Path, *, started: Micros, salt: bytes = b"", target: str = "simulation"
+    ) -> None:
+        self.path = Path(path)
+        self.header = Header(started=started, targets={target: ""})
+        self.salt = salt
+        self.target = target
+        self.count = 0
+        self._state: State | None = None
+        self._stack = ExitStack()
+        self._lines: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._complete = stack.enter_context(new_file(self.path))
+            self._lines = stack.enter_context(tempfile.TemporaryFile(dir=self._complete.parent))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._finish()
+        self._stack.__exit__(kind, error, trace)
+
+    def watch(self, state: State) -> None:
+        """Take the names of keys, and the secrets by which receivers verify, from a service's state."""
+        self._state = state
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Write one entry as it is; it must hold no secret."""
+        if self._lines is None:
+            raise ValueError("a trace is written inside its with block")
+        self._lines.write(_dump(entry).encode() + b"\n")
+
+    def note(self, t: Micros | None, text: str, **details: Any) -> None:
+        """Write a note."""
+        self.write({"kind": "note", "t": t, "text": text, **details})
+
+    def exchange(
+        self,
+        now: Micros,
+        client: str,
+        call: Call,
+        reply: Reply,
+        *,
+        sent: Micros | None = None,
+        received: Micros | None = None,
+    ) -> None:
+        """Write a call and its reply; both at `now` unless it is said when it was sent and answered."""
+        operation = OPERATIONS.get(call.operation)
+        path = "" if operation is None else "/v1/" + operation.path.format_map(dict(call.path))
+        self.count += 1
+        self.write(
+            {
+                "kind": "exchange",
+                "id": f"x{self.count}",
+                "target": self.target,
+                "environment": call.environment,
+                "clock_host": self.target,
+                "planned": None,
+                "sent": now if sent is None else sent,
+                "received": now if received is None else received,
+                "api_key": self._key_name(call.key),
+                "account": self._account_name(reply.account or call.account),
+                "client": client,
+                "surface": call.surface,
+                "operations": [call.operation] if call.operation else [],
+                "method": call.method or ("" if operation is None else operation.method),
+                "path": path,
+                "query": dict(call.query),
+                "request_headers": _request_headers(call),
+                "body": _raw_body(call),
+                "status": reply.status,
+                "response_headers": dict(reply.headers),
+                "response": hide_secrets(_dump(reply.body) if reply.body is not None else "", self.salt),
+                "effect": _effect(call, reply),
+                "error": None,
+            }
+        )
+
+    def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
+        """Write a webhook attempt, unless it never got to its receiver."""
+        if answer.status is None and not acted:
+            return
+        signature = attempt.headers.get("Service-Signature", "")
+        stamp = re.match(r"t=(\d+),", signature)
+        self.write(
+            {
+                "kind": "delivery",
+                "received": sent,
+                "answered": None if answer.status is None else answered,
+                "endpoint": attempt.endpoint,
+                "headers": dict(attempt.headers),
+                "body": attempt.body.decode(),
+                "signature": {
+                    "valid": self._verified(attempt, signature, sent),
+                    "t": int(stamp[1]) if stamp else None,
+                    "checked_by": "ranksim",
+                },
+                "status": answer.status,
+            }
+        )
+
+    def _verified(self, attempt: Attempt, signature: str, now: Micros) -> bool | None:
+        endpoint = None if self._state is None else self._state.endpoints.get(attempt.endpoint)
+        if endpoint is None:
+            return None
+        return webhooks.verify(endpoint.secret, signature, attempt.body, now // SECOND)
+
+    def _key_name(self, token: str | None) -> str | None:
+        if token is None:
+            return None
+        key = None if self._state is None else self._state.keys.get(token)
+        return "unknown" if key is None else f"{self._account_name(key.account)}/{key.name}"
+
+    def _account_name(self, account: str) -> str:
+        known = None if self._state is None else self._state.accounts.get(account)
+        return account if known is None else known.name
+
+    def _finish(self) -> None:
+        """Put the header and the lines together."""
+        if self._lines is None:
+            return
+        if self._state is not None:
+            keys = {
+                f"{self._account_name(key.account)}/{key.name}": TraceKey(
+                    account=self._account_name(key.account), environment=key.environment, domain_id=key.domain
+                )
+                for key in self._state.keys.values()
+            }
+            self.header = self.header.model_copy(update={"keys": {**self.header.keys, **keys}})
+        self._lines.seek(0)
+        with self._complete.open("wb") as raw, ExitStack() as stack:
+            file: Any = raw
+            if self.path.suffix == ".gz":
+                # No name and no time inside, so that equal traces are equal files.
+                file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+            file.write(_dump(self.header.model_dump()).encode() + b"\n")
+            shutil.copyfileobj(self._lines, file)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _request_headers(call: Call) -> dict[str, str]:
+    headers = {"Idempotency-Key": call.idempotency_key, "X-Request-Id": call.request_id}
+    return {name: value for name, value in headers.items() if value is not None}
+
+
+def _raw_body(call: Call) -> str:
+    if call.raw is not None:
+        return call.raw.decode(errors="replace")
+    return "" if call.body is None else _dump(call.body)
+
+
+def _effect(call: Call, reply: Reply) -> str:
+    operation = OPERATIONS.get(call.operation)
+    changes = operation is not None and operation.method != "GET"
+    return "yes" if changes and reply.status < 400 and reply.outcome in ("ok", "granted") else "none"
+
+
+def hide_secrets(text: str, salt: bytes) -> str:
+    """Give a reply's raw text with each signing secret replaced by a salted digest, all else as it was."""
+    if not any(name in text for name in SECRET_FIELDS):
+        return text
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return text
+    for secret in sorted(set(_secrets(body)), key=len, reverse=True):
+        digest = "hidden:" + hmac.new(salt, secret.encode(), sha256).hexdigest()[:32]
+        for written in {json.dumps(secret)[1:-1], secret}:
+            text = text.replace(f'"{written}"', f'"{digest}"')
+    return text
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name in SECRET_FIELDS and isinstance(inner, str) and inner:
+                yield inner
+            else:
+                yield from _secrets(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner)
+
+
+def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Give headers without those that carry credentials."""
+    return {name: value for name, value in headers.items() if name.lower() not in SENSITIVE_HEADERS}
