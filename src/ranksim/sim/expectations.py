@@ -22,8 +22,8 @@ Number = int | float
 SIGNS = {"==": "equals", "=": "equals", ">=": "at_least", "<=": "at_most"}
 BOUNDS = ("equals", "at_least", "at_most", "between")
 
-_SHORT = re.compile(r"(\S+)\s*(==|=|>=|<=)\s*(.+)")
-_BETWEEN = re.compile(r"(.+?)\s*<=\s*(\S+)\s*<=\s*(.+)")
+_SHORT = re.compile(r"([^\s<>=]+)\s*(==|=|>=|<=)\s*(.+)")
+_BETWEEN = re.compile(r"(.+?)\s*<=\s*([^\s<>=]+)\s*<=\s*(.+)")
 
 READERS = {
     "duration": (duration, "a duration such as '5m'"),
@@ -127,25 +127,31 @@ class Expectation(Frozen):
     def judge(self, result: Result) -> Finding:
         """Say whether a result keeps the bound. Raises BadInput when it has no such metric."""
         values = result.values(self.metric)
-        unit = unit_of(self.metric)
-        if self.hold == "mean":
-            mean, low, high = result.metric(self.metric)
-            worst, where = mean, ""
-            spread = f" ({show(low, unit)} to {show(high, unit)})" if low is not None else ""
-        else:
+        if self.hold == "every":
             index = max(range(len(values)), key=lambda i: abs(self._off(values[i])))
-            worst, spread = values[index], ""
+            lowest, highest = _extremes(values)
             where = f" in replication {index}" if len(values) > 1 else ""
-        if worst is None:
+            return self._finding(values[index], where, kept=self._span(lowest, highest))
+        mean, low, high = result.metric(self.metric)
+        spread = "" if low is None else f" ({self._span(low, high)})"
+        return self._finding(mean, spread, kept=f"{show(mean, unit_of(self.metric))}{spread}")
+
+    def _finding(self, value: float | None, where: str, kept: str) -> Finding:
+        """Judge one value: `where` belongs to it, `kept` is what is said when the bound is kept."""
+        unit = unit_of(self.metric)
+        if value is None:
             text = f"{self.metric}: nothing was observed{where}, expected {self.wanted()}"
             return Finding(self, False, None, None, text)
-        off = self._off(worst)
-        found = f"{self.metric} is {show(worst, unit)}{spread}"
+        off = self._off(value)
         if not off:
-            return Finding(self, True, worst, 0.0, f"{found}, as expected {self.wanted()}")
-        side = "above" if off > 0 else "below"
-        text = f"{found}{where}, expected {self.wanted()}: {show(abs(off), _difference(unit))} {side}"
-        return Finding(self, False, worst, off, text)
+            return Finding(self, True, value, 0.0, f"{self.metric} is {kept}, as expected {self.wanted()}")
+        beyond = f"{show(abs(off), _difference(unit))} {'above' if off > 0 else 'below'}"
+        text = f"{self.metric} is {show(value, unit)}{where}, expected {self.wanted()}: {beyond}"
+        return Finding(self, False, value, off, text)
+
+    def _span(self, low: float | None, high: float | None) -> str:
+        unit = unit_of(self.metric)
+        return show(low, unit) if low == high else f"{show(low, unit)} to {show(high, unit)}"
 
     def _off(self, value: float | None) -> float:
         """How far a value lies above (or, negative, below) what is expected; inf for None."""
@@ -193,6 +199,11 @@ def show(value: float | None, unit: Unit) -> str:
 
 def _difference(unit: Unit) -> Unit:
     return "duration" if unit == "instant" else unit
+
+
+def _extremes(values: list[float | None]) -> tuple[float | None, float | None]:
+    seen = [value for value in values if value is not None]
+    return (min(seen), max(seen)) if seen else (None, None)
 
 
 def _slack(bound: float) -> float:

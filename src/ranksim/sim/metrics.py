@@ -1,4 +1,4 @@
-"""The scalar numbers of a replication, by name: `refusals.total`, `jobs.rank_run.wait.p95`, `slots.acme.used`.
+"""The scalar numbers of a replication, by name: `refusals.total`, `jobs.crawl.wait.p95`, `slots.acme.used`.
 
 A name is a family, then what it is about (which may itself contain dots), then a field.
 """

@@ -1,0 +1,272 @@
+"""Running a scenario: replications on independent seeds, on one or more processes, as many as precision asks.
+
+Seeds go by the index of a replication and results are taken in order of index, so the result does not depend
+on the number of processes.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ranksim.clock import Micros, format_duration
+from ranksim.contract.policy import Policy
+from ranksim.draws import Purpose, derive, entity
+from ranksim.errors import BadInput
+from ranksim.service.operations import TABLE
+from ranksim.service.service import Service
+from ranksim.sim.intervals import LEVEL, is_precise, mser5
+from ranksim.sim.metrics import check_name, scalars, unknown
+from ranksim.sim.results import Result
+from ranksim.sim.statistics import Replication, Tally
+from ranksim.sim.world import World
+from ranksim.trace import TraceWriter
+
+if TYPE_CHECKING:
+    from ranksim.sim.scenario import Scenario
+    from ranksim.sim.world import Recorder
+
+Progress = Callable[[int, int, float], None]
+"""Called with the replications done, the most there will be, and the share (0 to 1) of the work done."""
+
+MakeWorld = Callable[..., Any]
+"""`World`, or what has its `run`, `service` and `endpoints`, made from (scenario, seed=, tally=, trace=)."""
+
+AHEAD = 2
+"""Replications handed out beyond those taken, for each process."""
+
+
+def run(
+    scenario: Scenario,
+    seed: int | None = None,
+    replications: int | None = None,
+    workers: int = 1,
+    trace: str | Path | Recorder | None = None,
+    progress: Progress | None = None,
+    world: MakeWorld = World,
+) -> Result:
+    """Simulate a scenario and give its result.
+
+    `seed` and `replications` stand in for the scenario's; with `replications` given, its `precision` is not
+    pursued. `workers` processes share the replications. `trace`, a file or a recorder, takes down the first
+    replication, which then runs in this process. Raises BadInput, and whatever goes wrong in a
+    replication, with a note which one.
+    """
+    if workers < 1:
+        raise BadInput(f"workers: expected at least 1, found {workers}")
+    if replications is not None and replications < 1:
+        raise BadInput(f"replications: expected at least 1, found {replications}")
+    precision = scenario.precision if replications is None else None
+    least = scenario.replications if replications is None else replications
+    most = least if precision is None else max(least, precision.max_replications)
+    if precision is not None:
+        _check_metric(precision.of, "precision.of")
+    root = scenario.seed if seed is None else seed
+    one = partial(replicate, scenario, root, world=world)
+    done: list[Replication] = []
+    values: list[float] = []
+    precise = False
+    with ExitStack() as stack:
+        if isinstance(trace, str | Path):
+            trace = stack.enter_context(TraceWriter(trace, started=scenario.start, salt=str(root).encode()))
+        for replication in stack.enter_context(closing(_in_order(one, most, workers, trace, progress))):
+            done.append(replication)
+            if progress is not None:
+                progress(len(done), most, len(done) / most)
+            if precision is not None:
+                values.append(_value(replication, precision.of))
+                precise = len(done) >= max(2, least) and is_precise(values, precision.relative)
+            if precise:
+                break
+    if progress is not None and precise:
+        progress(len(done), len(done), 1.0)
+    remarks = []
+    if precision is not None:
+        verb = "is" if precise else "is not"
+        remarks.append(
+            f"{precision.of} {verb} known to within {precision.relative:.1%} after {len(done)} replications"
+        )
+    return Result(scenario.name, root, done, level=LEVEL, remarks=remarks)
+
+
+def replication_seed(seed: int, index: int) -> int:
+    """Give the seed of one replication, counted from 0."""
+    return derive(seed, entity("replication"), index, Purpose.REPLICATION)
+
+
+def replicate(
+    scenario: Scenario,
+    root: int,
+    index: int,
+    *,
+    trace: Recorder | None = None,
+    on_part: Callable[[float], None] | None = None,
+    world: MakeWorld = World,
+) -> Replication:
+    """Run one replication. `on_part` is told the share (0 to 1) of it that is done."""
+    seed = replication_seed(root, index)
+
+    def show(now: Micros) -> None:
+        if on_part is not None:
+            on_part((now - scenario.start) / scenario.length)
+
+    try:
+        warm_up = _warm_up(scenario, seed, world)
+        tally = _tally(Tally, scenario, seed, warm_up, show)
+        replication = _run(world, scenario, seed, tally, trace)
+    except Exception as error:
+        error.add_note(f"in replication {index} of {scenario.name!r} (seed {seed})")
+        raise
+    if scenario.warm_up == "mser":
+        replication.notes[f"the first {format_duration(warm_up)} are left out (MSER-5)"] = 1
+    return replication
+
+
+def _run(
+    world: MakeWorld, scenario: Scenario, seed: int, tally: Tally, trace: Recorder | None
+) -> Replication:
+    made = world(scenario, seed=seed, tally=tally, trace=trace)
+    if isinstance(trace, TraceWriter):
+        trace.watch(made.service.state)
+    tally.endpoint_names.update({endpoint: name for name, endpoint in made.endpoints.items()})
+    made.run()
+    return tally.finish(scenario.start + scenario.length, made.service)
+
+
+def _tally(
+    kind: Callable[..., Any], scenario: Scenario, seed: int, warm_up: int, on_sample: Callable[[Micros], None]
+) -> Any:
+    return kind(
+        scenario.start,
+        scenario.length,
+        scenario.sample_every,
+        seed=seed,
+        warm_up=warm_up,
+        attempts=scenario.policy.facts.webhook_attempts,
+        rate_class_of=rate_classes(scenario.policy),
+        on_sample=on_sample,
+    )
+
+
+def rate_classes(policy: Policy) -> dict[str, str]:
+    """Give the rate class of each operation under a policy."""
+    return {operation.name: operation.rate_class(policy).label for operation in TABLE}
+
+
+# Warm-up
+
+
+class Pilot(Tally):
+    """A tally that takes one metric over each interval between samples, instead of over the whole run."""
+
+    def __init__(self, metric: str, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.metric = metric
+        self.series: list[float] = []
+
+    def sample(self, now: Micros, service: Service) -> None:
+        """Note the metric since the last sample, or again its last value where nothing was observed."""
+        super().sample(now, service)
+        if now > self.start:
+            found = scalars(self.finish(now, service))
+            if self.metric not in found:
+                raise BadInput(f"precision.of: {unknown(self.metric, found)}")
+            value = found[self.metric]
+            if value is not None:
+                self.series.append(value)
+            elif self.series:
+                self.series.append(self.series[-1])
+            self.reset(now)
+
+
+def _warm_up(scenario: Scenario, seed: int, world: MakeWorld) -> int:
+    """How much of a run's start its statistics leave out (µs); for MSER-5 from a pilot with the same seed."""
+    if scenario.warm_up != "mser":
+        return 0 if scenario.warm_up == "none" else scenario.warm_up
+    if scenario.precision is None:
+        raise BadInput(
+            "warm_up: mser looks at the metric that precision.of names; give precision, or a duration"
+        )
+    pilot: Pilot = _tally(partial(Pilot, scenario.precision.of), scenario, seed, 0, lambda now: None)
+    _run(world, scenario, seed, pilot, None)
+    return mser5(pilot.series) * scenario.sample_every
+
+
+# Replications in order
+
+
+def _in_order(
+    one: Callable[..., Replication],
+    most: int,
+    workers: int,
+    trace: Recorder | None,
+    progress: Progress | None,
+) -> Generator[Replication, None, None]:
+    if workers > 1 and most > 1:
+        yield from _on_processes(one, most, min(workers, most), trace)
+        return
+    for index in range(most):
+
+        def part(share: float, index: int = index) -> None:
+            if progress is not None:
+                progress(index, most, (index + share) / most)
+
+        yield one(index, trace=trace if index == 0 else None, on_part=part)
+
+
+def _on_processes(
+    one: Callable[..., Replication], most: int, workers: int, trace: Recorder | None
+) -> Generator[Replication, None, None]:
+    """Spread replications over processes; whatever ends this early ends the processes too."""
+    others = set(multiprocessing.active_children())
+    executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _die_of_interrupt)
+    waiting: deque[Future[Replication]] = deque()
+    indices = iter(range(0 if trace is None else 1, most))
+    try:
+        for index in indices:
+            waiting.append(executor.submit(one, index))
+            if len(waiting) == AHEAD * workers:
+                break
+        if trace is not None:
+            yield one(0, trace=trace)
+        while waiting:
+            replication = waiting.popleft().result()
+            for index in indices:
+                waiting.append(executor.submit(one, index))
+                break
+            yield replication
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _die_of_interrupt() -> None:
+    """Let a worker process end at once, and quietly, when the user interrupts the program."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _check_metric(metric: str, where: str) -> None:
+    try:
+        check_name(metric)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
+
+
+def _value(replication: Replication, metric: str) -> float:
+    """The value that the stopping rule watches; NaN, which is never precise, where nothing was observed."""
+    found = scalars(replication)
+    if metric not in found:
+        raise BadInput(f"precision.of: {unknown(metric, found)}")
+    value = found[metric]
+    return math.nan if value is None else value
