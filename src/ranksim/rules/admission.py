@@ -32,6 +32,9 @@ AT_COMPLETION = 2
 MONTH = 0
 WEEK = 1
 
+JOB_KINDS = 4
+"""Spends below this number are jobs (`contract.facts.Spend`); the others finish as they are accepted."""
+
 
 def applies(check: int, ask: Ask) -> bool:
     """Tell whether a check (1 to 6) applies to this ask (U58)."""
@@ -168,7 +171,7 @@ def book(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, ter
         meter.used += ask.units
     books.active += ask.slots
     books.held -= ask.revived
-    if cooldown.length > 0 and terms.cooldown_from_finish == 0:
+    if cooldown.length > 0 and (terms.cooldown_from_finish == 0 or ask.spend >= JOB_KINDS):
         cooldown.since = now
 
 
