@@ -8,6 +8,7 @@ functions unchanged.
 """
 
 import re
+from functools import lru_cache
 from typing import TypeAlias
 
 Micros: TypeAlias = int
@@ -55,6 +56,7 @@ def instant(text: str) -> Micros:
     return days * DAY + hour * HOUR + minute * MINUTE + second * SECOND + micros - offset
 
 
+@lru_cache(maxsize=1 << 14)  # one page shows the same few instants again and again
 def iso(t: Micros) -> str:
     """Write an instant as ISO 8601 UTC: ``2026-03-01T00:00:00Z``, with six decimals only if not all zero.
 
