@@ -1,0 +1,192 @@
+"""Accounts as a world builds them: keys, and a portfolio of domains made through the service itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from ranksim.contract.quantities import Frozen, Instant
+from ranksim.errors import BadInput
+from ranksim.service.bodies import MOST_KEYWORDS
+from ranksim.service.calls import Body
+
+if TYPE_CHECKING:
+    from ranksim.sim.world import World
+
+Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class KeySpec(Frozen):
+    """An API key by name, for the whole account or scoped to the domain with that host (S70)."""
+
+    name: Text
+    domain: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class GeographySpec(Frozen):
+    """Where a scan looks from; written as the country alone, or with location and language (U85)."""
+
+    country: Text
+    location_id: str | None = None
+    language: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        return {"country": value} if isinstance(value, str) else value
+
+
+class ScanSpec(Frozen):
+    """A scan over all keyword lists of each domain: engine-device pairings × geographies (S23)."""
+
+    engine_devices: Annotated[tuple[Text, ...], Field(min_length=1)] = ("google/desktop",)
+    geographies: Annotated[tuple[GeographySpec, ...], Field(min_length=1)] = (GeographySpec(country="US"),)
+    active: bool = True
+
+
+class PortfolioSpec(Frozen):
+    """What an account tracks at the start: `domains` as a count or as hosts; the rest is per domain.
+
+    The keywords are dealt over the lists in turn; without a scan they take no slots (E47).
+    """
+
+    domains: Annotated[int, Field(ge=1)] | Annotated[tuple[Text, ...], Field(min_length=1)] = 1
+    lists: Annotated[int, Field(ge=1)] = 1
+    keywords: Count = 0
+    scans: tuple[ScanSpec, ...] = (ScanSpec(),)
+    labels: Count = 0
+    competitors: Count = 0
+
+    def hosts(self, account: str) -> tuple[str, ...]:
+        """The hosts of the domains, for the account of that name."""
+        if isinstance(self.domains, tuple):
+            return self.domains
+        return tuple(f"site{number}.{account}.example" for number in range(1, self.domains + 1))
+
+    def slots(self) -> int:
+        """The slots it takes (S23, S24)."""
+        per_keyword = sum(len(s.engine_devices) * len(s.geographies) for s in self.scans if s.active)
+        domains = len(self.domains) if isinstance(self.domains, tuple) else self.domains
+        return domains * self.keywords * per_keyword
+
+
+class AccountSpec(Frozen):
+    """A customer account: plan, subscription status, billing anchor, add-ons by count, keys, portfolio."""
+
+    plan: str
+    status: str = "active"
+    anchor: Instant | None = None
+    add_ons: dict[str, Count] = Field(default_factory=dict)
+    environment: Literal["production", "sandbox"] = "production"
+    keys: tuple[KeySpec, ...] = (KeySpec(name="main"),)
+    portfolio: PortfolioSpec | None = None
+
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """The hosts of the domains it starts with."""
+        return self.portfolio.hosts(name) if self.portfolio is not None else ()
+
+
+@dataclass(slots=True)
+class Actor:
+    """An account at work in a world: its name, its id in the service, and the ids of what it started with.
+
+    `words` counts the keywords made for each domain, so that `fresh_words` never makes one twice.
+    """
+
+    name: str
+    account: str
+    environment: str = "production"
+    keys: dict[str, str] = field(default_factory=dict)
+    """Key name to token."""
+    domains: list[str] = field(default_factory=list)
+    hosts: dict[str, str] = field(default_factory=dict)
+    """Host to domain id."""
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    """Domain id to the ids of its keyword lists."""
+    scans: dict[str, list[str]] = field(default_factory=dict)
+    """Domain id to the ids of its scans."""
+    words: dict[str, int] = field(default_factory=dict)
+    """Domain id to the number of keywords made for it so far."""
+
+    def fresh_words(self, domain: str, count: int) -> list[str]:
+        """Make keywords that this domain has never had: "keyword 1", "keyword 2" and so on."""
+        made = self.words.get(domain, 0)
+        self.words[domain] = made + count
+        return [f"keyword {number}" for number in range(made + 1, made + count + 1)]
+
+
+def open_actor(world: World, name: str, spec: AccountSpec) -> Actor:
+    """Open an account with its portfolio and keys. Raises BadInput when the service refuses part of it.
+
+    The account is made healthy first and takes its status at the end, so that a past-due one can own things.
+    """
+    service, now = world.service, world.now
+    account = service.open_account(
+        name, spec.plan, now, anchor=spec.anchor, add_ons=dict(spec.add_ons), environment=spec.environment
+    )
+    actor = Actor(name, account, spec.environment)
+    if spec.portfolio is not None:
+        _make_portfolio(world, actor, spec.portfolio)
+    for key in spec.keys:
+        domain = actor.hosts[key.domain] if key.domain is not None else None
+        actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain)
+    if spec.status != "active":
+        service.set_status(account, spec.status, now)
+    return actor
+
+
+def _make_portfolio(world: World, actor: Actor, spec: PortfolioSpec) -> None:
+    for host in spec.hosts(actor.name):
+        domain = _make(world, actor, "domains.create", {"host": host})["id"]
+        actor.domains.append(domain)
+        actor.hosts[host] = domain
+        lists = [
+            _make(world, actor, "keyword_lists.create", {"domain_id": domain, "name": f"list {number}"})["id"]
+            for number in range(1, spec.lists + 1)
+        ]
+        actor.lists[domain] = lists
+        words = actor.fresh_words(domain, spec.keywords)
+        for number, list_id in enumerate(lists):
+            dealt = words[number :: spec.lists]
+            for first in range(0, len(dealt), MOST_KEYWORDS):
+                some = dealt[first : first + MOST_KEYWORDS]
+                _make(world, actor, "keywords.create", {"list_id": list_id, "keywords": some})
+        actor.scans[domain] = [
+            _make(world, actor, "scans.create", _scan(domain, lists, scan, number))["id"]
+            for number, scan in enumerate(spec.scans, 1)
+        ]
+        for number in range(1, spec.labels + 1):
+            _make(world, actor, "labels.create", {"domain_id": domain, "name": f"label {number}"})
+        for number in range(1, spec.competitors + 1):
+            rival = {"domain_id": domain, "host": f"rival{number}.{host}"}
+            _make(world, actor, "competitors.create", rival)
+
+
+def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
+    return {
+        "domain_id": domain,
+        "name": f"scan {number}",
+        "list_ids": list(lists),
+        "engine_devices": list(scan.engine_devices),
+        "geographies": [place.model_dump(exclude_none=True) for place in scan.geographies],
+        "active": scan.active,
+    }
+
+
+def _make(world: World, actor: Actor, operation: str, body: Body) -> Any:
+    reply = world.app_call(actor, operation, body)
+    if reply.status >= 400 or reply.body is None:
+        problem = reply.body or {}
+        raise BadInput(
+            f"accounts.{actor.name}.portfolio: the service refused {operation} with {reply.code}: "
+            f"{problem.get('detail', '')}; make the portfolio smaller or choose another plan"
+        )
+    return reply.body["data"]

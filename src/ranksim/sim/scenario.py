@@ -1,0 +1,303 @@
+"""A scenario: one simulated world as a YAML file, read strictly, every mistake one sentence with its line."""
+
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+
+from ranksim.clock import SECOND, Micros, duration, format_duration, iso
+from ranksim.contract.assumptions import Assumptions
+from ranksim.contract.plans import JobLabel
+from ranksim.contract.policy import Policy
+from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
+from ranksim.contract.yamlfile import Located, Part, explain, load_yaml, read_yaml, validate
+from ranksim.service.accounts import STATUSES
+from ranksim.sim.clients import ClientSpec
+from ranksim.sim.expectations import Expectation
+from ranksim.sim.moments import Moment
+from ranksim.sim.portfolio import AccountSpec
+from ranksim.sim.receivers import ReceiverSpec
+from ranksim.sim.timeline import Action, IssueKey, ResizePool
+from ranksim.sim.workers import PoolSpec
+
+SAMPLES = 200
+"""How many samples a run takes when the scenario does not say."""
+
+Problem = tuple[tuple[Part, ...], str]
+
+
+def _read_warm_up(value: Any) -> Any:
+    if isinstance(value, str) and value not in ("none", "mser"):
+        try:
+            return duration(value)
+        except ValueError:
+            raise ValueError(f"write none, mser or a duration such as '1d', found {value!r}") from None
+    return value
+
+
+WarmUp = Annotated[int | Literal["none", "mser"], BeforeValidator(_read_warm_up)]
+
+
+class Precision(Frozen):
+    """Replicate until the interval of metric `of` is within `relative` of its mean, at most so often."""
+
+    of: str
+    relative: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    max_replications: Annotated[int, Field(ge=2)] = 200
+
+
+class Scenario(Frozen):
+    """One simulated world, complete: policy, accounts, clients, workers, receivers, and what is expected.
+
+    `scenario` is the version of the format. The world runs over [start, start + length). In a file `policy`
+    is a path or a mapping, and `assumptions` and `catalogue` beside it override parts of it. `warm_up` is a
+    length of time that statistics leave out, "none", or "mser" to find one.
+    """
+
+    scenario: Literal[1] = 1
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    start: Instant
+    length: Annotated[Duration, Field(gt=0)]
+    seed: int = 1
+    replications: Annotated[int, Field(ge=1)] = 1
+    policy: Policy = Field(default_factory=Policy)
+    accounts: Annotated[dict[str, AccountSpec], Field(min_length=1)]
+    clients: dict[str, ClientSpec] = Field(default_factory=dict)
+    pools: dict[JobLabel, PoolSpec] = Field(default_factory=dict)
+    receivers: dict[str, ReceiverSpec] = Field(default_factory=dict)
+    timeline: tuple[Action, ...] = ()
+    sample_every: Annotated[Duration, Field(ge=0)] = 0
+    """Between two samples of the state (µs); 0 in a file: a 200th of the length, in whole seconds."""
+    warm_up: WarmUp = "none"
+    precision: Precision | None = None
+    expect: tuple[Expectation, ...] = ()
+
+    @model_validator(mode="after")
+    def _default_sampling(self) -> Self:
+        if self.sample_every == 0:
+            every = max(1, round(self.length / SAMPLES / SECOND)) * SECOND
+            object.__setattr__(self, "sample_every", every)
+        return self
+
+    @property
+    def end(self) -> Micros:
+        """The instant at which the run stops; nothing of that instant happens any more."""
+        return self.start + self.length
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a scenario file. Raises BadInput naming the line of the first mistake."""
+        return cls.read(read_yaml(path), Path(path))
+
+    @classmethod
+    def parse(cls, text: str, where: str = "scenario") -> Self:
+        """Read a scenario from YAML text; `where` names it in errors. Raises BadInput."""
+        return cls.read(load_yaml(text, where), Path(where))
+
+    @classmethod
+    def read(cls, located: Located, path: Path = Path()) -> Self:
+        """Read a scenario from YAML already loaded. Paths in it are relative to the folder of `path`.
+
+        Raises BadInput.
+        """
+        if not isinstance(located.data, dict):
+            raise located.error("expected a mapping of fields")
+        policy = _read_policy(located, path.parent)
+        scenario = validate(cls, _without(located, "policy", "assumptions", "catalogue"))
+        changes = {"policy": policy, "name": scenario.name or path.stem}
+        scenario = scenario.model_copy(update=changes)
+        for where, message in _problems(scenario):
+            raise located.error(message, *where)
+        return scenario
+
+    def replace(self, **changes: Any) -> Self:
+        """Give a scenario with some fields changed: `scenario.replace(length="7d", clients={"ci": {...}})`.
+
+        Nested mappings are merged, lists replaced. `plan="pro"` moves all accounts to that plan;
+        `assumptions` and `catalogue` change the policy. Raises BadInput.
+        """
+        changes = dict(changes)
+        if "plan" in changes:
+            plan = changes.pop("plan")
+            given = changes.get("accounts", {})
+            changes["accounts"] = {
+                name: {"plan": plan} | dict(given.get(name, {})) for name in (*self.accounts, *given)
+            }
+        policy = changes.pop("policy", self.policy)
+        if isinstance(policy, str | Path):
+            policy = Policy.load(policy)
+        elif isinstance(policy, Mapping):
+            policy = self.policy.replace(**policy)
+        parts = {part: changes.pop(part) for part in ("assumptions", "catalogue") if part in changes}
+        merged = _merged(self, changes) | {"policy": policy.replace(**parts) if parts else policy}
+        located = Located("replace", changes, {})
+        try:
+            scenario = type(self).model_validate(merged)
+        except ValidationError as error:
+            raise explain(type(self), error, located) from None
+        for where, message in _problems(scenario):
+            raise located.error(message, *where)
+        return scenario
+
+    def check(self) -> None:
+        """Raise BadInput when parts of the scenario do not fit together."""
+        for where, message in _problems(self):
+            raise Located(self.name or "scenario", {}, {}).error(message, *where)
+
+
+def _read_policy(located: Located, folder: Path) -> Policy:
+    """The policy of a scenario: its `policy`, with `catalogue` and `assumptions` laid over it."""
+    policy = Policy()
+    if "policy" in located.data:
+        given = located["policy"]
+        if isinstance(given.data, str):
+            path = folder / given.data
+            if not path.is_file():
+                raise given.error(f"no such file as {str(path)!r}; give a path relative to the scenario")
+            policy = Policy.load(path)
+        else:
+            policy = Policy.read(given, folder)
+    if "catalogue" in located.data:
+        alone = Located(located.where, {"catalogue": located.data["catalogue"]}, located.lines, located.path)
+        policy = policy.model_copy(update={"catalogue": Policy.read(alone, folder).catalogue})
+    if "assumptions" in located.data:
+        given_ones = validate(Assumptions, located["assumptions"])
+        assumptions = policy.assumptions.model_copy(update=_set_fields(given_ones))
+        policy = policy.model_copy(update={"assumptions": assumptions})
+    return policy
+
+
+def _without(located: Located, *keys: str) -> Located:
+    for key in keys:
+        located = located.without(key)
+    return located
+
+
+def _set_fields(model: BaseModel) -> dict[str, Any]:
+    return {name: getattr(model, name) for name in model.model_fields_set}
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Lay `new` over `old`, in the form that strict validation takes: tuples, and only what was set."""
+    if isinstance(new, list | tuple):
+        return tuple(_merged(None, item) for item in new)
+    if not isinstance(new, Mapping) or isinstance(old, Distribution | Moment):
+        return new
+    kept = _set_fields(old) if isinstance(old, BaseModel) else dict(old) if isinstance(old, Mapping) else {}
+    return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
+
+
+# What the models cannot see: whether the parts of a scenario fit together. The first problem is reported.
+
+
+def _problems(scenario: Scenario) -> Iterator[Problem]:
+    yield from _account_problems(scenario)
+    yield from _client_problems(scenario)
+    yield from _receiver_problems(scenario)
+    for index, action in enumerate(scenario.timeline):
+        for path, message in _action_problems(scenario, action):
+            yield ("timeline", index, *path), message
+    if isinstance(scenario.warm_up, int) and not 0 <= scenario.warm_up < scenario.length:
+        yield ("warm_up",), f"expected less than the length of {format_duration(scenario.length)}"
+
+
+def _account_problems(scenario: Scenario) -> Iterator[Problem]:
+    catalogue = scenario.policy.catalogue
+    for name, account in scenario.accounts.items():
+        at = ("accounts", name)
+        yield from _unknown((*at, "plan"), "plan", account.plan, catalogue.plans)
+        for add_on in account.add_ons:
+            yield from _unknown((*at, "add_ons", add_on), "add-on", add_on, catalogue.add_ons)
+        yield from _unknown((*at, "status"), "status", account.status, STATUSES)
+        names = [key.name for key in account.keys]
+        for index, key in enumerate(account.keys):
+            if names.index(key.name) < index:
+                yield (*at, "keys", index), f"the key {key.name!r} is written twice; remove one"
+            if key.domain is not None:
+                yield from _unknown((*at, "keys", index, "domain"), "domain", key.domain, account.hosts(name))
+        if account.portfolio is not None and account.plan in catalogue.plans:
+            slots, limit = account.portfolio.slots(), catalogue.plans[account.plan].slot_limit
+            if slots > limit:
+                yield (
+                    (*at, "portfolio"),
+                    f"takes {slots} slots where plan {account.plan!r} has {limit}; "
+                    "make it smaller or choose another plan",
+                )
+
+
+def _client_problems(scenario: Scenario) -> Iterator[Problem]:
+    for name, client in scenario.clients.items():
+        at = ("clients", name)
+        yield from _unknown((*at, "account"), "account", client.account, scenario.accounts)
+        if client.account in scenario.accounts:
+            keys = _keys(scenario, client.account)
+            if client.key is not None:
+                yield from _unknown((*at, "key"), "key", client.key, keys)
+
+
+def _receiver_problems(scenario: Scenario) -> Iterator[Problem]:
+    for name, receiver in scenario.receivers.items():
+        at = ("receivers", name)
+        yield from _unknown((*at, "account"), "account", receiver.account, scenario.accounts)
+        if receiver.domain is not None and receiver.account in scenario.accounts:
+            hosts = scenario.accounts[receiver.account].hosts(receiver.account)
+            yield from _unknown((*at, "domain"), "domain", receiver.domain, hosts)
+        for index, outage in enumerate(receiver.outages):
+            yield from _outside((*at, "outages", index, "from"), scenario, outage.begin)
+
+
+def _action_problems(scenario: Scenario, action: Action) -> Iterator[Problem]:
+    yield from _outside(("at",), scenario, action.at)
+    if isinstance(action, ResizePool):
+        yield from _unknown(("pool",), "pool", action.pool, scenario.pools)
+        return
+    receiver: str | None = getattr(action, "receiver", None)
+    if receiver is not None:
+        yield from _unknown(("receiver",), "receiver", receiver, scenario.receivers)
+        return
+    account: str = getattr(action, "account", "")
+    yield from _unknown(("account",), "account", account, scenario.accounts)
+    if account not in scenario.accounts:
+        return
+    known: dict[str, Any] = {
+        "plan": scenario.policy.catalogue.plans,
+        "add_on": scenario.policy.catalogue.add_ons,
+        "domain": scenario.accounts[account].hosts(account),
+        "key": _keys(scenario, account),
+        "status": STATUSES,
+    }
+    for field, options in known.items():
+        value = getattr(action, field, None)
+        if value is not None:
+            yield from _unknown((field,), field.replace("_", "-"), value, options)
+
+
+def _keys(scenario: Scenario, account: str) -> list[str]:
+    """Names of the keys an account starts with or is issued later."""
+    issued = [a.key for a in scenario.timeline if isinstance(a, IssueKey) and a.account == account]
+    return [*(key.name for key in scenario.accounts[account].keys), *issued]
+
+
+def _unknown(path: tuple[Part, ...], what: str, name: str, known: Collection[str]) -> Iterator[Problem]:
+    if name in known:
+        return
+    close = get_close_matches(name, known, n=1)
+    if close:
+        hint = f"did you mean {close[0]!r}?"
+    else:
+        hint = f"expected one of {', '.join(known)}" if known else f"there is no {what} here; add one"
+    yield path, f"no {what} {name!r}; {hint}"
+
+
+def _outside(path: tuple[Part, ...], scenario: Scenario, moment: Moment) -> Iterator[Problem]:
+    when = moment.on(scenario.start)
+    if not scenario.start <= when < scenario.end:
+        yield (
+            path,
+            f"{iso(when)} is outside the run, which goes from {iso(scenario.start)} "
+            f"for {format_duration(scenario.length)}",
+        )

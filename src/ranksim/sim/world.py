@@ -1,0 +1,260 @@
+"""A world: the service, its accounts and everything around them, on one SimPy clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import simpy
+
+from ranksim.clock import Micros
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
+from ranksim.service.service import Service
+from ranksim.sim import timeline
+from ranksim.sim.clients import start as start_client
+from ranksim.sim.portfolio import Actor, open_actor
+from ranksim.sim.receivers import Receiver
+from ranksim.sim.scenario import Scenario
+from ranksim.sim.timebase import Timebase
+from ranksim.sim.workers import Ending, Pool, PoolSpec
+
+if TYPE_CHECKING:
+    from ranksim.sim.statistics import Replication, Tally
+
+NOBODY = Answer(None, "no receiver at this address", 0)
+"""What an endpoint gets whose URL belongs to no receiver of the scenario."""
+
+
+class Recorder(Protocol):
+    """What keeps a trace of a run, when somebody wants one."""
+
+    def exchange(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        """Record a call and its reply."""
+
+    def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
+        """Record a webhook attempt; `acted` says whether the receiver took it in."""
+
+
+class World(Timebase):
+    """A scenario brought to life.
+
+    Without `env` the world has its own clock of integer µs, which starts at 0; `run` runs it to its end. In a
+    caller's `env` it lives beside the caller's processes; `tick` is the µs in one unit of that clock, the
+    scenario's start is where it reads 0, and the caller runs the environment. At the end the statistics close
+    (`replication`, and `tally` is None from then on), but a caller's environment may run the world further.
+    `seed` stands in for the scenario's. Without a `trace`, memory does not grow with the length of the run
+    beyond what the service itself keeps. Raises BadInput when the scenario does not hold together.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int | None = None,
+        env: simpy.Environment | None = None,
+        tick: int = 1,
+        tally: Tally | None = None,
+        trace: Recorder | None = None,
+    ) -> None:
+        super().__init__(env, start=scenario.start, tick=tick)
+        scenario.check()
+        self.scenario = scenario
+        self.seed = scenario.seed if seed is None else seed
+        self.tally = tally
+        self.trace = trace
+        self.service = Service(scenario.policy, seed=self.seed, pooled=tuple(scenario.pools))
+        self.pools: dict[str, Pool] = {}
+        self.actors: dict[str, Actor] = {}
+        self.receivers: dict[str, Receiver] = {}
+        self.endpoints: dict[str, str] = {}
+        self._by_endpoint: dict[str, Receiver] = {}
+        self._by_url: dict[str, Receiver] = {}
+        self._wakes: set[Micros] = set()
+        self.replication: Replication | None = None
+        self._make_pools()
+        for name, account in scenario.accounts.items():
+            self.actors[name] = open_actor(self, name, account)
+        self._make_receivers()
+        for action in scenario.timeline:
+            self.at(action.at.on(scenario.start), self._act, action)
+        for name, client in scenario.clients.items():
+            start_client(self, name, client)
+        self.at(self.end, self.finish, urgent=True)
+        self._sample()
+        self._set_wake()
+
+    @property
+    def end(self) -> Micros:
+        """The instant at which the scenario ends; nothing of that instant happens any more."""
+        return self.scenario.end
+
+    # Running
+
+    def run(self) -> Replication | None:
+        """Run to the end of the scenario; give the statistics, if a tally was kept."""
+        whole, rest = divmod(self.scenario.length, self.tick)
+        self.env.run(until=self.scenario.length / self.tick if rest else whole)
+        return self.finish()
+
+    def finish(self) -> Replication | None:
+        """Close the statistics at the present instant, unless they are; done by itself at the end."""
+        if self.tally is not None:
+            self.replication = self.tally.finish(self.now, self.service)
+            self.tally = None
+        return self.replication
+
+    # The seam between the clients and the service
+
+    def call(self, call: Call, client: str = "") -> Reply:
+        """Make a call now on behalf of a client, and answer it at once."""
+        now = self.now
+        reply, tasks = self.service.handle(call, now)
+        self.carry_out(tasks)
+        if self.tally is not None:
+            self.tally.call(now, client, call, reply)
+        if self.trace is not None:
+            self.trace.exchange(now, client, call, reply)
+        if reply.flight:
+            self.service.written(reply, now)
+        self._set_wake()
+        return reply
+
+    def app_call(
+        self, actor: Actor, operation: str, body: Body | None, *, client: str = "", **path: str
+    ) -> Reply:
+        """Do in the web app, without key or rate limit, what the API could do too.
+
+        Counted under `client`, or not at all without one.
+        """
+        call = Call(
+            operation,
+            path=path,
+            body=body,
+            surface="app",
+            account=actor.account,
+            environment=actor.environment,
+        )
+        if client:
+            return self.call(call, client)
+        reply, tasks = self.service.handle(call, self.now)
+        self.carry_out(tasks)
+        return reply
+
+    def carry_out(self, tasks: list[Task]) -> None:
+        """Do what the service asks for: hand jobs to their pools, webhook attempts to their receivers."""
+        for task in tasks:
+            if isinstance(task, StartJob):
+                if self.tally is not None:
+                    self.tally.job_queued(self.now, task.kind, task.job)
+                self.pools[task.kind].add(task)
+            else:
+                self._attempt(task)
+
+    def _wake(self, due: Micros) -> None:
+        self._wakes.discard(due)
+        self.carry_out(self.service.advance(self.now))
+        self._set_wake()
+
+    def _set_wake(self) -> None:
+        """See to it that the service is woken when its next work falls due."""
+        due = self.service.next_due()
+        if due is not None and due not in self._wakes:
+            self._wakes.add(due)
+            self.at(due, self._wake, due, urgent=True)
+
+    # Jobs
+
+    def _make_pools(self) -> None:
+        for kind, spec in self.scenario.pools.items():
+            completed = _completed(spec, kind, self.scenario.policy)
+            pool = Pool(
+                kind, completed, self, self.seed, self._job_started, self._job_ended, self._pool_changed
+            )
+            self.pools[kind] = pool
+            self._pool_changed(pool)
+
+    def _job_started(self, task: StartJob) -> None:
+        if self.tally is not None:
+            self.tally.job_started(self.now, task.kind, task.job)
+        self.carry_out(self.service.started(task.job, self.now))
+
+    def _job_ended(self, task: StartJob, ending: Ending) -> None:
+        now = self.now
+        outcome = "failed" if ending.error else "done"
+        cost = round(self.service.state.jobs[task.job].estimate * ending.factor)
+        if self.tally is not None:
+            self.tally.job_ended(now, task.kind, task.job, outcome)
+        self.carry_out(self.service.ended(task.job, outcome, now, cost=cost, error=ending.error or None))
+        self._set_wake()
+
+    def _pool_changed(self, pool: Pool) -> None:
+        if self.tally is not None:
+            self.tally.pool(self.now, pool.kind, pool.busy, pool.capacity, pool.waiting)
+
+    # Webhooks
+
+    def _make_receivers(self) -> None:
+        timeout = self.scenario.policy.facts.webhook_timeout
+        for name, spec in self.scenario.receivers.items():
+            receiver = Receiver(name, spec, start=self.start, timeout=timeout, seed=self.seed)
+            actor = self.actors[spec.account]
+            body = {
+                "url": receiver.url,
+                "event_types": list(spec.event_types),
+                "domain_id": actor.hosts[spec.domain] if spec.domain is not None else None,
+            }
+            reply = self.app_call(actor, "webhooks.create", body)
+            if reply.status >= 400 or reply.body is None:
+                detail = (reply.body or {}).get("detail", "")
+                raise BadInput(f"receivers.{name}: the service refused the endpoint: {detail}")
+            endpoint = reply.body["data"]["id"]
+            self.receivers[name] = self._by_endpoint[endpoint] = receiver
+            self._by_url.setdefault(receiver.url, receiver)
+            self.endpoints[name] = endpoint
+            if self.tally is not None:
+                self.tally.endpoint_names[endpoint] = name
+
+    def _attempt(self, task: Attempt) -> None:
+        receiver = self._by_endpoint.get(task.endpoint) or self._by_url.get(task.url)
+        answer, acted, delay = NOBODY, False, 0
+        if receiver is not None:
+            answer, acted, delay = receiver.answer(task, self.now)
+        self.after(delay, self._attempted, task, answer, acted, self.now, urgent=True)
+
+    def _attempted(self, task: Attempt, answer: Answer, acted: bool, sent: Micros) -> None:
+        now = self.now
+        endpoint = self.service.state.endpoints.get(task.endpoint)
+        was_enabled = endpoint is not None and endpoint.enabled
+        tasks = self.service.attempted(task.attempt, answer, now)
+        if self.tally is not None:
+            self.tally.attempt(now, task, answer, acted)
+            if was_enabled and endpoint is not None and not endpoint.enabled:
+                self.tally.endpoint_disabled(now, task.endpoint, endpoint.disabled_reason or "")
+        if self.trace is not None:
+            self.trace.delivery(sent, now, task, answer, acted)
+        self.carry_out(tasks)
+        self._set_wake()
+
+    # Timeline and samples
+
+    def _act(self, action: timeline.Action) -> None:
+        self.carry_out(self.service.advance(self.now))
+        timeline.apply(self, action)
+        self._set_wake()
+
+    def _sample(self) -> None:
+        if self.tally is not None:
+            self.tally.sample(self.now, self.service)
+            self.after(self.scenario.sample_every, self._sample, urgent=True)
+
+
+def _completed(spec: PoolSpec, kind: Any, policy: Policy) -> PoolSpec:
+    """Fill in from the catalogue what a pool's specification leaves out."""
+    catalogue = policy.catalogue
+    changes: dict[str, Any] = {}
+    if spec.duration is None and not spec.per_unit:
+        changes["duration"] = catalogue.job_durations[kind]
+    if spec.failure_rate is None:
+        changes["failure_rate"] = catalogue.job_failure_rates[kind] / 1000
+    return spec.model_copy(update=changes)

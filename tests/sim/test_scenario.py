@@ -1,0 +1,298 @@
+"""Scenarios: what may be written, what it means, and one clear sentence for every mistake."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.sim.scenario import Scenario
+
+START = "2026-01-05T00:00:00Z"
+
+WHOLE = """\
+scenario: 1
+title: An agency
+start: 2026-01-05T00:00:00Z
+length: 30d
+assumptions:
+  window: gcra
+accounts:
+  acme:
+    plan: pro
+    anchor: 2026-01-31T00:00:00Z
+    add_ons: {brief_pack: 2}
+    keys: [main, {name: shop, domain: shop.example}]
+    portfolio:
+      domains: [shop.example, blog.example]
+      keywords: 100
+      scans:
+        - {engine_devices: [google/desktop, google/mobile], geographies: [US, {country: DE}]}
+  small:
+    plan: free
+    status: past_due
+    environment: sandbox
+pools:
+  crawl: 3
+  rank_run: unlimited
+  ai_scan: {capacity: 2, discipline: shortest, duration: {exponential: {mean: 4m}}}
+receivers:
+  erp:
+    account: acme
+    domain: blog.example
+    script: [500, timeout, 200]
+    outages: [{from: 2d, for: 1h}, {from: 2026-01-20T00:00:00Z, for: 1h}]
+timeline:
+  - {at: 1d, do: change_plan, account: acme, plan: agency}
+  - {at: 2d, do: issue_key, account: acme, key: spare}
+  - {at: 2026-01-10T00:00:00Z, do: withdraw_key, account: acme, key: spare}
+  - {at: 5d, do: resize_pool, pool: crawl, capacity: unlimited}
+  - {at: 6d, do: receiver_down, receiver: erp}
+warm_up: 1d
+"""
+
+
+def parse(text: str) -> Scenario:
+    return Scenario.parse(text, "s.yaml")
+
+
+def test_a_whole_scenario() -> None:
+    scenario = parse(WHOLE)
+    assert (scenario.start, scenario.length, scenario.end) == (
+        instant(START),
+        30 * DAY,
+        instant("2026-02-04T00:00:00Z"),
+    )
+    assert (scenario.name, scenario.seed, scenario.replications) == ("s", 1, 1)
+    assert scenario.policy.assumptions.window == "gcra"
+    assert scenario.accounts["acme"].hosts("acme") == ("shop.example", "blog.example")
+    assert scenario.accounts["acme"].portfolio is not None
+    assert scenario.accounts["acme"].portfolio.slots() == 800
+    assert [key.name for key in scenario.accounts["acme"].keys] == ["main", "shop"]
+    assert [key.name for key in scenario.accounts["small"].keys] == ["main"]
+    assert scenario.pools["crawl"].capacity == 3
+    assert scenario.pools["rank_run"].capacity == "unlimited"
+    assert scenario.receivers["erp"].script == (500, "timeout", 200)
+    outages = [outage.begin.on(scenario.start) for outage in scenario.receivers["erp"].outages]
+    assert outages == [scenario.start + 2 * DAY, instant("2026-01-20T00:00:00Z")]
+    assert scenario.warm_up == DAY
+
+
+def test_it_can_be_pickled() -> None:
+    scenario = parse(WHOLE)
+    assert pickle.loads(pickle.dumps(scenario)) == scenario
+
+
+MINIMAL = f"start: {START}\nlength: 1d\naccounts:\n  acme: {{plan: pro}}\n"
+
+
+@pytest.mark.parametrize(
+    ("length", "every"),
+    [("1d", 432 * SECOND), ("30d", 12960 * SECOND), ("10m", 3 * SECOND), ("5s", SECOND)],
+)
+def test_by_default_a_run_is_sampled_two_hundred_times_at_whole_seconds(length: str, every: int) -> None:
+    scenario = parse(MINIMAL.replace("1d", length))
+    assert scenario.sample_every == every
+    assert scenario.replace(length="100d").sample_every == 43_200 * SECOND
+    assert scenario.replace(sample_every="7s").replace(length="1d").sample_every == 7 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title:", "titel:", "2: titel: no such field; did you mean 'title'?"),
+        ("scenario: 1", "scenario: 2", "1: scenario: expected one of 1, found 2"),
+        ("length: 30d", "length: 30", "4: length: write a duration such as '1h30m' or '250ms', found 30"),
+        ("length: 30d", "length: 0s", "4: length: expected more than 0, found '0s'"),
+        ("window: gcra", "window: gcar", "6: assumptions.window: expected one of first_hit, clock, "),
+        ("window: gcra", "windows: gcra", "6: assumptions.windows: no such field; did you mean 'window'?"),
+        ("plan: pro", "plan: por", "9: accounts.acme.plan: no plan 'por'; did you mean 'pro'?"),
+        ("plan: free", "plan: x", "19: accounts.small.plan: no plan 'x'; expected one of free, starter, pro"),
+        ("{brief_pack: 2}", "{briefs: 2}", "11: accounts.acme.add_ons.briefs: no add-on 'briefs'; "),
+        (
+            "domain: shop.example}",
+            "domain: x.example}",
+            "12: accounts.acme.keys[1].domain: no domain 'x.example'; ",
+        ),
+        ("keys: [main, ", "keys: [shop, ", "12: accounts.acme.keys[1]: the key 'shop' is written twice; "),
+        (
+            "keywords: 100",
+            "keywords: 1000",
+            "13: accounts.acme.portfolio: takes 8000 slots where plan 'pro' has 5000; ",
+        ),
+        ("past_due", "pastdue", "20: accounts.small.status: no status 'pastdue'; did you mean 'past_due'?"),
+        ("crawl: 3", "crawler: 3", "23: pools.crawler: expected one of rank_run, crawl, "),
+        ("crawl: 3", "crawl: {capacity: -3}", "23: pools.crawl.capacity: expected at least 0, found -3"),
+        ("discipline: shortest", "discipline: sjf", "25: pools.ai_scan.discipline: expected one of fifo, "),
+        (
+            "    account: acme\n    domain",
+            "    account: acne\n    domain",
+            "28: receivers.erp.account: no account ",
+        ),
+        (
+            "domain: blog.example\n",
+            "domain: b.example\n",
+            "29: receivers.erp.domain: no domain 'b.example'; ",
+        ),
+        (
+            "from: 2d",
+            "from: 31d",
+            "31: receivers.erp.outages[0].from: 2026-02-05T00:00:00Z is outside the run, ",
+        ),
+        (
+            "plan: agency",
+            "plan: agencies",
+            "33: timeline[0].plan: no plan 'agencies'; did you mean 'agency'?",
+        ),
+        ("do: change_plan", "do: move", "33: timeline[0]: "),
+        (
+            "at: 1d",
+            "at: tomorrow",
+            "33: timeline[0].at: write a time since the start such as '2d', or an instant",
+        ),
+        ("at: 1d", "at: 30d", "33: timeline[0].at: 2026-02-04T00:00:00Z is outside the run, which goes from"),
+        ("at: 1d", "at: -1d", "33: timeline[0].at: 2026-01-04T00:00:00Z is outside the run, which goes from"),
+        ("at: 1d, do", "when: 1d, do", "33: timeline[0].when: no such field; "),
+        (
+            "key: spare}\n  - {at: 5d",
+            "key: spar}\n  - {at: 5d",
+            "35: timeline[2].key: no key 'spar'; did you ",
+        ),
+        ("pool: crawl", "pool: site_optimization", "36: timeline[3].pool: no pool 'site_optimization'; "),
+        (
+            "receiver: erp",
+            "receiver: epr",
+            "37: timeline[4].receiver: no receiver 'epr'; did you mean 'erp'?",
+        ),
+        ("warm_up: 1d", "warm_up: 30d", "38: warm_up: expected less than the length of 30d"),
+        ("warm_up: 1d", "warm_up: some", "38: warm_up: write none, mser or a duration such as '1d', found "),
+    ],
+)
+def test_every_mistake_is_one_sentence_with_its_line(old: str, new: str, message: str) -> None:
+    assert WHOLE.count(old) == 1
+    with pytest.raises(BadInput) as caught:
+        parse(WHOLE.replace(old, new))
+    assert str(caught.value).startswith(f"s.yaml:{message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1\n", "1: expected a mapping of fields"),
+        ("start: 2026-01-05T00:00:00Z\nlength: 1d\n", "1: accounts: is missing; add it"),
+        (MINIMAL.replace("{plan: pro}", "{}"), "4: accounts.acme.plan: is missing; add it"),
+        (MINIMAL + "policy: none.yaml\n", "5: policy: no such file as 'none.yaml'; "),
+        (MINIMAL + "catalogue: none\n", "5: catalogue: expected one of illustrative, "),
+        (MINIMAL + "receivers: {x: {}}\n", "5: receivers.x.account: is missing; add it"),
+    ],
+)
+def test_more_mistakes(text: str, message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(text)
+    assert str(caught.value).startswith(f"s.yaml:{message}")
+
+
+def test_the_policy_may_be_a_file_beside_the_scenario_and_be_overridden(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("assumptions: {window: gcra, reset_format: epoch}\n", "utf-8")
+    path = tmp_path / "day.yaml"
+    path.write_text(MINIMAL + "policy: p.yaml\nassumptions: {window: clock}\n", "utf-8")
+    scenario = Scenario.load(path)
+    said = scenario.policy.assumptions
+    assert (scenario.name, said.window, said.reset_format) == ("day", "clock", "epoch")
+
+
+def test_the_policy_may_be_written_inline_with_another_catalogue() -> None:
+    text = (
+        MINIMAL.replace("pro", "free")
+        + "policy: {assumptions: {window: clock}}\ncatalogue: illustrative-metered\n"
+    )
+    policy = parse(text).policy
+    assert (policy.assumptions.window, policy.catalogue.name) == ("clock", "illustrative-metered")
+
+
+def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"none\.yaml: no such file"):
+        Scenario.load(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "read"),
+    [
+        ({"seed": 7}, lambda s: s.seed == 7),
+        ({"length": "20d"}, lambda s: s.length == 20 * DAY),
+        ({"length": 20 * DAY}, lambda s: s.length == 20 * DAY),
+        ({"plan": "agency"}, lambda s: [a.plan for a in s.accounts.values()] == ["agency", "agency"]),
+        ({"accounts": {"small": {"plan": "pro"}}}, lambda s: s.accounts["small"].status == "past_due"),
+        ({"accounts": {"new": {"plan": "pro"}}}, lambda s: list(s.accounts) == ["acme", "small", "new"]),
+        (
+            {"plan": "agency", "accounts": {"acme": {"portfolio": {"keywords": 5}}}},
+            lambda s: (s.accounts["acme"].plan, s.accounts["acme"].portfolio.slots()) == ("agency", 40),
+        ),
+        ({"pools": {"ai_scan": {"capacity": 9}}}, lambda s: s.pools["ai_scan"].discipline == "shortest"),
+        (
+            {"pools": {"ai_scan": {"duration": "5m"}}},
+            lambda s: s.pools["ai_scan"].duration.mean() == 5 * MINUTE,
+        ),
+        ({"pools": {"crawl": "unlimited"}}, lambda s: s.pools["crawl"].capacity == "unlimited"),
+        ({"receivers": {"erp": {"script": [200]}}}, lambda s: s.receivers["erp"].domain == "blog.example"),
+        ({"timeline": []}, lambda s: s.timeline == ()),
+        (
+            {"timeline": [{"at": "1h", "do": "add_keywords", "account": "acme", "count": 3}]},
+            lambda s: s.timeline[0].at.on(0) == HOUR,
+        ),
+        ({"assumptions": {"window": "clock"}}, lambda s: s.policy.assumptions.window == "clock"),
+        ({"policy": {"name": "mine"}}, lambda s: s.policy.name == "mine"),
+        ({"policy": Policy()}, lambda s: s.policy == Policy()),
+        ({"warm_up": "mser"}, lambda s: s.warm_up == "mser"),
+    ],
+)
+def test_replace(changes: dict[str, Any], read: Any) -> None:
+    scenario = parse(WHOLE)
+    changed = scenario.replace(**changes)
+    assert read(changed)
+    assert scenario == parse(WHOLE)
+
+
+def test_replacing_the_catalogue_keeps_the_rest_of_the_policy() -> None:
+    scenario = parse(MINIMAL.replace("pro", "free") + "assumptions: {window: clock}\n")
+    policy = scenario.replace(catalogue="illustrative-metered").policy
+    assert (policy.assumptions.window, policy.catalogue.name) == ("clock", "illustrative-metered")
+
+
+def test_replace_without_changes_changes_nothing() -> None:
+    scenario = parse(WHOLE)
+    assert scenario.replace() == scenario
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"plan": "free"}, "replace: accounts.acme.portfolio: takes 800 slots where plan 'free' has 50; "),
+        ({"plan": "gold"}, "replace: accounts.acme.plan: no plan 'gold'; expected one of free, "),
+        ({"lenght": "1d"}, "replace: lenght: no such field; did you mean 'length'?"),
+        (
+            {"length": "3d"},
+            "replace: receivers.erp.outages[1].from: 2026-01-20T00:00:00Z is outside the run, ",
+        ),
+        ({"accounts": {"new": {}}}, "replace: accounts.new.plan: is missing; add it"),
+        ({"assumptions": {"window": "x"}}, "replace: assumptions.window: expected one of "),
+    ],
+)
+def test_a_wrong_replacement_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(WHOLE).replace(**changes)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_scenario_put_together_in_python_can_be_checked() -> None:
+    scenario = parse(MINIMAL)
+    scenario.check()
+    wrong = scenario.model_copy(update={"warm_up": 2 * DAY})
+    with pytest.raises(BadInput, match="scenario: warm_up: expected less than"):
+        wrong.model_copy(update={"name": ""}).check()
