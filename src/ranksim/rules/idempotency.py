@@ -40,8 +40,12 @@ def fingerprint(
     return sha256(where.encode() + b"\0" + what).hexdigest()
 
 
-def is_stored(status: int, assumptions: Assumptions) -> bool:
-    """Tell whether a reply is remembered under its key (U29, U93)."""
+def is_stored(status: int, check: int, assumptions: Assumptions) -> bool:
+    """Tell whether a reply is remembered under its key (U29, U93).
+
+    `check` is the spending check that refused, or 0: a refusal of the six checks is remembered whatever its
+    status, which it may share with an early refusal that is not.
+    """
     if assumptions.idempotency_stores == "success":
         return 200 <= status < 300
-    return status not in assumptions.idempotency_not_stored
+    return check > 0 or status not in assumptions.idempotency_not_stored

@@ -5,11 +5,14 @@ The order of one call (U86): advance → access → traffic → faults of form �
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from heapq import heappop
 from typing import Any, Self
 
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 
+from ranksim.clock import instant
 from ranksim.contract.facts import JobKind, RateClass
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -21,21 +24,29 @@ from ranksim.service.calls import Answer, Call, Reply, Task
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.operations import OPERATIONS, Operation
+from ranksim.service.replies import nothing
 from ranksim.service.state import Account, Key, State, Stored
 from ranksim.service.traffic import charge_caller, charge_key, retry_after, show_only
 
 STATE = TypeAdapter(State)
+STATE_FIELDS = {field.name for field in fields(State)}
 
 FAULTS = {
+    "internal_error": "The service failed to answer.",
     "not_found": "There is nothing at this path.",
     "method_not_allowed": "This path does not support the method.",
     "payload_too_large": "The body is larger than the service accepts.",
     "unsupported_media_type": "The body is not application/json.",
     "invalid_request": "The body is not a JSON object.",
 }
-"""What a driver can find wrong with the form of a request, in the order of U86."""
+"""What a driver can find wrong with a request, in the order of U86; a failure of its own comes first."""
 
 READING = ("GET", "HEAD")
+
+PREFLIGHT = "OPTIONS"
+"""The method of a CORS preflight, which needs no key (U80, U86, U87)."""
+
+ENDINGS = (jobs.DONE, jobs.FAILED)
 
 LONGEST_REQUEST_ID = 255
 
@@ -90,7 +101,7 @@ class Service:
     def written(self, reply: Reply, now: int) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92, U30)."""
         stored = self._ctx.state.stored.get(reply.flight)
-        if stored is not None and stored.in_flight:
+        if stored is not None:
             stored.in_flight = False
             if self.policy.assumptions.idempotency_from == "response":
                 stored.expires = now + self.policy.facts.idempotency_retention
@@ -117,6 +128,8 @@ class Service:
         self, job: str, outcome: str, now: int, cost: int | None = None, error: str | None = None
     ) -> list[Task]:
         """Report that a job ended, "done" or "failed"; `cost` in µUSD, by default the estimate."""
+        if outcome not in ENDINGS:
+            raise BadInput(f"outcome: expected one of {', '.join(ENDINGS)}, found {outcome!r}")
         self._advance(now)
         jobs.ended(self._ctx, job, outcome, now, cost, error)
         self._advance(now)
@@ -151,7 +164,7 @@ class Service:
         request_id = _request_id(first, state.requests)
         headers: dict[str, str] = {"X-Request-Id": request_id}
         if first.surface == "app":
-            account, scope, key_name, owner = state.accounts[first.account], None, "", first.account
+            account, scope, key_name, owner = self._account(first.account), None, "", first.account
         else:
             key = resolve(state.keys, first.key, first.environment)
             refused = self._traffic(calls, key, traffic_now, headers)
@@ -173,24 +186,25 @@ class Service:
     def _traffic(
         self, calls: Sequence[Call], key: Key | None, now: int, headers: dict[str, str]
     ) -> Reply | None:
-        """Access, then the rate limit: the 401 or 429 that a request gets, or None (U9, U86, U87)."""
+        """Access, then the rate limit: the 401 or 429 that a request gets, or None (U9, U86, U87).
+
+        Where the limiter comes first it knows tokens, not keys: it counts a bad one like any other, in the
+        class of the request, and cannot tell whether it is valid elsewhere (E48).
+        """
         ctx, first = self._ctx, calls[0]
-        said = ctx.policy.assumptions
-        if key is None:
-            if not _needs_key(first):
-                return charge_caller(ctx, first.caller, now, headers)
-            known = ctx.state.keys.get(first.key or "")
-            if said.limiter_order == "limiter_first" and known is not None:
-                limited = self._charge(calls, known, now, headers)
-            else:
-                limited = charge_caller(ctx, first.caller, now, headers)
-            if limited is not None:
-                return limited
-            headers["WWW-Authenticate"] = "Bearer"
-            return problem(ctx.policy, "unauthorized", "The request carries no valid API key.")
-        if not _needs_key(first) and len(calls) == 1:
-            return charge_caller(ctx, first.caller, now, headers)
-        return self._charge(calls, key, now, headers)
+        if not any(_needs_key(call) for call in calls):
+            return charge_caller(ctx, first.caller, RateClass.READ, now, headers)
+        if key is not None:
+            return self._charge(calls, key, now, headers)
+        caller, rate_class = first.caller, RateClass.READ
+        if ctx.policy.assumptions.limiter_order == "limiter_first" and first.key:
+            rate_class = max(_nominal_class(ctx.policy, call) for call in calls)
+            caller = f"{first.environment} {first.key} {rate_class.label}"
+        limited = charge_caller(ctx, caller, rate_class, now, headers)
+        if limited is not None:
+            return limited
+        headers["WWW-Authenticate"] = "Bearer"
+        return problem(ctx.policy, "unauthorized", "The request carries no valid API key.")
 
     def _charge(self, calls: Sequence[Call], key: Key, now: int, headers: dict[str, str]) -> Reply | None:
         ctx = self._ctx
@@ -198,15 +212,11 @@ class Service:
         charged = [rate_class for rate_class in classes if rate_class is not None]
         graphql = calls[0].surface == "graphql"
         if not charged:
-            show_only(ctx, key, _nominal_class(ctx.policy, calls[0]), now, headers)
+            show_only(ctx, key, _nominal_class(ctx.policy, calls[0]), now, headers, graphql=graphql)
             return None
-        if graphql and ctx.policy.assumptions.graphql_cost == "field":
-            for rate_class in charged:
-                refused = charge_key(ctx, key, rate_class, now, headers)
-                if refused is not None:
-                    return refused
-            return None
-        return charge_key(ctx, key, max(charged), now, headers, graphql=graphql)
+        if not graphql or ctx.policy.assumptions.graphql_cost != "field":
+            charged = [max(charged)]
+        return charge_key(ctx, key, charged, now, headers, graphql=graphql)
 
     def _class_of(self, call: Call) -> RateClass | None:
         """Give the class a call is charged in; None for a dry run that is free (U10, U87)."""
@@ -226,6 +236,8 @@ class Service:
         """Faults of form, Idempotency-Key, handler."""
         ctx, call = self._ctx, request.call
         operation = OPERATIONS.get(call.operation)
+        if call.method == PREFLIGHT:
+            return nothing(ctx.policy.statuses.preflight)
         if call.fault or operation is None:
             fault = call.fault or "not_found"
             return problem(ctx.policy, fault, FAULTS[fault])
@@ -244,13 +256,13 @@ class Service:
             return problem(ctx.policy, "idempotency_key_invalid", detail)
         if said.idempotency_scope == "account":
             owner = request.account.id
-        name = f"{owner} {idempotency.unquoted(given)}" + (f" #{index}" if index else "")
+        name = f"{owner} {index} {idempotency.unquoted(given)}"
         print_ = idempotency.fingerprint(call.operation, call.path, call.query, call.body, call.raw, said)
         entry = stored.get(name)
         if entry is not None and now < entry.expires:
             return self._repeat(entry, print_, now)
         reply = operation.handler(ctx, request)
-        if idempotency.is_stored(reply.status, said):
+        if idempotency.is_stored(reply.status, reply.check, said):
             _forget_expired(stored, now)
             stored.pop(name, None)
             flying = said.in_flight_until == "written"
@@ -261,7 +273,7 @@ class Service:
                 status=reply.status,
                 body=json.dumps(reply.body),
                 headers=dict(reply.headers),
-                retry_at=now + _retry_seconds(reply) * 1_000_000,
+                retry_at=_retry_at(reply),
                 code=reply.code,
                 check=reply.check,
             )
@@ -315,6 +327,8 @@ class Service:
     def withdraw_key(self, token: str, now: int) -> None:
         """Withdraw an API key: from now on it is unknown."""
         self._advance(now)
+        if token not in self._ctx.state.keys:
+            raise BadInput("token: there is no such API key")
         self._ctx.state.keys[token].withdrawn = True
 
     def change_plan(self, account: str, plan: str, now: int) -> None:
@@ -345,12 +359,19 @@ class Service:
 
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None, pooled: Iterable[str] = ()) -> Self:
-        """Make a service from a saved state. Raises BadInput when it is not one."""
+        """Make a service from a saved state. Raises BadInput when it is not one, or not of the policy."""
         try:
-            state = STATE.validate_json(saved)
-        except ValueError as error:
-            raise BadInput(f"saved state: not a state of this version ({type(error).__name__})") from None
+            complete = from_json(saved).keys() == STATE_FIELDS
+            state = STATE.validate_json(saved, strict=True)
+        except (ValueError, AttributeError):
+            complete = False
+        if not complete:
+            raise BadInput("saved state: expected the JSON that a service of this version saved")
         service = cls(policy, pooled=pooled)
+        for account in state.accounts.values():
+            if account.plan not in service.policy.catalogue.plans:
+                where = f"saved state: accounts.{account.id}.plan"
+                raise BadInput(f"{where}: expected a plan of the policy, found {account.plan!r}")
         service._ctx.state = state
         return service
 
@@ -365,7 +386,7 @@ _NOBODY = Account("", "", "", "", "", 0, Books())
 
 def _needs_key(call: Call) -> bool:
     operation = OPERATIONS.get(call.operation)
-    return operation is None or not operation.keyless
+    return call.method != PREFLIGHT and (operation is None or not operation.keyless)
 
 
 def _nominal_class(policy: Policy, call: Call) -> RateClass:
@@ -394,10 +415,10 @@ def _finish(reply: Reply, call: Call, account: str, headers: dict[str, str], req
     return reply
 
 
-def _retry_seconds(reply: Reply) -> int:
-    meta: dict[str, Any] = (reply.body or {}).get("meta", {}) if reply.check else {}
-    seconds = meta.get("retry_after", 0)
-    return seconds if isinstance(seconds, int) else 0
+def _retry_at(reply: Reply) -> int:
+    """Give the instant that Retry-After stands for, or 0."""
+    meta: dict[str, Any] = (reply.body or {}).get("meta", {})
+    return instant(meta["available_at"]) if "available_at" in meta else 0
 
 
 def _forget_expired(stored: dict[str, Stored], now: int) -> None:

@@ -254,7 +254,6 @@ class Stored:
     body: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     retry_at: int = 0
-    request_id: str = ""
     code: str = ""
     check: int = 0
 

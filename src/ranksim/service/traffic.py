@@ -3,7 +3,7 @@
 Only this module reads the traffic clock, which is `now` unless a driver splits the two.
 """
 
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 
 from ranksim.clock import DAY, SECOND, civil_from_days, weekday
 from ranksim.contract.assumptions import Assumptions
@@ -29,59 +29,88 @@ def whole_seconds(us: int) -> int:
 
 
 def charge_key(
-    ctx: Context, key: Key, rate_class: RateClass, now: int, headers: dict[str, str], *, graphql: bool = False
+    ctx: Context,
+    key: Key,
+    classes: Sequence[RateClass],
+    now: int,
+    headers: dict[str, str],
+    *,
+    graphql: bool = False,
 ) -> Reply | None:
-    """Charge one call to a key's window, write the headers, and answer 429 if it is refused.
+    """Charge a request one unit of each of `classes`, or answer 429 and charge nothing (U4).
 
-    A call of the expensive class debits the write window too where the policy says so (U3): it is admitted
-    only if both have room, and the window without room speaks in the headers.
+    A unit of the expensive class is a unit of the write class too where the policy says so (U3). The headers
+    tell of the dearest class, or of the one without room.
     """
-    first = GRAPHQL_WINDOWS if graphql and ctx.policy.assumptions.graphql_cost == "separate" else 0
-    window, ring = key.windows[first + rate_class], key.rings[first + rate_class]
-    if rate_class == RateClass.EXPENSIVE and ctx.policy.assumptions.expensive_debits_write:
-        write, write_ring = key.windows[first + RateClass.WRITE], key.rings[first + RateClass.WRITE]
-        if windows.remaining(now, window, ring) and not windows.remaining(now, write, write_ring):
-            window, ring, rate_class = write, write_ring, RateClass.WRITE
-        elif windows.remaining(now, window, ring):
-            windows.take(now, write, write_ring)
-    return _charge(ctx, window, ring, rate_class, now, headers)
+    first = _first_window(ctx, graphql)
+    counts = [classes.count(rate_class) for rate_class in RateClass]
+    if ctx.policy.assumptions.expensive_debits_write:
+        counts[RateClass.WRITE] += counts[RateClass.EXPENSIVE]
+    charged = [
+        (rate_class, key.windows[first + rate_class], key.rings[first + rate_class])
+        for rate_class in reversed(RateClass)
+        if counts[rate_class]
+    ]
+    for rate_class, window, ring in charged:
+        if windows.remaining(now, window, ring) < counts[rate_class]:
+            return _refuse(ctx, window, ring, rate_class, now, headers)
+    for rate_class, window, ring in charged:
+        for _ in range(counts[rate_class]):
+            windows.take(now, window, ring)
+    _, window, ring = charged[0]
+    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+    return None
 
 
-def charge_caller(ctx: Context, caller: str, now: int, headers: dict[str, str]) -> Reply | None:
-    """Charge a call without a usable key to its address's read window (U8, U9, U87)."""
+def charge_caller(
+    ctx: Context, caller: str, rate_class: RateClass, now: int, headers: dict[str, str]
+) -> Reply | None:
+    """Charge a request without a usable key to the window of its caller (U8, U9, U87)."""
     if caller not in ctx.state.callers:
-        window, ring = new_window(ctx, RateClass.READ)
-        ctx.state.callers[caller], ctx.state.caller_rings[caller] = window, ring
+        ctx.state.callers[caller], ctx.state.caller_rings[caller] = new_window(ctx, rate_class)
     window, ring = ctx.state.callers[caller], ctx.state.caller_rings[caller]
-    return _charge(ctx, window, ring, RateClass.READ, now, headers)
+    if not windows.remaining(now, window, ring):
+        return _refuse(ctx, window, ring, rate_class, now, headers)
+    windows.take(now, window, ring)
+    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+    return None
 
 
-def show_only(ctx: Context, key: Key, rate_class: RateClass, now: int, headers: dict[str, str]) -> None:
+def show_only(
+    ctx: Context, key: Key, rate_class: RateClass, now: int, headers: dict[str, str], *, graphql: bool = False
+) -> None:
     """Write a window's headers without charging it (U10)."""
-    window, ring = key.windows[rate_class], key.rings[rate_class]
+    which = _first_window(ctx, graphql) + rate_class
+    window, ring = key.windows[which], key.rings[which]
     _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
 
 
-def _charge(
+def _first_window(ctx: Context, graphql: bool) -> int:
+    return GRAPHQL_WINDOWS if graphql and ctx.policy.assumptions.graphql_cost == "separate" else 0
+
+
+def _refuse(
     ctx: Context,
     window: Window,
     ring: MutableSequence[int],
     rate_class: RateClass,
     now: int,
     headers: dict[str, str],
-) -> Reply | None:
+) -> Reply:
+    """Answer 429 (S100, U7); a full window may count the refused request (U4)."""
     said = ctx.policy.assumptions
-    if windows.take(now, window, ring):
-        _write(said, window, ring, now, windows.reset_after(now, window, ring), headers)
-        return None
-    wait = max(windows.retry_after(now, window, ring), 1)
+    wait = windows.reset_after(now, window, ring)
+    if not windows.remaining(now, window, ring):
+        windows.take(now, window, ring)
+        wait = windows.retry_after(now, window, ring)
+    wait = max(wait, 1)
     _write(said, window, ring, now, wait, headers)
     seconds = whole_seconds(wait)
     headers["Retry-After"] = retry_after(said, now, wait)
     reply = problem(
         ctx.policy,
         "rate_limited",
-        f"More than {window.limit} {rate_class.label} requests in {window.length // SECOND} s with this key.",
+        f"More than {window.limit} {rate_class.label} requests in {window.length // SECOND} s.",
         {
             "class": rate_class.label,
             "limit": window.limit,
