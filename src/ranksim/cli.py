@@ -1,22 +1,383 @@
-"""The command line: `ranksim run` and `ranksim assumptions`."""
+"""The command line: `ranksim run` simulates a scenario, `ranksim assumptions` lists what is assumed.
+
+Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 interrupted, 141 the reader of a
+pipe went away.
+"""
 
 from __future__ import annotations
+
+import io
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import ranksim
+from ranksim.errors import BadInput
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ranksim.report.heading import Heading
+    from ranksim.sim.results import Result
+    from ranksim.sim.scenario import Scenario
+    from ranksim.sim.world import World
+
+FAILED, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+app = typer.Typer(
+    name="ranksim", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)  # fmt: skip
 
 
-@app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
-    """Simulate a rank-tracking API service."""
-    if version:
+def main() -> None:
+    """Run the command line with the arguments of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without "±" shows "?" and goes on
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"ranksim {ranksim.__version__}")
         raise typer.Exit
 
 
-def main() -> None:
-    """Run the command line."""
-    app()
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """A digital twin of a rank-tracking API: its limits, spending guards, jobs and webhooks, simulated.
+
+    Begin with: ranksim run scenarios/quickstart.yaml
+    """
+
+
+@app.command("run", short_help="Simulate a scenario and print a summary.")
+def run_command(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The world to simulate.")],
+    seed: Annotated[
+        int | None,
+        typer.Option(envvar="RANKSIM_RUN_SEED", help="Seed of all randomness, instead of the scenario's."),
+    ] = None,
+    replications: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            envvar="RANKSIM_RUN_REPLICATIONS",
+            help="Independent runs to average, instead of the scenario's; from 2 on numbers have intervals.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            envvar="RANKSIM_RUN_WORKERS",
+            help="Processes that share the replications; the result does not depend on it.",
+        ),
+    ] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            envvar="RANKSIM_RUN_OUT",
+            help="Write result.json, tables/, plots/, page.html and trace.jsonl into this directory. "
+            "It must be new, empty, or results of an earlier run, which are replaced.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", envvar="RANKSIM_RUN_JSON", help="Print the result as JSON, not a summary."),
+    ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="RANKSIM_RUN_TRACE",
+            help="Write the calls and webhook deliveries of the first replication here, as JSON Lines "
+            "(.gz packs).",
+        ),
+    ] = None,
+    arrivals: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TRACE",
+            envvar="RANKSIM_RUN_ARRIVALS",
+            help="Let the scenario's replaying clients send the calls of this trace instead of their own.",
+        ),
+    ] = None,
+    plots: Annotated[
+        bool,
+        typer.Option(envvar="RANKSIM_RUN_PLOTS", help="Whether --out draws plots, which needs matplotlib."),
+    ] = True,
+    keep_trace: Annotated[
+        bool,
+        typer.Option(
+            "--keep-trace/--no-trace", envvar="RANKSIM_RUN_KEEP_TRACE", help="Whether --out keeps a trace."
+        ),
+    ] = True,
+) -> None:
+    """Simulate a scenario, check its expectations and print a summary.
+
+    The same scenario and seed give the same result, byte for byte. Exit code 1 says that an expectation
+    failed, 2 that the input is wrong.
+
+    Examples:
+
+    \b
+      ranksim run scenarios/quickstart.yaml
+      ranksim run scenarios/quickstart.yaml --replications 20 --out results
+    """  # fmt: skip
+    with _spoken():
+        made = _scenario(scenario, arrivals)
+        _check_outputs(out, trace, plots)
+        with ExitStack() as stack:
+            folder = _open_directory(stack, out)
+            recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
+            result = _simulate(made, seed, replications, workers, recorder)
+            heading = _heading(made, result, _command(scenario, result, arrivals))
+            if folder is not None:
+                _write(folder, result, heading, plots)
+        _print(result.to_json() if as_json else _summary(result, heading))
+        if out is not None and not as_json:
+            _print(f"\nWritten to {out}{_written(out)}\n")
+        failed = [verdict.text for verdict in heading.verdicts if not verdict.holds]
+        for text in failed:
+            _say(f"expectation failed: {text}")
+        if failed:
+            raise typer.Exit(FAILED)
+
+
+@app.command("assumptions", short_help="List what the specification leaves open.")
+def assumptions_command(
+    numbers: Annotated[
+        list[str] | None, typer.Argument(metavar="NUMBER", help="Only these, such as U1 U48; all without.")
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="RANKSIM_ASSUMPTIONS_POLICY", help="Show the values of this policy file."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="RANKSIM_ASSUMPTIONS_JSON", help="Print JSON, not text.")
+    ] = False,
+) -> None:
+    """List what the specification leaves open: what is assumed, why, how sure, and how to observe it.
+
+    Example: ranksim assumptions U1 U48
+    """
+    with _spoken():
+        import json
+
+        from ranksim.contract.policy import Policy
+        from ranksim.report import assumptions
+
+        values = Policy() if policy is None else Policy.load(policy)
+        rows = [assumptions.row(assumption, values) for assumption in assumptions.select(numbers or ())]
+        if as_json:
+            _print(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+        else:
+            _print(_rendered([assumptions.render(row) for row in rows]))
+
+
+# Running
+
+
+def _scenario(path: Path, arrivals: Path | None) -> Scenario:
+    from ranksim.sim.scenario import Scenario
+
+    scenario = Scenario.load(path)
+    return scenario
+
+
+def _check_outputs(out: Path | None, trace: Path | None, plots: bool) -> None:
+    """Find out before a long run what would keep its results from being written. Raises BadInput."""
+    from ranksim.files import check_directory, check_file
+
+    if out is not None:
+        check_directory(out)
+        if plots:
+            from ranksim.report.plots import check_matplotlib
+
+            check_matplotlib()
+    if trace is not None:
+        check_file(trace)
+
+
+def _open_directory(stack: ExitStack, out: Path | None) -> Path | None:
+    if out is None:
+        return None
+    from ranksim.files import new_directory
+
+    return stack.enter_context(new_directory(out))
+
+
+def _open_trace(stack: ExitStack, scenario: Scenario, folder: Path | None, file: Path | None) -> Any:
+    """The writer of the trace: into its own file when one is named, else beside the other results."""
+    path = file if file is not None else folder / "trace.jsonl" if folder is not None else None
+    if path is None:
+        return None
+    from ranksim.trace import TraceWriter
+
+    return stack.enter_context(TraceWriter(path, started=scenario.start))
+
+
+def _simulate(
+    scenario: Scenario, seed: int | None, replications: int | None, workers: int, recorder: Any
+) -> Result:
+    from ranksim.sim.runner import run
+
+    with _progress() as progress:
+        return run(
+            scenario, seed=seed, replications=replications, workers=workers, trace=recorder,
+            progress=progress, world=_watched_world,
+        )  # fmt: skip
+
+
+def _watched_world(scenario: Scenario, *, trace: Any = None, **options: Any) -> World:
+    """A world whose trace knows the names of its keys."""
+    from ranksim.sim.world import World
+
+    world = World(scenario, trace=trace, **options)
+    if trace is not None:
+        trace.watch(world.service.state)
+    return world
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, float], None] | None]:
+    """A bar on the terminal; nothing at all where stderr is none."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("simulating", total=1.0)
+
+        def show(done: int, most: int, share: float) -> None:
+            of = f", {done} of {most} done" if most > 1 else ""
+            bar.update(task, completed=share, description=f"simulating{of}")
+
+        yield show
+
+
+# Reporting
+
+
+def _heading(scenario: Scenario, result: Result, command: str) -> Heading:
+    from ranksim.report.assumptions import overrides
+    from ranksim.report.heading import Heading, Verdict
+    from ranksim.sim.expectations import judge
+
+    findings = judge(scenario.expect, result)
+    return Heading(
+        name=scenario.name,
+        title=scenario.title,
+        description=scenario.description,
+        start=scenario.start,
+        length=scenario.length,
+        accounts=len(scenario.accounts),
+        replications=len(result.replications),
+        seed=result.seed,
+        version=ranksim.__version__,
+        policy=scenario.policy.name,
+        verdicts=tuple(Verdict(finding.passed, finding.text) for finding in findings),
+        notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
+        overrides=overrides(scenario.policy),
+        command=command,
+    )
+
+
+def _command(scenario: Path, result: Result, arrivals: Path | None) -> str:
+    """The command that repeats the run."""
+    words = ["ranksim", "run", str(scenario), "--seed", str(result.seed)]
+    words += ["--replications", str(len(result.replications))]
+    if arrivals is not None:
+        words += ["--arrivals", str(arrivals)]
+    return shlex.join(words)
+
+
+def _write(folder: Path, result: Result, heading: Heading, plots: bool) -> None:
+    from ranksim.report import frames
+    from ranksim.report import plots as drawing
+    from ranksim.report.page import page
+    from ranksim.sim.tables import COLUMNS
+
+    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
+    (folder / "tables").mkdir()
+    frames.save_tables(result.tables, COLUMNS, folder / "tables")
+    images = {}
+    if plots:
+        (folder / "plots").mkdir()
+        images = {path.stem: path.read_bytes() for path in drawing.save_all(result.tables, folder / "plots")}
+    (folder / "page.html").write_text(page(heading, result.tables, images), encoding="utf-8")
+
+
+def _written(out: Path) -> str:
+    """Say what is worth saying about a directory of results."""
+    if any((out / "tables").glob("*.csv")):
+        return "; tables are CSV, since Parquet needs pyarrow: pip install 'ranksim[plots]'"
+    return ""
+
+
+def _summary(result: Result, heading: Heading) -> str:
+    from ranksim.report.summary import summary
+
+    return _rendered(summary(heading, result.tables))
+
+
+def _rendered(parts: list[RenderableType]) -> str:
+    """The text of these parts for stdout: as wide as the terminal, in colour on a terminal alone."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return capture.get()
+
+
+# Speaking to the user
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Turn what can go wrong into one line on stderr and an exit code."""
+    try:
+        yield
+    except BadInput as error:
+        _say(str(error))
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        _say("interrupted; nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # What is left in the buffer must not be tried again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(PIPE_CLOSED) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"{where}cannot be written or read ({error.strerror}); free some space or give another path")
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def _say(message: str) -> None:
+    print("ranksim: " + " ".join(message.split()), file=sys.stderr)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -89,10 +89,14 @@ def check_directory(path: Path) -> None:
     if not names:
         return
     if not _is_result(path / MARKER):
-        raise BadInput(f"{path}: is not empty and holds no results of ranksim; give an empty or a new directory")
+        raise BadInput(
+            f"{path}: is not empty and holds no results of ranksim; give an empty or a new directory"
+        )
     foreign = sorted(names - WRITTEN)
     if foreign:
-        raise BadInput(f"{path}: holds {foreign[0]}, which ranksim did not write; move it or give another directory")
+        raise BadInput(
+            f"{path}: holds {foreign[0]}, which ranksim did not write; move it or give another directory"
+        )
 
 
 def _is_result(marker: Path) -> bool:
@@ -100,7 +104,7 @@ def _is_result(marker: Path) -> bool:
         document = json.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(document, dict) and "ranksim" in document
+    return isinstance(document, dict) and "ranksim_result" in document
 
 
 def _check_parents(path: Path) -> None:

@@ -1,1 +1,164 @@
-"""The pytest plugin: collects scenario files as tests. Loading it imports nothing of the simulation."""
+"""The pytest plugin: every scenario file in a tested directory is a test of its own expectations.
+
+A file is a scenario when its name matches the ini option `ranksim_scenarios` ("*.yaml") and one of its first
+lines says `scenario: 1`. Where `expected/NAME.json` stands beside it, the digest of the result must equal it;
+`--ranksim-update` writes it anew. Loading the plugin imports nothing of the simulation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    from ranksim.sim.results import Result
+
+SCENARIO = re.compile(r"scenario:\s*\d+\s*(#.*)?$")
+LOOKED_AT = 20
+"""How many lines of a file, comments apart, may come before and with `scenario: 1`."""
+
+MOST_DIFFERENCES = 20
+
+
+class ScenarioFailed(Exception):
+    """A scenario did not do what it promises; the message is for people."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option and the ini setting."""
+    parser.addini("ranksim_scenarios", "file names collected as ranksim scenarios (a glob)", default="*.yaml")
+    parser.getgroup("ranksim").addoption(
+        "--ranksim-update",
+        action="store_true",
+        help="write expected/NAME.json beside every ranksim scenario that runs, instead of comparing with it",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
+    """Collect a file that is a scenario."""
+    if fnmatch(file_path.name, parent.config.getini("ranksim_scenarios")) and is_scenario(file_path):
+        return ScenarioFile.from_parent(parent, path=file_path)
+    return None
+
+
+def is_scenario(path: Path) -> bool:
+    """Tell whether a file says near its top that it is a scenario, without reading it as YAML."""
+    seen = 0
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if not line.strip() or line.startswith(("#", "---", "%")):
+                continue
+            if SCENARIO.match(line.rstrip()):
+                return True
+            seen += 1
+            if seen >= LOOKED_AT:
+                break
+    return False
+
+
+class ScenarioFile(pytest.File):
+    """A scenario file."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        """Give its one test."""
+        yield ScenarioItem.from_parent(self, name="scenario")
+
+
+class ScenarioItem(pytest.Item):
+    """Run a scenario; it passes when its expectations hold and its digest is the expected one."""
+
+    def runtest(self) -> None:
+        """Run it. Raises BadInput or ScenarioFailed."""
+        from ranksim import Scenario, run
+        from ranksim.sim.expectations import judge
+
+        scenario = Scenario.load(self.path)
+        result = run(scenario)
+        problems = [finding.text for finding in judge(scenario.expect, result) if not finding.passed]
+        expected = self.path.parent / "expected" / f"{self.path.stem}.json"
+        found = digest(result)
+        if self.config.getoption("--ranksim-update"):
+            write_digest(expected, found)
+        elif expected.exists():
+            problems += compare(expected, found)
+        if problems:
+            raise ScenarioFailed("\n".join(problems))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show what failed without a traceback, unless it is an error of the program."""
+        if isinstance(excinfo.value, (BadInput, ScenarioFailed)):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Name the test in reports."""
+        return self.path, 0, f"scenario {self.path.stem}"
+
+
+def digest(result: Result) -> dict[str, Any]:
+    """A small summary of a result, rounded to whole numbers, that a change of behaviour would change."""
+    tables = result.tables
+
+    def counts(table: str, *names: str, of: str = "count") -> dict[str, int]:
+        return {" ".join(str(row[name]) for name in names): round(row[of]) for row in tables[table]}
+
+    def several(table: str, name: str, columns: tuple[str, ...]) -> dict[str, dict[str, int]]:
+        return {row[name]: {column: round(row[column] or 0) for column in columns} for row in tables[table]}
+
+    waits = ("wait_mean", "wait_p50", "wait_p95", "wait_p99")
+    events = ("events", "acknowledged", "lost", "pending", "duplicates", "disabled")
+    return {
+        "scenario": result.scenario,
+        "seed": result.seed,
+        "replications": len(result.replications),
+        "calls": counts("calls", "client", "operation", "outcome", "status"),
+        "refusals": counts("refusals", "client", "operation", "check", "code"),
+        "jobs": several("jobs", "kind", ("queued", "done", "failed", "joined", *waits)),
+        "attempts": counts("deliveries", "endpoint", "attempt", of="sent"),
+        "endpoints": several("endpoints", "endpoint", events),
+    }
+
+
+def write_digest(path: Path, found: dict[str, Any]) -> None:
+    """Write an expected digest, atomically."""
+    from ranksim.files import new_file
+
+    with new_file(path) as temporary:
+        temporary.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def compare(expected: Path, found: dict[str, Any]) -> list[str]:
+    """The differences between the expected digest and the one found, one line each. Raises BadInput."""
+    try:
+        wanted = json.loads(expected.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadInput(f"{expected}: not valid JSON ({error}); write it with --ranksim-update") from None
+    lines = list(differences(wanted, found))
+    left_out = len(lines) - MOST_DIFFERENCES
+    if left_out > 0:
+        lines[MOST_DIFFERENCES:] = [f"and {left_out} more"]
+    if lines:
+        lines.insert(
+            0, f"differs from {expected.parent.name}/{expected.name} (--ranksim-update writes it anew):"
+        )
+    return lines
+
+
+def differences(wanted: Any, found: Any, where: str = "") -> Iterator[str]:
+    """Yield where two JSON values differ."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key in sorted({*wanted, *found}):
+            yield from differences(wanted.get(key), found.get(key), f"{where} / {key}" if where else key)
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from differences(one, other, f"{where} / {index}")
+    elif wanted != found:
+        yield f"  {where}: expected {json.dumps(wanted)}, found {json.dumps(found)}"

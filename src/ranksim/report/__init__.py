@@ -1,0 +1,1 @@
+"""Reports: plain results in; tables, plots and pages out."""

@@ -1,0 +1,101 @@
+"""The register of assumptions as people and programs read it, with the values that one policy gives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ranksim.contract.assumptions import ASSUMPTIONS, Assumption
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+CONFIDENCE = {"H": "high", "M": "medium", "L": "low"}
+
+
+def select(numbers: Iterable[str]) -> list[Assumption]:
+    """The assumptions of these numbers ("U48", "48"), in the order asked for; all of them when none is given.
+
+    Raises BadInput for a number that does not exist.
+    """
+    by_number = {str(assumption.number): assumption for assumption in ASSUMPTIONS}
+    chosen = []
+    for number in numbers:
+        found = by_number.get(number.removeprefix("U").removeprefix("u"))
+        if found is None:
+            raise BadInput(f"{number}: no such assumption; they are U1 to U{len(ASSUMPTIONS)}")
+        chosen.append(found)
+    return chosen or list(ASSUMPTIONS)
+
+
+def row(assumption: Assumption, policy: Policy) -> dict[str, Any]:
+    """One assumption as plain data; `values` are its policy fields, `changed` says that one is no default."""
+    values = _values(assumption, policy)
+    return {
+        "number": f"U{assumption.number}",
+        "area": assumption.area,
+        "statement": assumption.statement,
+        "default": assumption.default,
+        "values": values,
+        "changed": values != _values(assumption, Policy()),
+        "options": list(assumption.options),
+        "reason": assumption.reason,
+        "confidence": CONFIDENCE[assumption.confidence],
+        "observe": assumption.observe,
+    }
+
+
+def overrides(policy: Policy) -> tuple[tuple[str, str, str], ...]:
+    """Number, statement and values of every assumption that a policy changes."""
+    rows = (row(assumption, policy) for assumption in ASSUMPTIONS)
+    return tuple((r["number"], r["statement"], _settings(r["values"])) for r in rows if r["changed"])
+
+
+def render(shown: dict[str, Any]) -> RenderableType:
+    """One assumption for a terminal: a headline and what is assumed, set, why, and how to observe it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    headline = Text.assemble((f"{shown['number']:<5}", "bold"), (shown["statement"], "bold"))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=15, no_wrap=True)
+    grid.add_column(overflow="fold")
+    lines = {
+        "assumed": shown["default"],
+        "changed to": _settings(shown["values"]) if shown["changed"] else "",
+        "set by": "" if shown["changed"] else _settings(shown["values"]),
+        "options": ", ".join(shown["options"]),
+        "because": shown["reason"],
+        "confidence": shown["confidence"],
+        "observe": shown["observe"],
+    }
+    for label, text in lines.items():
+        if text:
+            grid.add_row(Text(f"     {label}"), Text(text))
+    return Group(headline, grid, "")
+
+
+def _values(assumption: Assumption, policy: Policy) -> dict[str, Any]:
+    """The values of the policy fields that set an assumption; whole tables of a catalogue are only named."""
+    document = policy.model_dump(mode="json")
+    return {path: _at(document, path) for path in assumption.fields}
+
+
+def _at(document: Any, path: str) -> Any:
+    if path.startswith("catalogue."):
+        return f"as in catalogue {document['catalogue']['name']}"
+    for part in path.split("."):
+        document = document[part]
+    return document
+
+
+def _settings(values: dict[str, Any]) -> str:
+    return ", ".join(f"{path} = {_plain(value)}" for path, value in values.items())
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

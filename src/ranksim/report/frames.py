@@ -1,0 +1,35 @@
+"""The tables of a result as files: Parquet where pyarrow is installed, CSV otherwise."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from ranksim.report.tables import Tables
+
+
+def save_tables(tables: Tables, columns: Mapping[str, Sequence[str]], directory: Path) -> str:
+    """Write each table with these columns into an existing directory; give the format, Parquet or CSV."""
+    write, ending = (_parquet, "parquet") if find_spec("pyarrow") else (_csv, "csv")
+    for name, rows in tables.items():
+        write(
+            {column: [row[column] for row in rows] for column in columns[name]},
+            directory / f"{name}.{ending}",
+        )
+    return "Parquet" if ending == "parquet" else "CSV"
+
+
+def _parquet(columns: Mapping[str, list[object]], path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)
+
+
+def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))

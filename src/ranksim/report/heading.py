@@ -1,0 +1,89 @@
+"""What stands above the tables of a report: the scenario, the run and the verdict on its expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ranksim.report import units
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one expectation of the scenario holds, and a sentence that says what was found."""
+
+    holds: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The plain facts of a run. `start` is an instant, `length` a duration (µs); `command` repeats the run.
+
+    `overrides` are the assumptions that differ from their default: U number, statement, value.
+    """
+
+    name: str
+    title: str
+    description: str
+    start: int
+    length: int
+    accounts: int
+    replications: int
+    seed: int
+    version: str
+    policy: str
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+    overrides: tuple[tuple[str, str, str], ...] = ()
+    command: str = ""
+
+    @property
+    def line(self) -> str:
+        """The run in one line: how long, how many, which seed."""
+        parts = (
+            f"{units.duration(self.length)} from {units.instant(self.start)}",
+            _many(self.accounts, "account"),
+            _many(self.replications, "replication"),
+            f"seed {self.seed}",
+            f"policy {self.policy}",
+        )
+        return ", ".join(parts)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one line."""
+        if not self.verdicts:
+            return "The scenario states no expectations."
+        failed = sum(not verdict.holds for verdict in self.verdicts)
+        if failed:
+            return f"{failed} of {_many(len(self.verdicts), 'expectation')} failed."
+        return (
+            "The expectation holds."
+            if len(self.verdicts) == 1
+            else f"All {len(self.verdicts)} expectations hold."
+        )
+
+
+def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
+    """The few numbers to see first: label and value; a mean over the replications where there are several."""
+    calls = sum(row["count"] for row in tables.get("calls", ()))
+    refused = sum(row["count"] for row in tables.get("refusals", ()))
+    numbers = [("calls", units.count(round(calls)))]
+    if calls:
+        numbers.append(("of them refused", units.percent(refused / calls)))
+    if tables.get("jobs"):
+        numbers.append(("jobs done", units.count(round(sum(row["done"] for row in tables["jobs"])))))
+    if tables.get("endpoints"):
+        events = sum(row["events"] for row in tables["endpoints"])
+        numbers.append(("webhook events", units.count(round(events))))
+    last = {row["account"]: row for row in tables.get("spend", ())}
+    if last:
+        spent = sum(row["settled_uusd"] + row["reserved_uusd"] for row in last.values())
+        numbers.append(("spent at the end", units.usd(spent)))
+    return numbers
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

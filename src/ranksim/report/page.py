@@ -1,0 +1,179 @@
+"""One self-contained HTML page of a result: no script, nothing loaded from elsewhere, light and dark."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ranksim.report.heading import Heading, key_numbers
+from ranksim.report.tables import View, views
+
+MOST_ROWS = 200
+"""Rows of one table that a page shows; all are in the tables beside it."""
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2026; --soft: #5b6470; --line: #d9dee5; --paper: #fff;
+  --raised: #f5f7f9; --good: #00735a; --bad: #b34700; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e7eaee; --soft: #a3adb9; --line: #363d47; --paper: #14171b; --raised: #1e2329;
+    --good: #3fcfa4; --bad: #ff9350; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 72rem; padding: 1.5rem 1rem 3rem; background: var(--paper);
+  color: var(--ink);  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { margin: 0 0 .25rem; font-size: 1.75rem; line-height: 1.2; }
+h2 { margin: 2.25rem 0 .5rem; font-size: 1.25rem; }
+h3 { margin: 0 0 .35rem; font-size: 1rem; }
+p { margin: .25rem 0; max-width: 50rem; }
+.soft, figcaption { color: var(--soft); }
+.good { color: var(--good); font-weight: 600; }
+.bad { color: var(--bad); font-weight: 600; }
+.numbers { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.25rem 0 0; padding: 0; list-style: none; }
+.numbers li { flex: 1 1 8rem; padding: .6rem .9rem; background: var(--raised); border-radius: .5rem;
+  color: var(--soft); }
+.numbers b { display: block; color: var(--ink); font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.tables { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
+.tables section { min-width: 0; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top;
+  overflow-wrap: normal; }
+th { color: var(--soft); font-weight: 600; white-space: nowrap; }
+.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.plots { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
+figure { margin: 0; min-width: 0; }
+img { display: block; width: 100%; height: auto; background: #fff;
+  border: 1px solid var(--line); border-radius: .5rem; }
+pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
+footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
+"""
+
+
+def page(
+    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]], plots: Mapping[str, bytes]
+) -> str:
+    """The page as text. `plots` maps the name of a plot to its PNG; there may be none."""
+    title = heading.title or heading.name
+    parts = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'; img-src data:\">",
+        f"<title>{escape(title)} – ranksim</title>",
+        f"<style>{STYLE}</style>",
+        "</head>",
+        "<body>",
+        *_head(heading, title, tables),
+        *_expectations(heading),
+        *_plots(plots),
+        *_tables(views(tables, MOST_ROWS)),
+        *_assumptions(heading),
+        *_notes(heading),
+        *_foot(heading),
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    parts = [f"<h1>{escape(title)}</h1>", f'<p class="soft">{escape(heading.line)}</p>']
+    parts += [
+        f"<p>{escape(paragraph)}</p>" for paragraph in heading.description.split("\n\n") if paragraph.strip()
+    ]
+    failed = any(not verdict.holds for verdict in heading.verdicts)
+    kind = "bad" if failed else "good" if heading.verdicts else "soft"
+    parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
+    parts.append('<ul class="numbers">')
+    parts += [f"<li><b>{escape(value)}</b>{escape(label)}</li>" for label, value in key_numbers(tables)]
+    parts.append("</ul>")
+    return parts
+
+
+def _expectations(heading: Heading) -> list[str]:
+    if not heading.verdicts:
+        return []
+    rows = [
+        f'<tr><td class="{"good" if verdict.holds else "bad"}">{"holds" if verdict.holds else "failed"}</td>'
+        f"<td>{escape(verdict.text)}</td></tr>"
+        for verdict in heading.verdicts
+    ]
+    return ["<h2>Expectations</h2>", *_table(("verdict", "found"), 2, rows)]
+
+
+def _plots(plots: Mapping[str, bytes]) -> list[str]:
+    if not plots:
+        return []
+    parts = ["<h2>Plots</h2>", '<div class="plots">']
+    for name, data in plots.items():
+        source = f"data:image/png;base64,{b64encode(data).decode('ascii')}"
+        parts.append(f'<figure><img src="{source}" alt="Plot: {escape(name)}"></figure>')
+    return [*parts, "</div>"]
+
+
+def _tables(shown: Iterable[View]) -> list[str]:
+    parts = ["<h2>Tables</h2>", '<div class="tables">']
+    for view in shown:
+        rows = [
+            "<tr>"
+            + "".join(_cell("td", cell, index >= view.words) for index, cell in enumerate(row))
+            + "</tr>"
+            for row in view.rows
+        ]
+        parts += ["<section>", f"<h3>{escape(view.title)}</h3>", *_table(view.headings, view.words, rows)]
+        if view.note:
+            parts.append(f'<p class="soft">{escape(view.note)}</p>')
+        parts.append("</section>")
+    return [*parts, "</div>"]
+
+
+def _assumptions(heading: Heading) -> list[str]:
+    if not heading.overrides:
+        return []
+    rows = [
+        "<tr>" + "".join(_cell("td", cell, False) for cell in (number, statement, value)) + "</tr>"
+        for number, statement, value in heading.overrides
+    ]
+    return [
+        "<h2>Assumptions that differ from their default</h2>",
+        *_table(("number", "what is open", "assumed here"), 3, rows),
+    ]
+
+
+def _notes(heading: Heading) -> list[str]:
+    if not heading.notes:
+        return []
+    return ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in heading.notes), "</ul>"]
+
+
+def _foot(heading: Heading) -> list[str]:
+    parts = []
+    if heading.command:
+        parts += ["<h2>Run it again</h2>", f"<pre>{escape(heading.command)}</pre>"]
+    many = " Counts are means over the replications, with 95 % intervals." if heading.replications > 1 else ""
+    parts.append(
+        f"<footer>ranksim {escape(heading.version)}, seed {heading.seed}: the same seed, the same result."
+        f"{many} What the specification leaves open is assumed; “ranksim assumptions” lists it.</footer>"
+    )
+    return parts
+
+
+def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str]:
+    head = "".join(_cell("th", heading, index >= words) for index, heading in enumerate(headings))
+    return [
+        '<div class="wide"><table>',
+        f"<thead><tr>{head}</tr></thead>",
+        "<tbody>",
+        *rows,
+        "</tbody>",
+        "</table></div>",
+    ]
+
+
+def _cell(tag: str, text: str, number: bool) -> str:
+    return f'<{tag} class="number">{escape(text)}</{tag}>' if number else f"<{tag}>{escape(text)}</{tag}>"

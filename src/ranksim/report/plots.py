@@ -1,0 +1,413 @@
+"""Plots of a result's tables with matplotlib, drawn on Axes of their own or of the caller.
+
+Every plot has units on its axes, dates in UTC, bands or bars for intervals, colours that colour-blind people
+can tell apart (Okabe and Ito), and labels beside what they name. Where accounts are many, the fullest are
+shown and the title says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ranksim.errors import BadInput
+from ranksim.report import units
+from ranksim.report.tables import Row, Tables, quantile_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#AA4C86", "#B87A00"
+SKY, GREY, INK = "#56B4E9", "#999999", "#333333"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
+"""Okabe and Ito's palette; purple and orange are darkened, so that labels in them can be read on white."""
+
+TOP = len(COLOURS)
+"""How many lines a plot holds."""
+
+SIZE = (7.2, 3.6)
+"""Width and height of a saved plot, inches."""
+
+
+def plot(tables: Tables, name: str, ax: Axes | None = None) -> Axes:
+    """Draw one plot of `PLOTS` and return its Axes; without `ax` on a figure of its own.
+
+    Raises BadInput when there is no such plot or nothing to draw, or when matplotlib is not installed.
+    """
+    if name not in PLOTS:
+        raise BadInput(f"plot: no plot is called {name!r}; expected one of {', '.join(PLOTS)}")
+    if not tables.get(name):
+        raise BadInput(f"plot: this result has nothing to draw for {name!r}; its table is empty")
+    if ax is None:
+        ax = new_figure().subplots()
+    PLOTS[name](tables, ax)
+    return ax
+
+
+def drawable(tables: Tables) -> list[str]:
+    """The names of the plots that these tables fill, in order."""
+    return [name for name in PLOTS if tables.get(name)]
+
+
+def save_all(tables: Tables, directory: Path) -> list[Path]:
+    """Write every plot that these tables fill as NAME.png into an existing directory; give the paths."""
+    paths = []
+    for name in drawable(tables):
+        path = directory / f"{name}.png"
+        path.write_bytes(png(tables, name))
+        paths.append(path)
+    return paths
+
+
+def png(tables: Tables, name: str) -> bytes:
+    """One plot as the bytes of a PNG file, the same for the same tables."""
+    figure = new_figure()
+    plot(tables, name, figure.subplots())
+    stream = BytesIO()
+    figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def check_matplotlib() -> None:
+    """Raise BadInput, saying what to install, when plots cannot be drawn here."""
+    if find_spec("matplotlib") is None:
+        raise BadInput("plots need matplotlib; install it with: pip install 'ranksim[plots]'")
+
+
+def new_figure() -> Figure:
+    """An empty figure of the usual size, outside pyplot's state."""
+    check_matplotlib()
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    return Figure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
+
+
+# Over time
+
+
+def _slots(tables: Tables, ax: Axes) -> None:
+    accounts = _grouped(tables["slots"], "account")
+    if len(accounts) == 1:
+        ((account, rows),) = accounts.items()
+        _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit")
+        ax.set_title(f"Keyword slots of {account}")
+        ax.set_ylabel("slots")
+        return
+    lines = {name: _shares(rows, ("active", "held"), "limit") for name, rows in accounts.items()}
+    _share_lines(ax, lines, "Slots used", "accounts")
+
+
+def _meters(tables: Tables, ax: Axes) -> None:
+    accounts = _grouped(tables["meters"], "account")
+    metrics = _grouped(tables["meters"], "metric")
+    lines = {}
+    for rows in _grouped(tables["meters"], "account", "metric").values():
+        account, metric = rows[0]["account"], rows[0]["metric"]
+        name = metric if len(accounts) == 1 else account if len(metrics) == 1 else f"{account}, {metric}"
+        lines[name] = _shares(rows, ("used",), "limit")
+    of = f" of {next(iter(accounts))}" if len(accounts) == 1 else ""
+    _share_lines(ax, lines, f"Metered allowances used{of}", "allowances")
+
+
+def _spend(tables: Tables, ax: Axes) -> None:
+    accounts = _grouped(tables["spend"], "account")
+    if len(accounts) == 1:
+        ((account, rows),) = accounts.items()
+        _stack(
+            ax,
+            [_in_dollars(row) for row in rows],
+            {"settled_uusd": "settled", "reserved_uusd": "reserved"},
+            limit="ceiling_uusd",
+        )
+        ax.set_title(f"Spending of {account} in the billing month")
+        ax.set_ylabel("USD")
+        return
+    lines = {
+        name: _shares(rows, ("settled_uusd", "reserved_uusd"), "ceiling_uusd")
+        for name, rows in accounts.items()
+    }
+    _share_lines(ax, lines, "Monthly cost ceiling used", "accounts")
+
+
+def _windows(tables: Tables, ax: Axes) -> None:
+    accounts = _grouped(tables["windows"], "account")
+    names = ("key", "rate_class") if len(accounts) == 1 else ("account", "key", "rate_class")
+    keys = _grouped(tables["windows"], *names)
+    totals = {name: sum(row["admitted"] + row["refused"] for row in rows) for name, rows in keys.items()}
+    busy = {name: total for name, total in totals.items() if total} or totals
+    shown = sorted(busy, key=lambda name: (-busy[name], name))[:TOP]
+    labels = []
+    for name, colour in zip(shown, COLOURS, strict=False):
+        rows = keys[name]
+        for column, style in (("admitted", "-"), ("refused", ":")):
+            values = [row[column] for row in rows]
+            if column == "admitted" or any(values):
+                ax.step(_times(rows), values, where="pre", color=colour, linewidth=1.2, linestyle=style)
+        labels.append((rows[-1]["admitted"], name, colour))
+    ax.set_ylim(bottom=0)
+    ax.set_ylabel("calls from sample to sample")
+    title = _of_many("Calls by key and rate class", len(shown), len(busy), "busiest", "pairs")
+    ax.set_title(f"{title}; dotted: refused" if any(row["refused"] for row in tables["windows"]) else title)
+    _finish_time(ax, labels)
+
+
+# By category
+
+
+def _refusals(tables: Tables, ax: Axes) -> None:
+    rows = sorted(tables["refusals"], key=lambda row: (row["check"], row["code"]))
+    groups = _grouped(rows, "code")
+    names = [f"{check} {code}" if (check := group[0]["check"]) else code for code, group in groups.items()]
+    counts = [sum(row["count"] for row in group) for group in groups.values()]
+    errors = _errors([group[0] if len(group) == 1 else {} for group in groups.values()], counts)
+    ax.barh(names, counts, color=BLUE, height=0.6, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
+    _bar_labels(ax, counts)
+    ax.invert_yaxis()
+    ax.set_xlabel("refused calls")
+    ax.set_title("Refusals, in the order of the checks")
+
+
+def _jobs(tables: Tables, ax: Axes) -> None:
+    rows = tables["jobs"]
+    quantiles = {"p50": "wait_p50", "p95": "wait_p95", "p99": "wait_p99"}
+    points = {row["kind"]: {name: row.get(column) for name, column in quantiles.items()} for row in rows}
+    busy = {row["kind"]: units.write("share", row.get("utilisation")) for row in rows}
+    _dots(ax, {f"{kind}\n{busy[kind]} busy": values for kind, values in points.items()})
+    ax.set_xlabel("time a job waits for a worker")
+    ax.set_title("Waits of jobs")
+
+
+def _deliveries(tables: Tables, ax: Axes) -> None:
+    attempts = _grouped(tables["deliveries"], "attempt")
+    names = [str(attempt) for attempt in sorted(attempts, key=int)]
+    good = [sum(row["acknowledged"] for row in attempts[name]) for name in names]
+    bad = [sum(row["failed"] for row in attempts[name]) for name in names]
+    ax.bar(names, good, color=BLUE, width=0.6)
+    ax.bar(names, bad, bottom=good, color=VERMILLION, width=0.6)
+    top = max(g + b for g, b in zip(good, bad, strict=True)) or 1
+    for x, (g, b) in enumerate(zip(good, bad, strict=True)):
+        ax.text(x, g + b + top * 0.02, units.count(g + b), ha="center", color=INK, fontsize=8)
+    ax.text(0.98, 0.94, "acknowledged", color=BLUE, transform=ax.transAxes, ha="right", va="top")
+    ax.text(0.98, 0.84, "failed", color=VERMILLION, transform=ax.transAxes, ha="right", va="top")
+    ax.set_ylim(0, top * 1.12)
+    ax.set_xlabel("attempt number")
+    ax.set_ylabel("attempts")
+    ax.set_title("Webhook attempts")
+    _plain(ax)
+
+
+def _delays(tables: Tables, ax: Axes) -> None:
+    points: dict[str, dict[str, float]] = {}
+    for row in tables["delays"]:
+        points.setdefault(row["endpoint"], {})[quantile_name(row["quantile"])] = row["delay"]
+    slowest = sorted(points, key=lambda name: (-max(points[name].values()), name))[:TOP]
+    _dots(ax, {name: points[name] for name in slowest})
+    ax.set_xlabel("time from event to acknowledgement")
+    ax.set_title(_of_many("Delays of webhook deliveries", len(slowest), len(points), "slowest", "endpoints"))
+
+
+PLOTS: dict[str, Callable[[Tables, Axes], None]] = {
+    "slots": _slots,
+    "meters": _meters,
+    "spend": _spend,
+    "windows": _windows,
+    "refusals": _refusals,
+    "jobs": _jobs,
+    "deliveries": _deliveries,
+    "delays": _delays,
+}
+"""Name of a plot, which is that of the table it draws, to what draws it."""
+
+
+# Shared drawing
+
+Line: TypeAlias = tuple[list[Any], list[float], list[float], list[float]]
+"""Times, values, lower and upper edges of the band."""
+
+
+def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str) -> None:
+    """Draw two parts on top of each other, against a limit; `low` and `high` are of their sum."""
+    times = _times(rows)
+    below = [0.0] * len(rows)
+    labels = []
+    for (column, label), colour in zip(parts.items(), (BLUE, SKY), strict=True):
+        above = [base + row[column] for base, row in zip(below, rows, strict=True)]
+        ax.fill_between(times, below, above, step="post", color=colour, linewidth=0)
+        if any(row[column] for row in rows):
+            labels.append(((below[-1] + above[-1]) / 2, label, colour))
+        below = above
+    if rows[0].get("low") is not None and rows[0].get("high") is not None:
+        low, high = [row["low"] for row in rows], [row["high"] for row in rows]
+        ax.fill_between(times, low, high, step="post", color=INK, alpha=0.25, linewidth=0)
+        below = [max(pair) for pair in zip(below, high, strict=True)]
+    top = max(below)
+    limits = [row[limit] for row in rows]
+    if None not in limits and (top >= max(limits) / 4 or top == 0):
+        ax.step(times, limits, where="post", color=VERMILLION, linestyle="--", linewidth=1.2)
+        labels.append((limits[-1], f"limit {units.count(limits[-1])}", VERMILLION))
+        top = max(top, *limits)
+    elif None not in limits:  # a limit far above would flatten what there is to see
+        ax.annotate(
+            f"limit {units.count(limits[-1])}, above", (0.99, 0.97), xycoords="axes fraction",
+            color=VERMILLION, ha="right", va="top", fontsize=8,
+        )  # fmt: skip
+    ax.set_ylim(0, top * 1.08 or 1)
+    _finish_time(ax, labels)
+
+
+def _shares(rows: Sequence[Row], parts: Iterable[str], limit: str) -> Line:
+    """The sum of some columns as a percentage of a limit; a band where the rows have low and high."""
+    parts = tuple(parts)
+    limits = [row[limit] or 0 for row in rows]
+    values = [sum(row[part] for part in parts) for row in rows]
+    low = [_or(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
+    high = [_or(row.get("high"), value) for row, value in zip(rows, values, strict=True)]
+
+    def percent(numbers: Sequence[float]) -> list[float]:
+        return [100 * n / cap if cap else 0.0 for n, cap in zip(numbers, limits, strict=True)]
+
+    return _times(rows), percent(values), percent(low), percent(high)
+
+
+def _share_lines(ax: Axes, lines: Mapping[str, Line], title: str, noun: str) -> None:
+    """Draw the fullest lines as percentages of their limits."""
+    fullest = sorted(lines, key=lambda name: (-max(lines[name][1]), name))[:TOP]
+    labels = []
+    for name, colour in zip(fullest, COLOURS, strict=False):
+        times, values, low, high = lines[name]
+        ax.fill_between(times, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
+        ax.step(times, values, where="post", color=colour, linewidth=1.4)
+        labels.append((values[-1], name, colour))
+    top = max(max(lines[name][3]) for name in fullest)
+    if top >= 25:
+        ax.axhline(100, color=INK, linestyle="--", linewidth=1)
+        labels.append((100, "limit", INK))
+        top = max(top, 100)
+    ax.set_ylim(0, top * 1.08 or 1)
+    ax.set_ylabel("% of the limit")
+    ax.set_title(_of_many(title, len(fullest), len(lines), "fullest", noun))
+    _finish_time(ax, labels)
+
+
+def _dots(ax: Axes, points: Mapping[str, Mapping[str, float | None]]) -> None:
+    """Draw quantiles of durations, one row for each name, on a scale that reaches from ms to days."""
+    ax.set_xscale("symlog", linthresh=1_000_000)
+    for y, quantiles in enumerate(points.values()):
+        known = {name: value for name, value in quantiles.items() if value is not None}
+        ax.plot(list(known.values()), [y] * len(known), color=BLUE, linewidth=1.2, marker="o", markersize=5)
+        shown: dict[float, str] = {}
+        for name, value in known.items():
+            shown[value] = f"{shown[value]}, {name}" if value in shown else name
+        for at, (value, label) in enumerate(shown.items()):
+            up = 1 if at % 2 == 0 else -1
+            ax.annotate(
+                f"{label} {units.duration(value)}", (value, y),
+                xytext=(0, 7 * up), textcoords="offset points",
+                ha="center", va="bottom" if up > 0 else "top", fontsize=8, color=INK,
+            )  # fmt: skip
+    ax.set_yticks(range(len(points)), list(points))
+    ax.set_ylim(len(points) - 0.4, -0.6)
+    highest = max((v for q in points.values() for v in q.values() if v is not None), default=0)
+    _duration_ticks(ax, highest)
+    _plain(ax, grid="x")
+
+
+def _duration_ticks(ax: Axes, highest: float) -> None:
+    marks = (0, 1e6, 1e7, 6e7, 6e8, 3.6e9, 3.6e10, 8.64e10, 8.64e11)
+    end = next((mark for mark in marks[1:] if mark >= highest), highest)
+    ticks = [mark for mark in marks if mark <= end]
+    ax.set_xticks(ticks, [units.duration(mark) if mark else "0" for mark in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_xlim(-0.4e6, end * 1.6)
+
+
+def _finish_time(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=8, tz="UTC")  # type: ignore[no-untyped-call]  # untyped in matplotlib
+    ax.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]  # likewise
+    ax.xaxis.set_major_formatter(formatter)
+    ax.set_xlabel("UTC")
+    ax.margins(x=0)
+    _plain(ax)
+    _label_ends(ax, labels)
+
+
+def _label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
+    """Write each line's name at its right end, nudged apart where the ends are close."""
+    low, high = ax.get_ylim()
+    gap = (high - low) * 0.07
+    at = low - gap
+    placed = []
+    for y, label, colour in sorted(labels, key=lambda entry: entry[0]):
+        at = max(y, at + gap)
+        placed.append((at, label, colour))
+    over = max(0.0, at - high)
+    for y, label, colour in placed:
+        ax.annotate(
+            _short(label), (1, y - over), xycoords=("axes fraction", "data"), xytext=(5, 0),
+            textcoords="offset points", va="center", color=colour, fontsize=8, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _bar_labels(ax: Axes, counts: Sequence[float]) -> None:
+    top = max(counts) or 1
+    for y, value in enumerate(counts):
+        ax.text(value + top * 0.02, y, units.count(value), va="bottom", fontsize=8, color=INK)
+    ax.set_xlim(0, top * 1.15)
+    _plain(ax, grid="x")
+
+
+def _plain(ax: Axes, grid: str = "y") -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_axisbelow(True)
+    ax.grid(visible=True, axis="x" if grid == "x" else "y", color="#dddddd", linewidth=0.6)
+
+
+# Shared reading
+
+
+def _grouped(rows: Iterable[Row], *columns: str) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(", ".join(str(row[column]) for column in columns), []).append(row)
+    return groups
+
+
+def _times(rows: Iterable[Row]) -> list[Any]:
+    import numpy as np
+
+    return list(np.array([round(row["t"]) for row in rows], dtype="datetime64[us]"))
+
+
+def _in_dollars(row: Row) -> Row:
+    return {
+        name: value / 1_000_000 if name.endswith("_uusd") and value is not None else value
+        for name, value in row.items()
+    }
+
+
+def _errors(rows: Sequence[Row], values: Sequence[float]) -> list[list[float]] | None:
+    """Distances from each value down to low and up to high; none where no row has an interval."""
+    low = [value - _or(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
+    high = [_or(row.get("high"), value) - value for row, value in zip(rows, values, strict=True)]
+    return [[max(0, d) for d in low], [max(0, d) for d in high]] if any(low) or any(high) else None
+
+
+def _or(edge: float | None, value: float) -> float:
+    return value if edge is None else edge
+
+
+def _of_many(title: str, shown: int, total: int, which: str, noun: str) -> str:
+    return f"{title} (the {which} {shown} of {total} {noun})" if shown < total else title
+
+
+def _short(label: str, limit: int = 28) -> str:
+    return label if len(label) <= limit else label[: limit - 1] + "…"

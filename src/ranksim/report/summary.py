@@ -1,0 +1,50 @@
+"""The summary of a run for a terminal: heading, verdict, and the tables, each cut to its first rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranksim.report.heading import Heading, key_numbers
+from ranksim.report.tables import Tables, to_rich, views
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+TOP = 12
+"""Rows of each table that a summary shows."""
+
+MOST_NOTES = 8
+
+
+def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
+    """What to print, in order."""
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(heading.title or heading.name, style="bold"), Text(heading.line)]
+    if heading.replications > 1:
+        parts.append(Text("Counts are means over the replications, ± half of a 95 % interval."))
+    parts += [Text(), Text(heading.verdict, style=_style(heading))]
+    for verdict in heading.verdicts:
+        parts.append(
+            Text.assemble(
+                ("  holds   ", "green") if verdict.holds else ("  failed  ", "bold red"), verdict.text
+            )
+        )
+    parts += [Text(), Text(", ".join(f"{label} {value}" for label, value in key_numbers(tables)))]
+    for view in views(tables, TOP):
+        parts += [Text(), to_rich(view)]
+    if heading.overrides:
+        numbers = ", ".join(number for number, _, _ in heading.overrides)
+        parts += [Text(), Text(f"Assumptions that differ from their default: {numbers}")]
+    if heading.notes:
+        parts += [Text(), Text("Notes", style="bold")]
+        parts += [Text(f"  {note}") for note in heading.notes[:MOST_NOTES]]
+        if len(heading.notes) > MOST_NOTES:
+            parts.append(Text(f"  and {len(heading.notes) - MOST_NOTES} more"))
+    return parts
+
+
+def _style(heading: Heading) -> str:
+    if not heading.verdicts:
+        return ""
+    return "green" if all(verdict.holds for verdict in heading.verdicts) else "bold red"

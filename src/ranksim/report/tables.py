@@ -1,0 +1,213 @@
+"""The tables of a result as people read them, in a terminal or on a page.
+
+A `View` is a table ready to show: text in cells, durations with their unit, money in dollars, counts with
+thousands separators, and ± half the width of the interval where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ranksim.report import units
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Row: TypeAlias = Mapping[str, Any]
+Tables: TypeAlias = Mapping[str, Sequence[Row]]
+
+CHECKS = (
+    "before the checks",
+    "1 capability",
+    "2 subscription",
+    "3 cost ceiling",
+    "4 quota",
+    "5 slots",
+    "6 cooldown",
+)
+"""The six checks by number (S59 to S65); 0 is what is refused before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table ready to show: title, headings, rows of text; columns from `words` on are numbers."""
+
+    title: str
+    headings: tuple[str, ...]
+    words: int
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def views(tables: Tables, top: int | None = None) -> list[View]:
+    """The views of a result that have rows, in order; `top` bounds the rows of each."""
+    makers = (calls, refusals, resources, jobs, waits, endpoints, attempts, delays)
+    return [_bounded(view, top) for view in (make(tables) for make in makers) if view.rows]
+
+
+def calls(tables: Tables) -> View:
+    """Calls by operation and outcome, all clients together, the most frequent first."""
+    groups = _grouped(tables.get("calls", ()), "operation", "outcome", "status")
+    busiest = sorted(groups.items(), key=lambda item: -_sum(item[1], "count"))
+    rows = [
+        (operation, outcome, units.text(status), _counted(group))
+        for (operation, outcome, status), group in busiest
+    ]
+    return View("Calls", ("operation", "outcome", "status", "count"), 3, tuple(rows))
+
+
+def refusals(tables: Tables) -> View:
+    """Refusals by code, in the order of the checks, all clients and operations together."""
+    groups = _grouped(tables.get("refusals", ()), "check", "code")
+    total = sum(_sum(group, "count") for group in groups.values())
+    rows = [
+        (CHECKS[check], code, _counted(group), units.percent(_sum(group, "count") / total) if total else "–")
+        for (check, code), group in sorted(groups.items())
+    ]
+    return View("Refusals", ("check", "code", "count", "share"), 2, tuple(rows))
+
+
+def resources(tables: Tables) -> View:
+    """Slots, allowances and spending of each account at the end and at the highest; the fullest first."""
+    rows = []
+    for group in _grouped(tables.get("slots", ()), "account").values():
+        rows.append(_level(group, "slots", ("active", "held"), "limit", "count"))
+    for (_, metric), group in _grouped(tables.get("meters", ()), "account", "metric").items():
+        rows.append(_level(group, metric, ("used",), "limit", "count"))
+    for group in _grouped(tables.get("spend", ()), "account").values():
+        rows.append(_level(group, "spending", ("settled_uusd", "reserved_uusd"), "ceiling_uusd", "money"))
+    rows.sort(key=lambda item: -item[0])
+    headings = ("account", "resource", "at the end", "highest", "limit")
+    return View("Slots, allowances and spending", headings, 2, tuple(cells for _, cells in rows))
+
+
+def jobs(tables: Tables) -> View:
+    """Jobs by kind: how many were queued, joined and ended."""
+    columns = ("queued", "done", "failed", "joined")
+    rows = [_row(row, "kind", columns, "count") for row in tables.get("jobs", ())]
+    return View("Jobs", ("kind", *columns), 1, tuple(rows))
+
+
+def waits(tables: Tables) -> View:
+    """How long jobs wait for a worker, and how busy the workers are."""
+    columns = ("wait_mean", "wait_p50", "wait_p95", "wait_p99")
+    rows = [
+        (*_row(row, "kind", columns, "duration"), units.write("share", row.get("utilisation")))
+        for row in tables.get("jobs", ())
+    ]
+    return View("Waits for a worker", ("kind", "mean", "p50", "p95", "p99", "busy"), 1, tuple(rows))
+
+
+def endpoints(tables: Tables) -> View:
+    """What became of the webhook events of each endpoint."""
+    rows = [
+        _row(
+            row,
+            "endpoint",
+            ("events", "acknowledged", "lost", "pending", "duplicates", "disabled"),
+            "count",
+        )
+        for row in tables.get("endpoints", ())
+    ]
+    headings = ("endpoint", "events", "acknowl.", "lost", "pending", "twice", "disabled")
+    return View("Webhook endpoints", headings, 1, tuple(rows))
+
+
+def attempts(tables: Tables) -> View:
+    """Webhook attempts by their number, all endpoints together."""
+    columns = ("sent", "acknowledged", "failed")
+    groups = _grouped(tables.get("deliveries", ()), "attempt")
+    rows = [
+        (str(attempt), *(units.count(_sum(group, column)) for column in columns))
+        for (attempt,), group in sorted(groups.items())
+    ]
+    return View("Webhook attempts", ("attempt", *columns), 1, tuple(rows))
+
+
+def delays(tables: Tables) -> View:
+    """From event to acknowledgement, by quantile."""
+    groups = _grouped(tables.get("delays", ()), "endpoint")
+    quantiles = list(dict.fromkeys(row["quantile"] for row in tables.get("delays", ())))
+    rows = []
+    for (endpoint,), group in groups.items():
+        known = {row["quantile"]: row["delay"] for row in group}
+        rows.append((endpoint, *(units.write("duration", known.get(quantile)) for quantile in quantiles)))
+    names = (quantile_name(quantile) for quantile in quantiles)
+    return View("Delays of webhook deliveries", ("endpoint", *names), 1, tuple(rows))
+
+
+def quantile_name(quantile: float) -> str:
+    """The short name of a quantile: p95 of 0.95, max of 1."""
+    return "max" if quantile == 1 else f"p{quantile * 100:g}"
+
+
+def to_rich(view: View) -> Table:
+    """The view as a table for a terminal, which wraps text where the terminal is narrow."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(view.title, style="bold"), title_justify="left", box=SIMPLE_HEAD, pad_edge=False,
+        caption=Text(view.note) if view.note else None, caption_justify="left", show_edge=False,
+    )  # fmt: skip
+    for index, heading in enumerate(view.headings):
+        table.add_column(Text(heading), justify="left" if index < view.words else "right", overflow="fold")
+    for row in view.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _bounded(view: View, top: int | None) -> View:
+    left_out = len(view.rows) - top if top is not None else 0
+    if left_out <= 0:
+        return view
+    return replace(
+        view, rows=view.rows[:top], note=f"and {left_out:,} more {'row' if left_out == 1 else 'rows'}"
+    )
+
+
+def _grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return groups
+
+
+def _sum(rows: Iterable[Row], column: str) -> float:
+    total: float = sum(row[column] for row in rows)
+    return total
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """The count of rows together; only of a single row is the interval known."""
+    half = half_width(rows[0]) if len(rows) == 1 else None
+    return units.write("count", _sum(rows, "count"), half)
+
+
+def half_width(row: Row) -> float | None:
+    """Half the width of a row's interval, or None."""
+    low, high = row.get("low"), row.get("high")
+    return (high - low) / 2 if low is not None and high is not None else None
+
+
+def _level(
+    rows: Sequence[Row], name: str, parts: Sequence[str], limit: str, quantity: str
+) -> tuple[float, tuple[str, ...]]:
+    """How full something got, as a share of its limit, and its cells."""
+    values = [sum(row[part] for part in parts) for row in rows]
+    highest, last = max(values), rows[-1]
+    cells = (
+        str(last["account"]),
+        name,
+        units.write(quantity, values[-1], half_width(last)),
+        units.write(quantity, highest),
+        units.write(quantity, last[limit]),
+    )
+    return (highest / last[limit] if last[limit] else 0.0), cells
+
+
+def _row(row: Row, name: str, columns: Sequence[str], quantity: str) -> tuple[str, ...]:
+    return (str(row[name]), *(units.write(quantity, row.get(column)) for column in columns))

@@ -1,0 +1,91 @@
+"""Numbers as people read them: counts, shares, money, durations and instants, each with its unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, iso
+
+Number: TypeAlias = int | float
+
+MINUS = "−"
+
+_LADDER = (
+    (MINUTE, SECOND, HOUR, ("min", "s")),
+    (HOUR, MINUTE, DAY, ("h", "min")),
+    (DAY, HOUR, math.inf, ("d", "h")),
+)
+"""Unit, the part of it that is still shown, the duration from which the next unit takes over, both names."""
+
+
+def count(value: Number) -> str:
+    """A count with thousands separators; a mean of counts keeps what decimals matter: 1,234 or 12.5."""
+    if value == int(value):
+        return _signed(f"{int(value):,}")
+    return _signed(
+        f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}" if abs(value) >= 1 else f"{value:.2g}"
+    )
+
+
+def percent(value: Number) -> str:
+    """A share between 0 and 1 as a percentage: 12.5 %."""
+    return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " %"
+
+
+def usd(micros: Number) -> str:
+    """An amount in micro-dollars as dollars: 1,234.50 USD; below ten cents with the decimals that matter."""
+    dollars = micros / 1_000_000
+    if micros and abs(dollars) < 0.1:
+        return _signed(f"{dollars:.6f}".rstrip("0").rstrip(".")) + " USD"
+    return _signed(f"{dollars:,.2f}") + " USD"
+
+
+def duration(us: Number) -> str:
+    """A duration in microseconds in its two largest units: 250 ms, 1.5 s, 4 min 30 s, 2 d 6 h."""
+    if us < 0:
+        return MINUS + duration(-us)
+    if us < MILLISECOND:
+        return f"{us:.0f} µs"
+    if us < 999.5 * MILLISECOND:
+        return f"{us / MILLISECOND:.3g} ms"
+    if us < 59.95 * SECOND:
+        return f"{us / SECOND:.1f}".removesuffix(".0") + " s"
+    unit, part, _, names = next(step for step in _LADDER if round(us / step[1]) * step[1] < step[2])
+    whole, rest = divmod(round(us / part), unit // part)
+    return f"{whole:,} {names[0]} {rest} {names[1]}" if rest else f"{whole:,} {names[0]}"
+
+
+def instant(t: Number) -> str:
+    """An instant as ISO 8601 UTC, to the second."""
+    return iso(round(t / SECOND) * SECOND)
+
+
+def text(value: Any) -> str:
+    """Anything else, as it is; nothing is a dash."""
+    return "–" if value is None or value == "" else str(value)
+
+
+FORMATS: dict[str, Callable[[Number], str]] = {
+    "count": count,
+    "share": percent,
+    "money": usd,
+    "duration": duration,
+    "instant": instant,
+}
+"""Quantity to the function that writes it."""
+
+
+def write(quantity: str, value: Any, half_width: Number | None = None) -> str:
+    """A value of a quantity (a key of `FORMATS`), followed by ± and the half width of its interval."""
+    form = FORMATS.get(quantity)
+    if form is None or value is None or isinstance(value, str):
+        return text(value)
+    if not half_width:
+        return form(value)
+    return f"{form(value)} ± {form(half_width)}"
+
+
+def _signed(number: str) -> str:
+    return MINUS + number[1:] if number.startswith("-") else number

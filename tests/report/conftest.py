@@ -1,0 +1,197 @@
+"""A result made by hand, small and complete, in the shape that reports read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
+from ranksim.report.heading import Heading, Verdict
+
+Rows = list[dict[str, Any]]
+
+START = instant("2026-03-01T00:00:00Z")
+TIMES = [START + step * 3 * HOUR for step in range(81)]
+OPERATIONS = ("jobs.create", "keywords.list", "keyword_briefs.create")
+OUTCOMES = (("ok", 200, 12_345.5), ("refused", 402, 31), ("limited", 429, 4))
+CODES = {
+    "rate_limited": 0,
+    "cost_cap_reached": 3,
+    "quota_exhausted": 4,
+    "slot_limit_exceeded": 5,
+    "cooldown_active": 6,
+}
+METRICS = {"research_lookups": 100, "keyword_brief_refreshes": 60}
+
+
+class Fake:
+    """Makes the tables of so many accounts, over ten days with a sample every three hours."""
+
+    def __init__(self, accounts: int = 1, replications: int = 20) -> None:
+        self.accounts = ["acme", *(f"acme-{n}" for n in range(1, accounts))]
+        self.replications = replications
+
+    def interval(self, value: float, share: float = 0.05) -> dict[str, Any]:
+        if self.replications == 1:
+            return {"low": None, "high": None}
+        return {"low": value * (1 - share), "high": value * (1 + share)}
+
+    def tables(self) -> dict[str, Rows]:
+        return {
+            "calls": self.calls(),
+            "refusals": self.refusals(),
+            "windows": self.windows(),
+            "meters": self.meters(),
+            "slots": self.slots(),
+            "spend": self.spend(),
+            "jobs": self.jobs(),
+            "deliveries": self.deliveries(),
+            "answers": [],
+            "delays": self.delays(),
+            "endpoints": self.endpoints(),
+            "notes": [{"replication": 0, "text": "one sample in 2 is kept", "count": 1}],
+        }
+
+    def calls(self) -> Rows:
+        return [
+            {"client": client, "operation": operation, "outcome": outcome, "status": status, "count": n}
+            | self.interval(n)
+            for client in ("ci", "dashboard")
+            for operation in OPERATIONS
+            for outcome, status, n in OUTCOMES
+        ]
+
+    def refusals(self) -> Rows:
+        return [
+            {
+                "code": code,
+                "check": check,
+                "client": "ci",
+                "operation": "jobs.create",
+                "count": 40 - 6 * check,
+            }
+            | self.interval(40 - 6 * check, 0.2)
+            | {"share": 0.1}
+            for code, check in CODES.items()
+        ]
+
+    def windows(self) -> Rows:
+        return [
+            {"t": t, "account": account, "key": "main", "rate_class": rate_class}
+            | {"admitted": 40 + i * 7 % 50, "refused": max(0, i * 7 % 50 - 45), "remaining": 3}
+            | self.interval(3)
+            for account in self.accounts
+            for rate_class in ("read", "expensive")
+            for i, t in enumerate(TIMES)
+        ]
+
+    def meters(self) -> Rows:
+        return [
+            {"t": t, "account": account, "metric": metric, "used": used, "limit": limit} | self.interval(used)
+            for account in self.accounts
+            for metric, limit in METRICS.items()
+            for i, t in enumerate(TIMES)
+            for used in [min(limit, i * limit / (70 if metric == "research_lookups" else 90))]
+        ]
+
+    def slots(self) -> Rows:
+        return [
+            {"t": t, "account": account, "active": active, "held": held, "used": active + held, "limit": 500}
+            | self.interval(active + held)
+            for n, account in enumerate(self.accounts)
+            for i, t in enumerate(TIMES)
+            for active, held in [(300 + 2 * i - 7 * n, max(0, i - 30))]
+        ]
+
+    def spend(self) -> Rows:
+        return [
+            {"t": t, "account": account, "settled_uusd": settled, "reserved_uusd": reserved}
+            | {"spent_uusd": settled + reserved, "ceiling_uusd": 10_000_000}
+            | self.interval(settled + reserved)
+            for n, account in enumerate(self.accounts)
+            for i, t in enumerate(TIMES)
+            for settled, reserved in [(i * (110_000 - n * 5_000), (i % 4) * 250_000)]
+        ]
+
+    def jobs(self) -> Rows:
+        slow = (41 * SECOND, 12 * SECOND, 4 * MINUTE, 31 * MINUTE)
+        rows = [
+            ("rank_run", 812.0, 800.5, 9.5, 31, slow, 0.874),
+            ("crawl", 20, 20, 0, 0, (0, 0, 0, 3 * SECOND), None),
+        ]
+        return [
+            {
+                "kind": kind,
+                "queued": queued,
+                "started": queued,
+                "done": done,
+                "failed": failed,
+                "joined": joined,
+            }
+            | {"wait_mean": waits[0]}
+            | self.interval(waits[0])
+            | {"wait_p50": waits[1], "wait_p95": waits[2], "wait_p99": waits[3]}
+            | {"utilisation": busy, "utilisation_low": None, "utilisation_high": None}
+            | {"mean_waiting": 1.5, "max_waiting": 9}
+            for kind, queued, done, failed, joined, waits, busy in rows
+        ]
+
+    def deliveries(self) -> Rows:
+        return [
+            {"endpoint": endpoint, "attempt": attempt, "sent": 820 // attempt}
+            | self.interval(820 // attempt)
+            | {"acknowledged": 700 // attempt, "failed": 820 // attempt - 700 // attempt}
+            for endpoint in ("ops", "slack")
+            for attempt in range(1, 7)
+        ]
+
+    def delays(self) -> Rows:
+        quantiles = {0.5: 0.2 * SECOND, 0.95: 66 * SECOND, 0.99: 6 * HOUR, 1.0: 0.7 * DAY}
+        return [
+            {"endpoint": endpoint, "quantile": quantile, "delay": delay} | self.interval(delay)
+            for endpoint in ("ops", "slack")
+            for quantile, delay in quantiles.items()
+        ]
+
+    def endpoints(self) -> Rows:
+        return [
+            {"endpoint": endpoint, "account": "acme", "events": 820, "acknowledged": 790, "lost": 20}
+            | self.interval(20)
+            | {"lost_exhausted": 18, "lost_cancelled": 2, "pending": 10, "duplicates": 3, "disabled": 1}
+            | {"disabled_at": START + DAY, "reason": "20 consecutive failures"}
+            for endpoint in ("ops", "slack")
+        ]
+
+
+@pytest.fixture
+def fake() -> type[Fake]:
+    return Fake
+
+
+@pytest.fixture
+def tables() -> dict[str, Rows]:
+    return Fake().tables()
+
+
+@pytest.fixture
+def heading() -> Heading:
+    return Heading(
+        name="quickstart",
+        title="A small agency & its <b>nightly</b> runs",
+        description="One account tracks 300 keywords.\n\nIts pipeline starts rank runs at night.",
+        start=START,
+        length=10 * DAY,
+        accounts=1,
+        replications=20,
+        seed=7,
+        version="0.1.0",
+        policy="default",
+        verdicts=(
+            Verdict(True, "refusals.total is 110 (100 to 120), as expected at most 150"),
+            Verdict(False, "jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above"),
+        ),
+        notes=("one sample in 2 is kept",),
+        overrides=(("U1", "How the 60 s window of a key and class runs", "assumptions.window = gcra"),),
+        command="ranksim run scenarios/quickstart.yaml --seed 7 --replications 20",
+    )
