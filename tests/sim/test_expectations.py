@@ -150,6 +150,7 @@ def test_in_a_file_a_duration_has_a_unit() -> None:
         ("refusals.total <= 10", [10], True, "refusals.total is 10, as expected at most 10"),
         ("refusals.total >= 3", [1], False, "refusals.total is 1, expected at least 3: 2 below"),
         ("refusals.total == 3", [3], True, "refusals.total is 3, as expected exactly 3"),
+        ("refusals.total == 3", [3, 3], True, "refusals.total is 3, as expected exactly 3"),
         ("refusals.total == 3", [0], False, "refusals.total is 0, expected exactly 3: 3 below"),
         (
             "1 <= refusals.total <= 5",

@@ -133,7 +133,7 @@ class Expectation(Frozen):
             where = f" in replication {index}" if len(values) > 1 else ""
             return self._finding(values[index], where, kept=self._span(lowest, highest))
         mean, low, high = result.metric(self.metric)
-        spread = "" if low is None else f" ({self._span(low, high)})"
+        spread = "" if low == high else f" ({self._span(low, high)})"
         return self._finding(mean, spread, kept=f"{show(mean, unit_of(self.metric))}{spread}")
 
     def _finding(self, value: float | None, where: str, kept: str) -> Finding:

@@ -1,0 +1,194 @@
+"""Replications: seeds by index, the same bytes on any number of processes, stopping, warm-up, failures."""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ranksim.clock import MINUTE
+from ranksim.errors import BadInput
+from ranksim.sim.results import Result
+from ranksim.sim.runner import Pilot, replicate, replication_seed, run
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import tiny_world
+
+    return tiny_world
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, str]] = []
+
+    def exchange(self, now: int, client: str, call: Any, reply: Any) -> None:
+        self.lines.append((now, reply.outcome))
+
+
+def totals(result: Result) -> list[float | None]:
+    return result.values("refusals.total")
+
+
+# Seeds and processes
+
+
+def test_a_seed_belongs_to_the_index_of_a_replication(tiny: ModuleType) -> None:
+    seeds = [replication_seed(1, index) for index in range(4)]
+    assert len({*seeds, replication_seed(2, 0)}) == 5
+    five = run(tiny.scenario(), replications=5, world=tiny.TinyWorld)
+    assert [replication.seed for replication in five.replications][:4] == seeds
+    assert totals(run(tiny.scenario(), world=tiny.TinyWorld)) == totals(five)[:3]
+    assert replicate(tiny.scenario(), 1, 3, world=tiny.TinyWorld) == five.replications[3]
+
+
+def test_the_seed_given_stands_in_for_the_scenarios(tiny: ModuleType) -> None:
+    seven = run(tiny.scenario(seed=7), world=tiny.TinyWorld)
+    assert seven.seed == 7
+    assert run(tiny.scenario(), seed=7, world=tiny.TinyWorld).to_json() == seven.to_json()
+    assert run(tiny.scenario(), world=tiny.TinyWorld).to_json() != seven.to_json()
+
+
+def test_one_or_two_processes_give_the_same_bytes(tiny: ModuleType) -> None:
+    one = run(tiny.scenario(), replications=5, world=tiny.TinyWorld)
+    recorder = Recorder()
+    two = run(tiny.scenario(), replications=5, workers=2, trace=recorder, world=tiny.TinyWorld)
+    assert two.to_json() == one.to_json()
+    assert len(recorder.lines) == one.scalars[0]["calls.total"]
+
+
+def test_a_trace_is_of_the_first_replication(tiny: ModuleType) -> None:
+    recorder = Recorder()
+    result = run(tiny.scenario(), trace=recorder, world=tiny.TinyWorld)
+    assert len(recorder.lines) == result.scalars[0]["calls.total"]
+
+
+# Stopping
+
+
+def test_precision_stops_at_the_first_replication_that_reaches_it(tiny: ModuleType) -> None:
+    scenario = tiny.scenario(precision=tiny.precision(relative=0.01), replications=2)
+    result = run(scenario, world=tiny.TinyWorld)
+    count = len(result.replications)
+    assert 2 < count < 50
+    mean, low, high = result.metric("refusals.total")
+    assert mean is not None
+    assert low is not None
+    assert high is not None
+    assert (high - low) / 2 <= 0.01 * mean
+    assert result.remarks == [f"refusals.total is known to within 1.0% after {count} replications"]
+
+
+def test_processes_do_not_change_where_it_stops(tiny: ModuleType) -> None:
+    scenario = tiny.scenario(precision=tiny.precision(relative=0.01), replications=2)
+    one, two = (run(scenario, workers=workers, world=tiny.TinyWorld) for workers in (1, 2))
+    assert one.to_json() == two.to_json()
+
+
+def test_precision_gives_up_after_the_most_replications(tiny: ModuleType) -> None:
+    scenario = tiny.scenario(precision=tiny.precision(relative=1e-6, max_replications=4))
+    result = run(scenario, world=tiny.TinyWorld)
+    assert len(result.replications) == 4
+    assert result.remarks == ["refusals.total is not known to within 0.0% after 4 replications"]
+
+
+def test_replications_that_are_asked_for_are_made(tiny: ModuleType) -> None:
+    scenario = tiny.scenario(precision=tiny.precision(relative=0.5))
+    result = run(scenario, replications=6, world=tiny.TinyWorld)
+    assert (len(result.replications), result.remarks) == (6, [])
+
+
+def test_precision_of_what_is_never_observed_is_never_reached(tiny: ModuleType) -> None:
+    scenario = tiny.scenario(precision=tiny.precision("jobs.crawl.wait.p95", max_replications=3))
+    assert len(run(scenario, world=tiny.TinyWorld).replications) == 3
+
+
+# Warm-up
+
+
+def test_a_stated_warm_up_is_left_out(tiny: ModuleType) -> None:
+    whole = run(tiny.scenario(), world=tiny.TinyWorld)
+    cut = run(tiny.scenario(warm_up=20 * MINUTE), world=tiny.TinyWorld)
+    assert [replication.start for replication in cut.replications] == [20 * MINUTE] * 3
+    for with_all, without in zip(totals(whole), totals(cut), strict=True):
+        assert with_all is not None
+        assert without is not None
+        assert with_all - without >= 200
+    slots = cut.values("slots.acme.max_used")
+    assert slots == totals(whole)
+
+
+def test_mser_finds_the_warm_up_of_each_replication(tiny: ModuleType) -> None:
+    result = run(tiny.scenario(warm_up="mser", precision=tiny.precision()), world=tiny.TinyWorld)
+    for replication in result.replications:
+        assert 20 * MINUTE <= replication.start <= 50 * MINUTE
+        assert "are left out (MSER-5)" in next(iter(replication.notes))
+
+
+def test_a_pilot_takes_a_metric_between_samples(tiny: ModuleType) -> None:
+    scenario = tiny.scenario(length=5 * MINUTE)
+    pilot = Pilot("calls.granted", 0, 5 * MINUTE, MINUTE)
+    tiny.TinyWorld(scenario, seed=1, tally=pilot).run()
+    assert pilot.series == [1.0, 1.0, 1.0, 1.0]
+
+
+# Progress and failures
+
+
+def test_progress_goes_from_nothing_to_all(tiny: ModuleType) -> None:
+    told: list[tuple[int, int, float]] = []
+    run(tiny.scenario(), progress=lambda *what: told.append(what), world=tiny.TinyWorld)
+    shares = [share for _, _, share in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert len(shares) > 100
+    assert {(done, total) for done, total, _ in told} == {(0, 3), (1, 3), (2, 3), (3, 3)}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_goes_wrong_in_a_replication_is_raised_and_says_which(tiny: ModuleType, workers: int) -> None:
+    with pytest.raises(ZeroDivisionError, match="the world ended") as caught:
+        run(tiny.scenario(), workers=workers, world=tiny.BrokenWorld)
+    assert caught.value.__notes__ == [f"in replication 0 of 'tiny' (seed {replication_seed(1, 0)})"]
+
+
+def test_a_process_that_dies_is_noticed(tiny: ModuleType) -> None:
+    with pytest.raises(RuntimeError, match="terminated abruptly"):
+        run(tiny.scenario(), workers=2, world=tiny.DyingWorld)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupt_stops_everything(tiny: ModuleType, workers: int) -> None:
+    def interrupt(done: int, total: int, share: float) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny.scenario(), replications=20, workers=workers, progress=interrupt, world=tiny.TinyWorld)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({}, {"workers": 0}, "workers: expected at least 1, found 0"),
+        ({}, {"replications": 0}, "replications: expected at least 1, found 0"),
+        ({"warm_up": "mser"}, {}, "warm_up: mser looks at the metric that precision.of names"),
+        ({"precision": "refusal.total"}, {}, "precision.of: no metric 'refusal.total'; did you mean"),
+        ({"precision": "slots.acne.used"}, {}, "precision.of: no metric 'slots.acne.used'; did you mean"),
+        (
+            {"precision": "slots.acne.used", "warm_up": "mser"},
+            {},
+            "precision.of: no metric 'slots.acne.used'; did you mean 'slots.acme.used'",
+        ),
+    ],
+)
+def test_bad_input_says_what_to_mend(
+    tiny: ModuleType, changes: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    if "precision" in changes:
+        changes = changes | {"precision": tiny.precision(changes["precision"])}
+    with pytest.raises(BadInput) as caught:
+        run(tiny.scenario(**changes), world=tiny.TinyWorld, **options)
+    assert str(caught.value).startswith(message)
