@@ -1,0 +1,304 @@
+"""Clients that are a stream of calls: at a rate or at given instants, of the web app, or as recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ranksim import draws
+from ranksim.clock import HOUR, SECOND, Micros, format_duration
+from ranksim.contract.quantities import Duration, Frozen, Instant
+from ranksim.service.operations import OPERATIONS
+from ranksim.sim import arrivals
+from ranksim.sim.arrivals import Block, Piece, Recorded, Replay, Rhythm
+from ranksim.sim.clients.common import (
+    Client,
+    Common,
+    Count,
+    NotNegative,
+    OperationName,
+    Positive,
+    Request,
+    World,
+)
+from ranksim.sim.clients.drafts import Drafts, Item, Mix
+
+Weights = Annotated[float, Field(ge=0)]
+
+
+class RhythmSpec(Frozen):
+    """How a rate changes: weights of the 24 hours of the day and of the 7 days from Monday, UTC."""
+
+    hours: Annotated[tuple[Weights, ...], Field(min_length=24, max_length=24)] = (1.0,) * 24
+    days: Annotated[tuple[Weights, ...], Field(min_length=7, max_length=7)] = (1.0,) * 7
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not (max(self.hours) > 0 and max(self.days) > 0):
+            raise ValueError("expected at least one weight above 0")
+        return self
+
+
+class Caller(Common):
+    """Make calls of a mix of operations, one `every` so often, or at the `times` since the client's start.
+
+    `arrivals` "poisson" makes `every` an average, which a `rhythm` lets change with the hour and the weekday.
+    """
+
+    kind: Literal["caller"] = "caller"
+    mix: Mix
+    every: Positive | None = None
+    times: tuple[NotNegative, ...] = ()
+    arrivals: Literal["constant", "poisson"] = "constant"
+    rhythm: RhythmSpec | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.every is None) == (not self.times):
+            raise ValueError("write either every or times")
+        if self.rhythm is not None and self.arrivals != "poisson":
+            raise ValueError("a rhythm needs arrivals: poisson")
+        return self
+
+
+class AppUsers(Common):
+    """People in the web app: `users` of them, each doing something of the mix `every` so often on average.
+
+    They spend and consume as API calls do (S4), without key and rate limit.
+    """
+
+    kind: Literal["app_users"] = "app_users"
+    surface: Literal["app"] = "app"
+    users: Count = 1
+    every: Positive
+    mix: Mix
+    rhythm: RhythmSpec | None = None
+
+
+class Source(Frozen):
+    """Where recorded arrivals come from: a series of counts, an access log or a trace; .gz and .xz too.
+
+    `rates`: whole numbers between blanks, one for each `interval` (1 s unless said otherwise) from `began`,
+    which only the alignments "week" and "recorded" need. `log`: an access log in common or combined format.
+    `trace`: a trace. `spread` places each call anew within the stretch of the clock it was recorded in: 1 h
+    for a log, because the minutes of a sampled log are not real (1s keeps those of a complete one), 0 for a
+    trace.
+    """
+
+    rates: str | None = None
+    log: str | None = None
+    trace: str | None = None
+    interval: Positive = SECOND
+    began: Instant | None = None
+    spread: Annotated[Duration, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if [self.rates, self.log, self.trace].count(None) != 2:
+            raise ValueError("write exactly one of rates, log and trace")
+        if self.rates is not None and self.spread is not None:
+            raise ValueError("counts are spread over their interval; leave spread out")
+        return self
+
+    def below(self, folder: Path) -> Source:
+        """Give the source with its path read from a folder."""
+        name = "rates" if self.rates is not None else "log" if self.log is not None else "trace"
+        return self.model_copy(update={name: str(folder / getattr(self, name))})
+
+    def read(self, scale: float) -> Iterator[Piece]:
+        """Read the recording from its beginning. Raises BadInput."""
+        if self.rates is not None:
+            most = max(1, int(arrivals.BLOCK / max(scale, 1.0)))
+            return arrivals.counted(self.rates, self.began or 0, self.interval, most)
+        if self.log is not None:
+            return arrivals.logged(self.log, HOUR if self.spread is None else self.spread)
+        return arrivals.traced(str(self.trace), self.spread or 0)
+
+
+class Rule(Frozen):
+    """Which operation a recorded call becomes: the first rule whose `method` and `path` pattern fit.
+
+    In a pattern * stands for anything and ? for one character.
+    """
+
+    method: str = "*"
+    path: str = "*"
+    operation: OperationName
+    body: dict[str, Any] = Field(default_factory=dict)
+    query: dict[str, str] = Field(default_factory=dict)
+
+
+class Arrivals(Common):
+    """Calls that arrive as recorded: the instants of a recording, turned into operations of the API.
+
+    A call becomes the operation of the first rule in `map` that fits it, else one of the `mix` by weight,
+    else it is left out; exchanges of a trace keep their operation when there is neither. `accounts` adds
+    further accounts to `account`: each recorded client address is given one of their keys by its hash, each
+    count by a draw. Calls are thinned or cloned to `scale` times as many. `align` and `repeat` as in
+    `Replay`.
+    """
+
+    kind: Literal["arrivals"] = "arrivals"
+    source: Source
+    mix: dict[OperationName, Item] = Field(default_factory=dict)
+    map: tuple[Rule, ...] = ()
+    accounts: tuple[str, ...] = ()
+    scale: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
+    align: Literal["start", "week", "recorded"] = "start"
+    repeat: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.source.rates is not None and not self.mix:
+            raise ValueError("counts tell no operation; write a mix")
+        if self.source.log is not None and not (self.mix or self.map):
+            raise ValueError("an access log tells no operation of ours; write a mix or a map")
+        if self.source.rates is not None and self.source.began is None and self.align != "start":
+            raise ValueError(f"align: {self.align} needs source.began")
+        return self
+
+
+def rhythm_of(spec: RhythmSpec | None) -> Rhythm | None:
+    """Give the rhythm of a specification."""
+    return None if spec is None else Rhythm(spec.hours, spec.days)
+
+
+def start_caller(world: World, name: str, spec: Caller) -> None:
+    """Set a caller to work. Raises BadInput when its account lacks what the mix needs."""
+    client = Client(world, name, spec)
+    if spec.every is None:
+        times = [client.start + t for t in spec.times]
+        blocks = arrivals.listed([t for t in times if t < client.end])
+    elif spec.arrivals == "constant":
+        blocks = arrivals.constant(spec.every, client.start, client.end)
+    else:
+        blocks = arrivals.poisson(
+            spec.every, client.start, client.end, seed=world.seed, name=name, rhythm=rhythm_of(spec.rhythm)
+        )
+    _make_calls(client, blocks, spec.mix)
+
+
+def start_app_users(world: World, name: str, spec: AppUsers) -> None:
+    """Set people in the web app to work. Raises BadInput when their account lacks what the mix needs."""
+    client = Client(world, name, spec)
+    every = max(1, spec.every // spec.users)
+    blocks = arrivals.poisson(
+        every, client.start, client.end, seed=world.seed, name=name, rhythm=rhythm_of(spec.rhythm)
+    )
+    _make_calls(client, blocks, spec.mix)
+
+
+def _make_calls(client: Client, blocks: Iterator[Block], mix: dict[str, Item]) -> None:
+    """Make a call of the mix at each arrival."""
+    drafts = Drafts(client, mix)
+    items = list(mix.items())
+    weights = [item.weight for item in mix.values()]
+
+    def plan() -> Iterator[tuple[Micros, Any, int]]:
+        for block in blocks:
+            picked = arrivals.chosen(block, weights, seed=client.world.seed, name=client.name)
+            yield from zip(block.times.tolist(), picked, block.numbers.tolist(), strict=True)
+
+    def fire(which: int, number: int) -> None:
+        operation, item = items[which]
+        client.send(drafts.make(operation, number, item))
+
+    arrivals.pump(client.world, plan(), fire)
+
+
+# Recorded arrivals
+
+
+def start_arrivals(world: World, name: str, spec: Arrivals) -> None:
+    """Set recorded arrivals to work. Raises BadInput when the recording cannot be used."""
+    crowd = _Crowd(world, name, spec)
+    first = crowd.clients[0]
+    replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, world.seed, name)
+    blocks = arrivals.replayed(lambda: spec.source.read(spec.scale), replay)
+    weights = [item.weight for item in spec.mix.values()] or [1.0]
+    note = getattr(world, "note", None)
+    if note is not None and (text := _spread_note(name, spec)):
+        note(text)
+
+    def plan() -> Iterator[tuple[Micros, Any, int]]:
+        for block in blocks:
+            picked = arrivals.chosen(block, weights, seed=world.seed, name=name)
+            whats = picked if block.rows is None else zip(picked, block.rows, strict=True)
+            yield from zip(block.times.tolist(), whats, block.numbers.tolist(), strict=True)
+
+    fire = crowd.call_counted if spec.source.rates is not None else crowd.call_recorded
+    arrivals.pump(world, plan(), fire)
+
+
+def _spread_note(name: str, spec: Arrivals) -> str:
+    spread = HOUR if spec.source.spread is None else spec.source.spread
+    if spec.source.log is None or spread <= SECOND:
+        return ""
+    return (
+        f"clients.{name}: the calls of each {format_duration(spread)} of {spec.source.log} are placed anew, "
+        f"uniformly over it; bursts shorter than that are not those of the recording"
+    )
+
+
+class _Crowd:
+    """The many clients behind a recording: one for each key of each account, and one way to call."""
+
+    def __init__(self, world: World, name: str, spec: Arrivals) -> None:
+        self.spec = spec
+        self.items = list(spec.mix.items())
+        operations = {*spec.mix, *(rule.operation for rule in spec.map)}
+        self.clients: list[Client] = []
+        for account in dict.fromkeys((spec.account, *spec.accounts)):
+            one = Client(world, name, spec, account)
+            every_key = spec.surface != "app" and spec.key is None
+            keys: Sequence[str | None] = list(one.actor.keys) if every_key else [spec.key]
+            self.clients += [Client(world, name, spec, account, key) for key in keys]
+        self.drafts = [Drafts(client, operations) for client in self.clients]
+        self.of_address = lru_cache(1 << 16)(lambda address: draws.entity(address) % len(self.clients))
+        self.rule_of = lru_cache(1 << 16)(self._rule_of)
+        self.entity = draws.entity(f"{name}/key")
+        self.seed = world.seed
+
+    def call_counted(self, which: int, number: int) -> None:
+        """Make a call of which nothing but the instant was recorded."""
+        who = draws.below(len(self.clients), self.seed, self.entity, number, draws.Purpose.CHOICE)
+        operation, item = self.items[which]
+        self.clients[who].send(self.drafts[who].make(operation, number, item))
+
+    def call_recorded(self, what: tuple[int, Recorded], number: int) -> None:
+        """Make a recorded call: by rule, else of the mix, else as the trace has it."""
+        which, row = what
+        who = self.of_address(row.client)
+        rule = self.rule_of(row.method, row.path)
+        if rule is not None:
+            item = Item(body=rule.body, query=rule.query)
+            self.clients[who].send(self.drafts[who].make(rule.operation, number, item))
+        elif self.items:
+            operation, item = self.items[which]
+            self.clients[who].send(self.drafts[who].make(operation, number, item))
+        elif row.operation in OPERATIONS and not self.spec.map:
+            self.clients[who].send(_as_recorded(row))
+
+    def _rule_of(self, method: str, path: str) -> Rule | None:
+        for rule in self.spec.map:
+            if fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path):
+                return rule
+        return None
+
+
+def _as_recorded(row: Recorded) -> Request:
+    """Make the request of an exchange again, with the path, query and body it had."""
+    names = OPERATIONS[row.operation].path.split("/")
+    values = row.path.removeprefix("/v1/").split("/")
+    path = {n[1:-1]: value for n, value in zip(names, values, strict=False) if n.startswith("{")}
+    try:
+        body = json.loads(row.body) if row.body else None
+    except ValueError:
+        body = None
+    return Request(row.operation, path, row.query or {}, body if isinstance(body, dict) else None)
