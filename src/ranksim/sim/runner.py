@@ -6,7 +6,6 @@ on the number of processes.
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import signal
 from collections import deque
@@ -82,8 +81,8 @@ def run(
             if progress is not None:
                 progress(len(done), most, len(done) / most)
             if precision is not None:
-                values.append(_value(replication, precision.of))
-                precise = len(done) >= max(2, least) and is_precise(values, precision.relative)
+                values += _observed(replication, precision.of)
+                precise = len(done) >= least and is_precise(values, precision.relative)
             if precise:
                 break
     if progress is not None and precise:
@@ -171,19 +170,15 @@ class Pilot(Tally):
         super().__init__(*args, **options)
         self.metric = metric
         self.series: list[float] = []
+        self.unobserved = 0
 
     def sample(self, now: Micros, service: Service) -> None:
         """Note the metric since the last sample, or again its last value where nothing was observed."""
         super().sample(now, service)
         if now > self.start:
-            found = scalars(self.finish(now, service))
-            if self.metric not in found:
-                raise BadInput(f"precision.of: {unknown(self.metric, found)}")
-            value = found[self.metric]
-            if value is not None:
-                self.series.append(value)
-            elif self.series:
-                self.series.append(self.series[-1])
+            observed = _observed(self.finish(now, service), self.metric) or self.series[-1:]
+            self.series += observed
+            self.unobserved += not observed
             self.reset(now)
 
 
@@ -197,7 +192,8 @@ def _warm_up(scenario: Scenario, seed: int, world: MakeWorld) -> int:
         )
     pilot: Pilot = _tally(partial(Pilot, scenario.precision.of), scenario, seed, 0, lambda now: None)
     _run(world, scenario, seed, pilot, None)
-    return mser5(pilot.series) * scenario.sample_every
+    cut = mser5(pilot.series)
+    return (pilot.unobserved + cut) * scenario.sample_every if cut else 0
 
 
 # Replications in order
@@ -263,10 +259,10 @@ def _check_metric(metric: str, where: str) -> None:
         raise BadInput(f"{where}: {error}") from None
 
 
-def _value(replication: Replication, metric: str) -> float:
-    """The value that the stopping rule watches; NaN, which is never precise, where nothing was observed."""
+def _observed(replication: Replication, metric: str) -> list[float]:
+    """The metric that `precision` is about, as a list: empty where nothing was observed."""
     found = scalars(replication)
     if metric not in found:
         raise BadInput(f"precision.of: {unknown(metric, found)}")
     value = found[metric]
-    return math.nan if value is None else value
+    return [] if value is None else [value]
