@@ -83,6 +83,23 @@ def test_a_whole_scenario() -> None:
     assert scenario.warm_up == DAY
 
 
+@pytest.mark.fact("S24", "S25")
+@pytest.mark.parametrize(
+    ("portfolio", "slots"),
+    [
+        ("{keywords: 1, scans: [{engine_devices: [g/d, g/m], geographies: [US, DE]}]}", 4),
+        ("{domains: 3, keywords: 7}", 21),
+        ("{keywords: 7, scans: [{}, {}]}", 14),
+        ("{keywords: 7, scans: [{}, {active: false}]}", 7),
+        ("{keywords: 7, scans: []}", 0),
+    ],
+)
+def test_the_slots_of_a_portfolio(portfolio: str, slots: int) -> None:
+    account = parse(MINIMAL.replace("plan: pro", f"plan: pro, portfolio: {portfolio}")).accounts["acme"]
+    assert account.portfolio is not None
+    assert account.portfolio.slots() == slots
+
+
 def test_it_can_be_pickled() -> None:
     scenario = parse(WHOLE)
     assert pickle.loads(pickle.dumps(scenario)) == scenario

@@ -270,6 +270,24 @@ def test_a_receiver_that_is_slow_acts_and_gets_the_event_again() -> None:
     assert second == (5 * MINUTE + 20 * SECOND, 2, "timeout", True)
 
 
+def test_an_attempts_outcome_precedes_a_call_of_the_same_instant() -> None:
+    world, _ = make(RECEIVER.format("latency: 1s"))
+    after(world, 0, "webhooks.test", path={"id": world.endpoints["erp"]})
+    looks = [after(world, delay, "webhook_deliveries.list") for delay in (SECOND - 1, SECOND)]
+    world.run()
+    assert [len((reply[0].body or {})["data"]) for reply in looks] == [0, 1]
+
+
+@pytest.mark.fact("S91", "E27")
+def test_what_is_answered_after_an_endpoint_was_disabled_changes_nothing() -> None:
+    world, log = make(RECEIVER.format("latency: 1s, script: [500]"))
+    for _ in range(25):
+        after(world, 0, "webhooks.test", path={"id": world.endpoints["erp"]})
+    world.run()
+    assert len(since(world, log.of("disabled"))) == 1
+    assert len(log.of("attempt")) == 25
+
+
 @pytest.mark.fact("S91", "S22", "E22")
 def test_a_disabled_endpoint_is_told_once() -> None:
     world, log = make(RECEIVER.format("when_down: 503, outages: [{from: 0s, for: 2d}], latency: 0s"))
@@ -421,6 +439,10 @@ def test_a_trace_gets_every_exchange_and_delivery() -> None:
     class Recorder:
         def __init__(self) -> None:
             self.lines: list[tuple[Any, ...]] = []
+            self.state: object = None
+
+        def watch(self, state: object) -> None:
+            self.state = state
 
         def exchange(self, now: int, client: str, call: Call, reply: Reply) -> None:
             self.lines.append((now, client, call.operation, reply.status))
@@ -433,6 +455,7 @@ def test_a_trace_gets_every_exchange_and_delivery() -> None:
     after(world, 0, "webhooks.test", path={"id": world.endpoints["erp"]})
     world.run()
     start = world.start
+    assert trace.state is world.service.state
     assert trace.lines == [(start, "tester", "webhooks.test", 202), (start, start + 2 * SECOND, 200, True)]
 
 

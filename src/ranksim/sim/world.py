@@ -11,6 +11,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
 from ranksim.service.service import Service
+from ranksim.service.state import State
 from ranksim.sim import timeline
 from ranksim.sim.clients import start as start_client
 from ranksim.sim.portfolio import Actor, open_actor
@@ -28,6 +29,9 @@ NOBODY = Answer(None, "no receiver at this address", 0)
 
 class Recorder(Protocol):
     """What keeps a trace of a run, when somebody wants one."""
+
+    def watch(self, state: State) -> None:
+        """See where names of keys and secrets of endpoints stand."""
 
     def exchange(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
         """Record a call and its reply."""
@@ -64,6 +68,8 @@ class World(Timebase):
         self.tally = tally
         self.trace = trace
         self.service = Service(scenario.policy, seed=self.seed, pooled=tuple(scenario.pools))
+        if trace is not None:
+            trace.watch(self.service.state)
         self.pools: dict[str, Pool] = {}
         self.actors: dict[str, Actor] = {}
         self.receivers: dict[str, Receiver] = {}
