@@ -10,6 +10,7 @@ from ranksim.clock import MINUTE
 from ranksim.errors import BadInput
 from ranksim.sim.results import Result
 from ranksim.sim.runner import Pilot, replicate, replication_seed, run
+from ranksim.sim.scenario import Scenario
 
 
 @pytest.fixture
@@ -192,3 +193,74 @@ def test_bad_input_says_what_to_mend(
     with pytest.raises(BadInput) as caught:
         run(tiny.scenario(**changes), world=tiny.TinyWorld, **options)
     assert str(caught.value).startswith(message)
+
+
+# A whole world
+
+WHOLE = """
+start: 2026-03-02T00:00:00Z
+length: 5d
+replications: 2
+policy: {catalogue: illustrative}
+accounts:
+  acme: {plan: pro, portfolio: {domains: 3, keywords: 20}}
+clients:
+  ci:
+    kind: caller
+    account: acme
+    every: 5m
+    arrivals: poisson
+    mix: {slots.get: 1, jobs.create: {body: {kind: rank_run}}}
+pools:
+  rank_run: {capacity: 1, duration: {exponential: {mean: 10m}}, failure_rate: 0.1}
+receivers:
+  shop:
+    account: acme
+    latency: {exponential: {mean: 5s}}
+    mtbf: {exponential: {mean: 12h}}
+    mttr: {exponential: {mean: 2h}}
+"""
+
+
+@pytest.fixture(scope="module")
+def whole() -> Result:
+    return run(Scenario.parse(WHOLE))
+
+
+def test_the_numbers_of_a_whole_world_add_up(whole: Result) -> None:
+    for found in whole.scalars:
+        value = {name: number or 0.0 for name, number in found.items()}
+        calls = value["calls.accepted"] + value["refusals.total"]
+        assert calls == value["calls.total"] == value["clients.ci.total"] > 1000
+        assert (
+            value["windows.acme.main.expensive.admitted"] + value["calls.ok"] + value["calls.limited"]
+            == calls
+        )
+        assert value["jobs.rank_run.queued"] == value["calls.granted"] > 0
+        assert value["jobs.rank_run.joined"] == value["calls.joined"] > 0
+        running = value["jobs.rank_run.started"] - value["jobs.rank_run.done"] - value["jobs.rank_run.failed"]
+        assert running in (0, 1)
+        events = value["deliveries.acknowledged"] + value["deliveries.lost"] + value["deliveries.pending"]
+        assert events == value["deliveries.events"] == value["endpoints.shop.events"] > 0
+        assert value["deliveries.sent"] == value["deliveries.acknowledged"] + value["deliveries.failed"]
+        assert value["deliveries.duplicates"] > 0
+        assert value["spend.acme.max"] >= value["spend.acme.spent"] > 0
+        assert value["slots.acme.max_used"] == 60
+
+
+def test_a_warm_up_keeps_the_numbers_of_a_whole_world_adding_up() -> None:
+    (found,) = run(Scenario.parse(WHOLE).replace(warm_up="1d"), replications=1).scalars
+    value = {name: number or 0.0 for name, number in found.items()}
+    assert value["calls.accepted"] + value["refusals.total"] == value["calls.total"]
+    events = value["deliveries.acknowledged"] + value["deliveries.lost"] + value["deliveries.pending"]
+    assert events == value["deliveries.events"] > 0
+
+
+def test_a_trace_may_be_a_file(tmp_path: Path, whole: Result) -> None:
+    path = tmp_path / "trace.jsonl"
+    traced = run(Scenario.parse(WHOLE), replications=1, trace=path)
+    lines = path.read_text("utf-8").splitlines()
+    exchanges = [line for line in lines if '"kind":"exchange"' in line]
+    assert len(exchanges) == whole.scalars[0]["calls.total"]
+    assert traced.replications[0] == whole.replications[0]
+    assert '"api_key":"acme/main"' in exchanges[0]

@@ -202,7 +202,7 @@ class Result:
             "tables": self.tables,
             "replications": [replication.to_plain() for replication in self.replications],
         }
-        return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str = "result") -> Result:
