@@ -67,6 +67,8 @@ def test_half_the_intervals_at_half_confidence_hold_the_mean() -> None:
         ([100.0, 100.0], 0.01, True),
         ([0.0, 0.0], 0.01, True),
         ([-1.0, 1.0], 10.0, False),
+        ([99.25, 100.75], 0.1, False),  # half width 9.53 % of the mean: above 0.1 / 1.1
+        ([99.25, 100.75], 0.11, True),  # and below 0.11 / 1.11
         ([99.0, 101.0, 100.0, 100.0], 0.02, True),
         ([99.0, 101.0, 100.0, 100.0], 0.01, False),
     ],
