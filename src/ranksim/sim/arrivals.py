@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim import draws
-from ranksim.clock import DAY, HOUR, MINUTE, WEEK, Micros, weekday
+from ranksim.clock import DAY, HOUR, MINUTE, WEEK, Micros, iso, weekday
 from ranksim.draws import Purpose
 from ranksim.errors import BadInput
 from ranksim.records import read_access_log, read_rates
@@ -168,8 +168,12 @@ class Replay:
 
 
 def replayed(read: Callable[[], Iterator[Piece]], replay: Replay) -> Iterator[Block]:
-    """Replay a recording; `read` reads it anew for each repetition. Raises BadInput for an empty one."""
+    """Replay a recording; `read` reads it anew for each repetition.
+
+    Raises BadInput for a recording that is empty or lies outside the run.
+    """
     number, shift, begin, end = 0, 0, None, 0
+    touched = False
     while True:
         found = 0
         for piece in read():
@@ -177,7 +181,10 @@ def replayed(read: Callable[[], Iterator[Piece]], replay: Replay) -> Iterator[Bl
                 begin = piece.begin
                 shift = _shift(begin, replay)
             if piece.begin + shift >= replay.end:
+                if not touched:
+                    raise _outside(replay)
                 return
+            touched = touched or piece.end + shift > replay.start
             block = _block(piece, shift, number, replay)
             number += len(piece.starts)
             found += len(piece.starts)
@@ -186,10 +193,20 @@ def replayed(read: Callable[[], Iterator[Piece]], replay: Replay) -> Iterator[Bl
                 yield block
         if begin is None or not found:
             raise BadInput(f"clients.{replay.name}.source: holds no calls; give a recording with some")
-        if not replay.repeat:
+        # A short recording may have ended by the weekday on which the run begins: then it comes a week later.
+        if not replay.repeat and (touched or replay.align != "week"):
+            if not touched:
+                raise _outside(replay)
             return
         period = end - begin
         shift += -(-period // WEEK) * WEEK if replay.align == "week" else period
+
+
+def _outside(replay: Replay) -> BadInput:
+    return BadInput(
+        f"clients.{replay.name}.source: nothing of it falls within {iso(replay.start)} to {iso(replay.end)}; "
+        "use align: start, or another start"
+    )
 
 
 def _shift(begin: Micros, replay: Replay) -> Micros:

@@ -10,7 +10,7 @@ from pydantic import Field
 from ranksim.contract.quantities import Frozen
 from ranksim.service.calls import Reply
 from ranksim.sim.clients.common import Client, Common, Count, OperationName, Positive, Request, World
-from ranksim.sim.clients.drafts import Drafts
+from ranksim.sim.clients.drafts import Drafts, on_one
 
 
 class SlowDown(Frozen):
@@ -23,7 +23,9 @@ class SlowDown(Frozen):
 class Poller(Common):
     """Poll an operation: the first time at once, then `every` so often after the reply.
 
-    `pages` follows the cursor that far. With `slow_down` the interval grows while the data stay the same.
+    It asks for the whole account unless `query` says otherwise; for an operation on one thing without a
+    `path` it takes one that it finds in the list. `pages` follows the cursor that far. With `slow_down` the
+    interval grows while the data stay the same.
     """
 
     kind: Literal["poller"] = "poller"
@@ -38,7 +40,7 @@ class Poller(Common):
 def start_poller(world: World, name: str, spec: Poller) -> None:
     """Set a poller to work."""
     client = Client(world, name, spec)
-    drafts = Drafts(client, [] if spec.path else [spec.operation])
+    drafts = Drafts(client, [spec.operation])
     last: Any = None
     interval = spec.every
     polls = 0
@@ -46,7 +48,9 @@ def start_poller(world: World, name: str, spec: Poller) -> None:
     def poll() -> None:
         nonlocal polls
         if world.now < client.end:
-            request = Request(spec.operation, spec.path) if spec.path else drafts.make(spec.operation, polls)
+            request = Request(spec.operation, spec.path)
+            if on_one(spec.operation) and not spec.path:
+                request = drafts.make(spec.operation, polls)
             polls += 1
             request.query = {**request.query, **spec.query}
             read(request, 1, [])
