@@ -37,6 +37,8 @@ accounts:
     plan: free
     status: past_due
     environment: sandbox
+clients:
+  nightly: {kind: schedule, account: acme, key: shop, job: rank_run, every: day}
 pools:
   crawl: 3
   rank_run: unlimited
@@ -143,51 +145,59 @@ def test_by_default_a_run_is_sampled_two_hundred_times_at_whole_seconds(length: 
             "13: accounts.acme.portfolio: takes 8000 slots where plan 'pro' has 5000; ",
         ),
         ("past_due", "pastdue", "20: accounts.small.status: no status 'pastdue'; did you mean 'past_due'?"),
-        ("crawl: 3", "crawler: 3", "23: pools.crawler: expected one of rank_run, crawl, "),
-        ("crawl: 3", "crawl: {capacity: -3}", "23: pools.crawl.capacity: expected at least 0, found -3"),
-        ("discipline: shortest", "discipline: sjf", "25: pools.ai_scan.discipline: expected one of fifo, "),
+        ("crawl: 3", "crawler: 3", "25: pools.crawler: expected one of rank_run, crawl, "),
+        ("crawl: 3", "crawl: {capacity: -3}", "25: pools.crawl.capacity: expected at least 0, found -3"),
+        ("discipline: shortest", "discipline: sjf", "27: pools.ai_scan.discipline: expected one of fifo, "),
+        (
+            "acme, key: shop, job",
+            "acne, key: shop, job",
+            "23: clients.nightly.account: no account 'acne'; ",
+        ),
+        ("shop, job", "shpo, job", "23: clients.nightly.key: no key 'shpo'; did you mean 'shop'?"),
+        ("job: rank_run", "jobs: rank_run", "23: clients.nightly.jobs: no such field; did you mean 'job'?"),
+        ("kind: schedule", "kind: scheduled", "23: clients.nightly"),
         (
             "    account: acme\n    domain",
             "    account: acne\n    domain",
-            "28: receivers.erp.account: no account ",
+            "30: receivers.erp.account: no account ",
         ),
         (
             "domain: blog.example\n",
             "domain: b.example\n",
-            "29: receivers.erp.domain: no domain 'b.example'; ",
+            "31: receivers.erp.domain: no domain 'b.example'; ",
         ),
         (
             "from: 2d",
             "from: 31d",
-            "31: receivers.erp.outages[0].from: 2026-02-05T00:00:00Z is outside the run, ",
+            "33: receivers.erp.outages[0].from: 2026-02-05T00:00:00Z is outside the run, ",
         ),
         (
             "plan: agency",
             "plan: agencies",
-            "33: timeline[0].plan: no plan 'agencies'; did you mean 'agency'?",
+            "35: timeline[0].plan: no plan 'agencies'; did you mean 'agency'?",
         ),
-        ("do: change_plan", "do: move", "33: timeline[0]: "),
+        ("do: change_plan", "do: move", "35: timeline[0]: "),
         (
             "at: 1d",
             "at: tomorrow",
-            "33: timeline[0].at: write a time since the start such as '2d', or an instant",
+            "35: timeline[0].at: write a time since the start such as '2d', or an instant",
         ),
-        ("at: 1d", "at: 30d", "33: timeline[0].at: 2026-02-04T00:00:00Z is outside the run, which goes from"),
-        ("at: 1d", "at: -1d", "33: timeline[0].at: 2026-01-04T00:00:00Z is outside the run, which goes from"),
-        ("at: 1d, do", "when: 1d, do", "33: timeline[0].when: no such field; "),
+        ("at: 1d", "at: 30d", "35: timeline[0].at: 2026-02-04T00:00:00Z is outside the run, which goes from"),
+        ("at: 1d", "at: -1d", "35: timeline[0].at: 2026-01-04T00:00:00Z is outside the run, which goes from"),
+        ("at: 1d, do", "when: 1d, do", "35: timeline[0].when: no such field; "),
         (
             "key: spare}\n  - {at: 5d",
             "key: spar}\n  - {at: 5d",
-            "35: timeline[2].key: no key 'spar'; did you ",
+            "37: timeline[2].key: no key 'spar'; did you ",
         ),
-        ("pool: crawl", "pool: site_optimization", "36: timeline[3].pool: no pool 'site_optimization'; "),
+        ("pool: crawl", "pool: site_optimization", "38: timeline[3].pool: no pool 'site_optimization'; "),
         (
             "receiver: erp",
             "receiver: epr",
-            "37: timeline[4].receiver: no receiver 'epr'; did you mean 'erp'?",
+            "39: timeline[4].receiver: no receiver 'epr'; did you mean 'erp'?",
         ),
-        ("warm_up: 1d", "warm_up: 30d", "38: warm_up: expected less than the length of 30d"),
-        ("warm_up: 1d", "warm_up: some", "38: warm_up: write none, mser or a duration such as '1d', found "),
+        ("warm_up: 1d", "warm_up: 30d", "40: warm_up: expected less than the length of 30d"),
+        ("warm_up: 1d", "warm_up: some", "40: warm_up: write none, mser or a duration such as '1d', found "),
     ],
 )
 def test_every_mistake_is_one_sentence_with_its_line(old: str, new: str, message: str) -> None:
@@ -222,6 +232,24 @@ def test_the_policy_may_be_a_file_beside_the_scenario_and_be_overridden(tmp_path
     scenario = Scenario.load(path)
     said = scenario.policy.assumptions
     assert (scenario.name, said.window, said.reset_format) == ("day", "clock", "epoch")
+
+
+def test_recordings_are_found_beside_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "rates.txt").write_text("5 5 5", "utf-8")
+    source = "source: {rates: rates.txt}, mix: {account.get: {}}"
+    text = MINIMAL + f"clients: {{old: {{kind: arrivals, account: acme, accounts: [acme], {source}}}}}\n"
+    path = tmp_path / "s.yaml"
+    path.write_text(text, "utf-8")
+    made = Scenario.load(path).clients["old"]
+    assert getattr(made, "source").rates == str(tmp_path / "rates.txt")  # noqa: B009 - one of many kinds
+    path.write_text(text.replace("[acme]", "[acne]"), "utf-8")
+    with pytest.raises(BadInput, match=r"s\.yaml:5: clients\.old\.accounts\[0\]: no account 'acne'; did you"):
+        Scenario.load(path)
+
+
+def test_the_quickstart_reads() -> None:
+    quickstart = Scenario.load(Path(__file__).parents[2] / "scenarios" / "quickstart.yaml")
+    assert (quickstart.name, len(quickstart.clients), len(quickstart.expect)) == ("quickstart", 3, 6)
 
 
 def test_the_policy_may_be_written_inline_with_another_catalogue() -> None:
@@ -280,6 +308,12 @@ def test_replacing_the_catalogue_keeps_the_rest_of_the_policy() -> None:
     scenario = parse(MINIMAL.replace("pro", "free") + "assumptions: {window: clock}\n")
     policy = scenario.replace(catalogue="illustrative-metered").policy
     assert (policy.assumptions.window, policy.catalogue.name) == ("clock", "illustrative-metered")
+
+
+def test_a_client_may_use_a_key_that_is_issued_later() -> None:
+    client = {"later": {"kind": "poller", "account": "acme", "operation": "slots.get", "every": "1h"}}
+    scenario = parse(WHOLE).replace(clients={"later": client["later"] | {"key": "spare"}})
+    assert scenario.clients["later"].key == "spare"
 
 
 def test_replace_without_changes_changes_nothing() -> None:

@@ -62,6 +62,9 @@ class Log:
         self.lines.append((now, "finish"))
         return "statistics"
 
+    def note(self, text: str) -> None:
+        self.lines.append((0, "note", text))
+
     def of(self, *what: str) -> list[tuple[Any, ...]]:
         return [line for line in self.lines if line[1] in what]
 
@@ -477,6 +480,23 @@ def test_memory_does_not_grow_with_the_length_of_a_run() -> None:
     world.run()
     assert len(counts) == 3
     assert counts[2] - counts[1] < 50
+
+
+def test_a_remark_goes_to_the_statistics() -> None:
+    world, log = make()
+    world.note("by the way")
+    assert log.of("note") == [(0, "note", "by the way")]
+    World(scenario()).note("nobody listens")
+
+
+def test_clients_of_the_scenario_are_at_work() -> None:
+    world, log = make(
+        "clients: {look: {kind: poller, account: acme, operation: account.get, every: 6h, stops: 1d}}\n"
+    )
+    world.run()
+    assert since(world, log.of("call")) == [
+        (hours * HOUR, "call", "look", "account.get", 200) for hours in (0, 6, 12, 18)
+    ]
 
 
 def test_a_world_checks_its_scenario() -> None:

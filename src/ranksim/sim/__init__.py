@@ -1,0 +1,1 @@
+"""The simulation driver: scenarios, the worlds made of them, and what a run of one shows."""

@@ -14,7 +14,7 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
 from ranksim.contract.yamlfile import Located, Part, explain, load_yaml, read_yaml, validate
 from ranksim.service.accounts import STATUSES
-from ranksim.sim.clients import ClientSpec
+from ranksim.sim.clients import Arrivals, ClientSpec, below
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.moments import Moment
 from ranksim.sim.portfolio import AccountSpec
@@ -108,7 +108,8 @@ class Scenario(Frozen):
             raise located.error("expected a mapping of fields")
         policy = _read_policy(located, path.parent)
         scenario = validate(cls, _without(located, "policy", "assumptions", "catalogue"))
-        changes = {"policy": policy, "name": scenario.name or path.stem}
+        clients = {name: below(client, path.parent) for name, client in scenario.clients.items()}
+        changes = {"policy": policy, "name": scenario.name or path.stem, "clients": clients}
         scenario = scenario.model_copy(update=changes)
         for where, message in _problems(scenario):
             raise located.error(message, *where)
@@ -232,11 +233,13 @@ def _account_problems(scenario: Scenario) -> Iterator[Problem]:
 def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     for name, client in scenario.clients.items():
         at = ("clients", name)
-        yield from _unknown((*at, "account"), "account", client.account, scenario.accounts)
-        if client.account in scenario.accounts:
-            keys = _keys(scenario, client.account)
-            if client.key is not None:
-                yield from _unknown((*at, "key"), "key", client.key, keys)
+        if isinstance(client, Arrivals):
+            for index, account in enumerate(client.accounts):
+                yield from _unknown((*at, "accounts", index), "account", account, scenario.accounts)
+        if client.account is not None:
+            yield from _unknown((*at, "account"), "account", client.account, scenario.accounts)
+        if client.account in scenario.accounts and client.key is not None:
+            yield from _unknown((*at, "key"), "key", client.key, _keys(scenario, client.account))
 
 
 def _receiver_problems(scenario: Scenario) -> Iterator[Problem]:

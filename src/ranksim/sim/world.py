@@ -110,6 +110,11 @@ class World(Timebase):
             self.tally = None
         return self.replication
 
+    def note(self, text: str) -> None:
+        """Leave a remark in the statistics, if they are kept."""
+        if self.tally is not None:
+            self.tally.note(text)
+
     # The seam between the clients and the service
 
     def call(self, call: Call, client: str = "") -> Reply:
