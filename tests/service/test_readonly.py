@@ -198,19 +198,23 @@ def test_the_seed_decides_what_is_found(open_desk: Any) -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_positions_wander_about_a_level_of_the_keyword() -> None:
-    levels, steps, missing, count = [], [], 0, 0
+def test_positions_are_a_bounded_random_walk() -> None:
+    begins, steps, missing, count = [], [], 0, 0
     for word in range(200):
-        course = [position(1, "a.example", f"w{word}", "google/desktop|DE//", d * DAY) for d in range(60)]
+        place = "google/desktop|DE//"
+        course = [position(1, "a.example", f"w{word}", place, 0, d * DAY) for d in range(120)]
         found = [p for p in course if p is not None]
         count, missing = count + len(course), missing + course.count(None)
+        begins.append(course[0] or DEPTH + 1)
+        assert all(1 <= p <= DEPTH for p in found)
         if len(found) == len(course):
-            levels.append(median(found))
-            steps += [abs(b - a) for a, b in pairwise(found)]
-            assert max(found) - min(found) <= 2 * (2 + levels[-1] / 2)
-    assert min(levels) < 5
-    assert max(levels) > 50
-    assert 0 < median(steps) < 6
+            stride = max(abs(b - a) for a, b in pairwise(found))
+            assert stride <= 1 + course[0] // 20
+            steps += [b - a for a, b in pairwise(found)]
+    assert min(begins) < 5
+    assert median(begins) < 50 < max(begins)
+    assert abs(sum(steps)) < 0.02 * len(steps) * max(steps), "it drifts neither up nor down"
+    assert 0.2 < steps.count(0) / len(steps) < 0.45
     assert 0.01 < missing / count < 0.25
 
 

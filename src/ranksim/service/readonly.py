@@ -230,7 +230,7 @@ def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> 
     country, location, language = place.split("/")
     seed, domain = ctx.state.seed, ctx.state.domains[keyword.domain]
     where = f"{pairing}|{place}"
-    found = data.position(seed, domain.host, keyword.folded, where, run)
+    found = data.position(seed, domain.host, keyword.folded, where, domain.created_at, run)
     checked = iso(run)
     return {
         "keyword_id": keyword.id,

@@ -7,6 +7,8 @@ operations, so that every machine finds the same.
 
 from urllib.parse import quote
 
+import numpy as np
+
 from ranksim import draws
 from ranksim.clock import DAY, WEEK, Micros, iso
 from ranksim.draws import Purpose
@@ -70,21 +72,21 @@ def domain_pages(seed: int, domain: Domain) -> int:
     return min(MOST_PAGES, int(FEWEST_PAGES / u))
 
 
-def position(seed: int, host: str, word: str, place: str, at: Micros) -> int | None:
+def position(seed: int, host: str, word: str, place: str, since: Micros, at: Micros) -> int | None:
     """Give the position of a site for a folded keyword in a place at an instant; None: not found in depth.
 
-    A keyword has a level of its own, about which positions wander by the month, the week and the day; the
-    deeper the level, the wider.
+    A bounded random walk, one step a day from `since`: a keyword begins at a level of its own, steps up or down
+    or stays, the wider the deeper it began, and turns back at the first position and a little below the depth.
     """
     u = draws.uniform(seed, draws.entity(f"{host}|{word}"), 0, Purpose.POSITION)
     who = draws.entity(f"{host}|{word}|{place}")
-    level = 1 + (DEPTH + 8) * u * u + 4 * draws.uniform(seed, who, 0, Purpose.SYNTHETIC)
-    drift = _wave(seed, who, at, 30 * DAY, 0) + _wave(seed, who, at, WEEK, 1) / 2
-    jitter = _draw(seed, who, at // DAY, 2)
-    found = int(level + (2 + level / 3) * (drift + (jitter - 0.5) / 4))
-    if found > DEPTH or jitter < 0.01:
-        return None
-    return max(1, found)
+    level = int((DEPTH + 8) * u * u + 4 * draws.uniform(seed, who, 0, Purpose.SYNTHETIC))
+    days = np.arange(since // DAY, at // DAY, dtype=np.int64)
+    steps = (draws.uniforms(seed, who, days, Purpose.POSITION) * 3).astype(np.int64) - 1
+    turn = DEPTH + 10
+    walked = (level + (1 + level // 20) * int(steps.sum())) % (2 * turn)
+    found = 1 + min(walked, 2 * turn - 1 - walked)
+    return found if found <= DEPTH else None
 
 
 def page_url(domain: Domain, word: str) -> str:
