@@ -146,7 +146,11 @@ def test_by_default_a_run_is_sampled_two_hundred_times_at_whole_seconds(length: 
         ),
         ("past_due", "pastdue", "20: accounts.small.status: no status 'pastdue'; did you mean 'past_due'?"),
         ("crawl: 3", "crawler: 3", "25: pools.crawler: expected one of rank_run, crawl, "),
-        ("crawl: 3", "crawl: {capacity: -3}", "25: pools.crawl.capacity: expected at least 0, found -3"),
+        (
+            "crawl: 3",
+            "crawl: {capacity: -3}",
+            "25: pools.crawl.capacity: write a number of workers, or unlimited, found -3",
+        ),
         ("discipline: shortest", "discipline: sjf", "27: pools.ai_scan.discipline: expected one of fifo, "),
         (
             "acme, key: shop, job",

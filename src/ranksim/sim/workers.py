@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from ranksim.contract.quantities import Distribution, Duration, Frozen
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.service.calls import StartJob
 from ranksim.sim.timebase import Timebase
 
-Capacity = Annotated[int, Field(ge=0)] | Literal["unlimited"]
+
+def _read_capacity(value: Any) -> Any:
+    if value == "unlimited" or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise ValueError(f"write a number of workers, or unlimited, found {value!r}")
+
+
+Capacity = Annotated[int | Literal["unlimited"], BeforeValidator(_read_capacity)]
 
 
 class CostFactor(Frozen):
