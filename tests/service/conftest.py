@@ -158,6 +158,16 @@ class Desk:
         body = {"domain_id": domain or self.domain, "keywords": list(words)}
         return self.call("keyword_briefs.create", _with(body, dry_run), **call)
 
+    def spend(self, spend: str, **call: Any) -> Reply:
+        """Do one of the seven things that spend: a job, a brief, a keyword that is new now, a small scan."""
+        if spend == "keyword_briefs":
+            return self.briefs("new", **call)
+        if spend == "keywords":
+            return self.keywords(f"new at {self.now}", **call)
+        if spend == "scans":
+            return self.scan(**call)
+        return self.job(spend, **call)
+
     # What is there
 
     def token(self, name: str, domain: str | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ranksim.clock import HOUR, MINUTE
-from ranksim.service.calls import Reply
+from ranksim.contract.facts import SPENDING_OPERATIONS
 
 CODES = {
     1: "entitlement_required",
@@ -23,15 +23,6 @@ NAMES = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldo
 OF_THE_PLAN = (1, 3, 4, 5)
 """The checks that a change of plan makes fail or pass."""
 
-CALLS: dict[str, Callable[..., Reply]] = {
-    "rank_run": lambda desk, **call: desk.job("rank_run", **call),
-    "crawl": lambda desk, **call: desk.job("crawl", **call),
-    "site_optimization": lambda desk, **call: desk.job("site_optimization", **call),
-    "ai_scan": lambda desk, **call: desk.job("ai_scan", **call),
-    "keyword_briefs": lambda desk, **call: desk.briefs("shoes", **call),
-    "keywords": lambda desk, **call: desk.keywords(f"a word of {desk.now}", **call),
-    "scans": lambda desk, **call: desk.scan(**call),
-}
 WIDENS = ("keywords", "scans")
 
 
@@ -78,7 +69,7 @@ def shop(open_desk: Any) -> Callable[..., Any]:
         desk.change_plan(plan_name(()))
         # A dollar is spent, a slot is used, and one unit of work is done.
         desk.must(desk.job("crawl", domain=desk.new_domain("other.example")))
-        desk.must(CALLS[operation](desk))
+        desk.must(desk.spend(operation))
         desk.wait(30 * MINUTE)
         break_(desk, faults)
         return desk
@@ -100,11 +91,11 @@ def sets_for(operation: str, *sizes: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.fact("S60", "S61", "S62", "S63", "S64", "S65", "S97", "S98")
-@pytest.mark.parametrize("operation", CALLS)
+@pytest.mark.parametrize("operation", SPENDING_OPERATIONS)
 def test_each_check_refuses_by_itself(shop: Any, operation: str) -> None:
-    assert CALLS[operation](shop(operation)).status < 300
+    assert shop(operation).spend(operation).status < 300
     for fault in checks_of(operation):
-        reply = CALLS[operation](shop(operation, [fault]))
+        reply = shop(operation, [fault]).spend(operation)
         assert (reply.code, reply.status, reply.check) == (CODES[fault], STATUSES[fault], fault)
         assert reply.outcome == "refused"
 
@@ -131,14 +122,14 @@ def test_each_check_refuses_by_itself(shop: Any, operation: str) -> None:
     ],
 )
 def test_of_two_failing_checks_the_first_refuses(shop: Any, first: int, second: int, code: str) -> None:
-    for operation in CALLS:
+    for operation in SPENDING_OPERATIONS:
         if {first, second} <= set(checks_of(operation)):
-            reply = CALLS[operation](shop(operation, [first, second]))
+            reply = shop(operation, [first, second]).spend(operation)
             assert (reply.code, reply.check) == (code, first), operation
 
 
 @pytest.mark.fact("S59", "S66", "E12", "U89")
-@pytest.mark.parametrize("operation", CALLS)
+@pytest.mark.parametrize("operation", SPENDING_OPERATIONS)
 def test_a_dry_run_shows_every_failing_check_and_refuses_by_the_first(shop: Any, operation: str) -> None:
     hot = shop(operation, [6])
     cool = shop(operation)
@@ -147,7 +138,7 @@ def test_a_dry_run_shows_every_failing_check_and_refuses_by_the_first(shop: Any,
         desk.change_plan(plan_name(faults))
         desk.set_status("past_due" if 2 in faults else "active")
         before = desk.picture()
-        reply = CALLS[operation](desk, dry_run=True)
+        reply = desk.spend(operation, dry_run=True)
         assert desk.picture() == before
         body = desk.must(reply)
         expected = [
@@ -161,7 +152,7 @@ def test_a_dry_run_shows_every_failing_check_and_refuses_by_the_first(shop: Any,
 
 
 @pytest.mark.fact("S59", "E11")
-@pytest.mark.parametrize("operation", CALLS)
+@pytest.mark.parametrize("operation", SPENDING_OPERATIONS)
 def test_mending_one_fault_after_the_other_walks_through_the_checks_in_order(
     shop: Any, operation: str
 ) -> None:
@@ -169,17 +160,17 @@ def test_mending_one_fault_after_the_other_walks_through_the_checks_in_order(
     desk = shop(operation, checks)
     for mended in range(len(checks)):
         before = desk.picture()
-        reply = CALLS[operation](desk)
+        reply = desk.spend(operation)
         assert reply.code == CODES[checks[mended]]
         assert desk.picture() == before
         break_(desk, checks[mended + 1 :])
-    assert CALLS[operation](desk).status < 300
+    assert desk.spend(operation).status < 300
 
 
 @pytest.mark.fact("S59", "E12")
 def test_of_three_failing_checks_the_first_refuses(shop: Any) -> None:
     for faults in sets_for("scans", 3):
-        assert CALLS["scans"](shop("scans", faults)).code == CODES[faults[0]]
+        assert shop("scans", faults).spend("scans").code == CODES[faults[0]]
 
 
 @pytest.mark.fact("U95", "E19")
@@ -194,7 +185,7 @@ def test_a_patch_that_widens_under_all_six_checks_keeps_their_order(shop: Any) -
 
 
 @pytest.mark.fact("U86")
-@pytest.mark.parametrize("operation", CALLS)
+@pytest.mark.parametrize("operation", SPENDING_OPERATIONS)
 def test_a_bad_body_and_a_wrong_id_come_before_the_six_checks(shop: Any, operation: str) -> None:
     desk = shop(operation, checks_of(operation))
     name = {
@@ -204,4 +195,4 @@ def test_a_bad_body_and_a_wrong_id_come_before_the_six_checks(shop: Any, operati
     }.get(operation, "jobs.create")
     assert desk.call(name, {"dry_run": True}).code == "validation_failed"
     where = {"list_id": "list_0"} if operation == "keywords" else {"domain": "dom_0"}
-    assert CALLS[operation](desk, **where).code == "not_found"
+    assert desk.spend(operation, **where).code == "not_found"

@@ -70,11 +70,16 @@ def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
 
 def month_resets(request: Request) -> int:
     """Give the end of the account's billing month (U51)."""
+    books = request.account.books
+    if request.now < books.month_ends:
+        return books.month_ends
     return month_end(request.account.books.anchor, request.now)
 
 
 def meter_resets(ctx: Context, account: Account, meter: Meter, now: int) -> int:
     """Give the end of a metered allowance's period (S38, S108, S110)."""
+    if now < meter.ends:
+        return meter.ends
     if meter.period == admission.WEEK:
         return week_end(now, ctx.terms.week_offset)
     return month_end(account.books.anchor, now)
@@ -182,7 +187,7 @@ def report(
         return refuse(ctx, request, refusal, ask, rows)
     failing = failing_checks(ctx, request, ask, rows)
     if refusal == Refusal.JOINED:
-        failing = (*failing[:2], False, False, False, False)
+        failing = (False,) * len(failing)
     checks: list[Body] = []
     for number, (name, fails) in enumerate(zip(CHECK_NAMES, failing, strict=True), start=1):
         code = code_of(ctx, Refusal(number), rows) if fails else None

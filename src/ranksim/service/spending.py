@@ -13,6 +13,7 @@ from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.access import sees
 from ranksim.rules.books import Ask
+from ranksim.rules.slots import fold
 from ranksim.service import jobs, slots
 from ranksim.service.asking import Rows, ask_for, beyond_dimensions, book, decide, refuse, report, rows_of
 from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, read
@@ -254,21 +255,24 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
 
 
 def _brief_keywords(ctx: Context, request: Request, body: BriefsBody) -> list[tuple[str, str]] | Reply:
-    """Resolve the keywords of a brief request: (domain id, text), each once."""
+    """Resolve the keywords of a brief request: (domain id, text), each keyword once (U54, U65)."""
+    found: dict[tuple[str, str], str] = {}
     if body.keywords is not None:
         domain = domain_for(ctx, request, body.domain_id or "")
         if isinstance(domain, Reply):
             return domain
-        return list(dict.fromkeys((domain.id, text) for text in body.keywords))
-    found: dict[tuple[str, str], None] = {}
-    for keyword_id in body.keyword_ids or [body.keyword_id or ""]:
+        folding = ctx.policy.assumptions.keyword_folding
+        for text in body.keywords:
+            found.setdefault((domain.id, fold(text, folding)), text)
+    keyword_ids = body.keyword_ids or ([] if body.keyword_id is None else [body.keyword_id])
+    for keyword_id in keyword_ids:
         keyword = ctx.state.keywords.get(keyword_id)
         if keyword is None or keyword.account != request.account.id:
             return problem(ctx.policy, "not_found", f"There is no keyword {keyword_id!r}.")
         if not sees(request.scope, keyword.domain):
             return problem(ctx.policy, "out_of_scope", f"There is no keyword {keyword_id!r}.")
-        found[(keyword.domain, keyword.text)] = None
-    return list(found)
+        found.setdefault((keyword.domain, keyword.folded), keyword.text)
+    return [(domain_id, text) for (domain_id, _), text in found.items()]
 
 
 def trim(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
