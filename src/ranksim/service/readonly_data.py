@@ -75,8 +75,9 @@ def domain_pages(seed: int, domain: Domain) -> int:
 def position(seed: int, host: str, word: str, place: str, since: Micros, at: Micros) -> int | None:
     """Give the position of a site for a folded keyword in a place at an instant; None: not found in depth.
 
-    A bounded random walk, one step a day from `since`: a keyword begins at a level of its own, steps up or down
-    or stays, the wider the deeper it began, and turns back at the first position and a little below the depth.
+    A bounded random walk, one step a day from `since`: a keyword begins at a level of its own, steps up or
+    down or stays, the wider the deeper it began, and turns back at the first position and a little below the
+    depth.
     """
     u = draws.uniform(seed, draws.entity(f"{host}|{word}"), 0, Purpose.POSITION)
     who = draws.entity(f"{host}|{word}|{place}")
