@@ -203,15 +203,24 @@ def test_a_worker_that_always_fails() -> None:
     assert (only_job(world).status, only_job(world).error_detail) == ("failed", "blocked")
 
 
-def test_without_a_pool_the_service_runs_the_job_itself() -> None:
+def test_without_a_pool_in_the_scenario_every_job_starts_at_once() -> None:
     world, log = make()
     job(world, 0, "rank_run")
     world.run()
     assert only_job(world).status == "done"
-    assert log.of("queued", "pool") == []
+    assert log.of("queued", "started") == [
+        (world.start, "queued", "rank_run"),
+        (world.start, "started", "rank_run"),
+    ]
 
 
-@pytest.mark.parametrize("pools", ["pools: {rank_run: {capacity: 1, duration: 10m}}\n", ""])
+@pytest.mark.parametrize(
+    "pools",
+    [
+        "pools: {rank_run: {capacity: 1, duration: 10m}}\n",
+        "pools: {rank_run: {capacity: unlimited, duration: 10m}}\n",
+    ],
+)
 def test_what_falls_due_precedes_a_call_of_the_same_instant(pools: str) -> None:
     world, _ = make(pools)
     status: list[str] = []

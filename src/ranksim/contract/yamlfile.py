@@ -248,7 +248,7 @@ def _no_such_field(model: type[BaseModel], path: tuple[Part, ...]) -> str:
     for part in parents:
         inner = [t for parent in types for t in _inside(parent, part)]
         types = inner or types
-    fields = [field for t in types if _is_model(t) for field in t.model_fields]
+    fields = [info.alias or field for t in types if _is_model(t) for field, info in t.model_fields.items()]
     close = get_close_matches(str(name), fields, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(fields)}"
     return f"no such field; {hint}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import simpy
 
 from ranksim.clock import Micros
+from ranksim.contract.facts import JobKind
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
@@ -22,6 +23,9 @@ from ranksim.sim.workers import Ending, Pool, PoolSpec
 
 if TYPE_CHECKING:
     from ranksim.sim.statistics import Replication, Tally
+
+UNLIMITED = PoolSpec(capacity="unlimited")
+"""The pool of a kind of job for which a scenario names none: every job starts at once."""
 
 NOBODY = Answer(None, "no receiver at this address", 0)
 """What an endpoint gets whose URL belongs to no receiver of the scenario."""
@@ -67,7 +71,7 @@ class World(Timebase):
         self.seed = scenario.seed if seed is None else seed
         self.tally = tally
         self.trace = trace
-        self.service = Service(scenario.policy, seed=self.seed, pooled=tuple(scenario.pools))
+        self.service = Service(scenario.policy, seed=self.seed, pooled=JobKind)
         if trace is not None:
             trace.watch(self.service.state)
         self.pools: dict[str, Pool] = {}
@@ -177,13 +181,16 @@ class World(Timebase):
     # Jobs
 
     def _make_pools(self) -> None:
-        for kind, spec in self.scenario.pools.items():
+        specs: dict[str, PoolSpec] = dict(self.scenario.pools.items())
+        for kind in map(str, JobKind):
+            spec = specs.get(kind, UNLIMITED)
             completed = _completed(spec, kind, self.scenario.policy)
             pool = Pool(
                 kind, completed, self, self.seed, self._job_started, self._job_ended, self._pool_changed
             )
             self.pools[kind] = pool
-            self._pool_changed(pool)
+            if kind in specs:
+                self._pool_changed(pool)
 
     def _job_started(self, task: StartJob) -> None:
         if self.tally is not None:
