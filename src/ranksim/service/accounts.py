@@ -8,7 +8,7 @@ from hashlib import sha256
 from ranksim.clock import calendar_anchor
 from ranksim.contract.facts import RateClass
 from ranksim.errors import BadInput
-from ranksim.rules import windows
+from ranksim.rules import admission, windows
 from ranksim.rules.admission import MONTH, WEEK
 from ranksim.rules.books import UNLIMITED, Books, Meter, Window
 from ranksim.service.context import Context
@@ -51,7 +51,7 @@ def open_account(
     for add_on, count in (add_ons or {}).items():
         _expect_add_on(ctx, add_on, count)
         account.add_ons[add_on] = count
-    change_plan(ctx, account, plan)
+    change_plan(ctx, account, plan, now)
     ctx.state.accounts[account.id] = account
     return account
 
@@ -63,20 +63,26 @@ def set_status(ctx: Context, account: Account, status: str) -> None:
     account.books.healthy = int(status not in ctx.policy.assumptions.inactive_statuses)
 
 
-def change_plan(ctx: Context, account: Account, plan: str) -> None:
-    """Put an account on a plan at once: what is used stays used, limits are the new plan's."""
+def change_plan(ctx: Context, account: Account, plan: str, now: int) -> None:
+    """Put an account on a plan at once: what is used stays used, limits are the new plan's.
+
+    Meters of metrics that the plan lacks are kept, so that nobody gets a fresh allowance by changing to and fro.
+    """
     _expect("plan", plan, tuple(ctx.policy.catalogue.plans))
     account.plan = plan
     new = ctx.plan_of(account)
     account.books.capabilities = sum(ctx.bits[name] for name in set(new.capabilities))
     account.books.ceiling = new.cost_ceiling
     account.books.slot_limit = new.slot_limit
-    for metric in [metric for metric in account.meters if metric not in new.quotas]:
-        del account.meters[metric]
     for metric, quota in new.quotas.items():
         meter = account.meters.setdefault(metric, Meter())
-        meter.period = WEEK if quota.period == "week" else MONTH
-        meter.limit = allowance(ctx, account, metric)
+        period = WEEK if quota.period == "week" else MONTH
+        if meter.period != period:
+            used = admission.used_at(now, meter)
+            meter.period = period
+            admission.turn_meter(now, meter, account.books, ctx.terms)
+            meter.used = used
+    _set_limits(ctx, account)
     for name, row in account.cooldowns.items():
         row.length = new.cooldown_of(name.partition("/")[2])
 
@@ -85,8 +91,12 @@ def set_add_on(ctx: Context, account: Account, add_on: str, count: int) -> None:
     """Set how many of an add-on an account has; they stack and count at once (S109, U54)."""
     _expect_add_on(ctx, add_on, count)
     account.add_ons[add_on] = count
-    for metric, meter in account.meters.items():
-        meter.limit = allowance(ctx, account, metric)
+    _set_limits(ctx, account)
+
+
+def _set_limits(ctx: Context, account: Account) -> None:
+    for metric in ctx.plan_of(account).quotas:
+        account.meters[metric].limit = allowance(ctx, account, metric)
 
 
 def _expect_add_on(ctx: Context, add_on: str, count: int) -> None:

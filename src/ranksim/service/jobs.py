@@ -10,6 +10,7 @@ from ranksim import draws
 from ranksim.clock import iso
 from ranksim.contract.facts import JobKind
 from ranksim.draws import Purpose
+from ranksim.errors import BadInput
 from ranksim.rules import admission
 from ranksim.rules.access import sees
 from ranksim.rules.books import NEVER
@@ -152,7 +153,10 @@ def ended(
     """End a job: settle or release its cost (U49), mind its cooldown (U91), emit its event (S76).
 
     `cost` is the actual provider cost in µUSD, by default what was estimated; a failed job costs nothing.
+    Raises BadInput for an outcome other than done and failed.
     """
+    if outcome not in (DONE, FAILED):
+        raise BadInput(f"outcome of {job_id}: expected {DONE!r} or {FAILED!r}, found {outcome!r}")
     job = ctx.state.jobs[job_id]
     if job.status in (DONE, FAILED):
         return

@@ -334,7 +334,7 @@ class Service:
     def change_plan(self, account: str, plan: str, now: int) -> None:
         """Put an account on another plan at once."""
         self._advance(now)
-        accounts.change_plan(self._ctx, self._account(account), plan)
+        accounts.change_plan(self._ctx, self._account(account), plan, now)
 
     def set_add_on(self, account: str, add_on: str, count: int, now: int) -> None:
         """Set how many of an add-on an account has (S109, U54)."""
