@@ -291,13 +291,14 @@ def start_brief_refresher(world: World, name: str, spec: BriefRefresher) -> None
     line = Line(client, spec.gap)
 
     def act(which: int) -> None:
+        requests = []
         for number, at in enumerate(range(0, spec.keywords, spec.batch)):
             domain = drafts.domain(number)
-            words = brief_words(
-                drafts, domain, which * spec.keywords + at, min(spec.batch, spec.keywords - at)
-            )
+            count = min(spec.batch, spec.keywords - at)
+            words = brief_words(drafts, domain, which * spec.keywords + at, count)
             body = {"domain_id": domain, "keywords": words}
-            line.add(Request("keyword_briefs.create", body=body, then=refreshed))
+            requests.append(Request("keyword_briefs.create", body=body, then=refreshed))
+        line.add(*requests)
 
     def refreshed(reply: Reply) -> None:
         if reply.status >= 400 and reply.outcome != "limited":
