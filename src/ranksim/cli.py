@@ -46,7 +46,8 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"ranksim {ranksim.__version__}")
+        with _spoken():
+            _print(f"ranksim {ranksim.__version__}\n")
         raise typer.Exit
 
 
@@ -197,7 +198,24 @@ def _scenario(path: Path, arrivals: Path | None) -> Scenario:
     from ranksim.sim.scenario import Scenario
 
     scenario = Scenario.load(path)
-    return scenario
+    return scenario if arrivals is None else _with_arrivals(scenario, arrivals)
+
+
+def _with_arrivals(scenario: Scenario, trace: Path) -> Scenario:
+    """The scenario with a trace as the source of its one replaying client. Raises BadInput."""
+    from ranksim.sim.clients.traffic import Arrivals, Source
+    from ranksim.trace import entries
+
+    found = {name: client for name, client in scenario.clients.items() if isinstance(client, Arrivals)}
+    if len(found) != 1:
+        raise BadInput(
+            f"--arrivals: {scenario.name} has {len(found)} clients of kind arrivals; "
+            "expected one, which takes the place of its source"
+        )
+    next(entries(trace))  # a file that is no trace is refused now, not in the middle of the run
+    ((name, client),) = found.items()
+    replaying = client.model_copy(update={"source": Source(trace=str(trace))})
+    return scenario.model_copy(update={"clients": {**scenario.clients, name: replaying}})
 
 
 def _check_outputs(out: Path | None, trace: Path | None, plots: bool) -> None:
@@ -209,7 +227,10 @@ def _check_outputs(out: Path | None, trace: Path | None, plots: bool) -> None:
         if plots:
             from ranksim.report.plots import check_matplotlib
 
-            check_matplotlib()
+            try:
+                check_matplotlib()
+            except BadInput as error:
+                raise BadInput(f"{error}, or give --no-plots") from None
     if trace is not None:
         check_file(trace)
 
@@ -347,7 +368,7 @@ def _rendered(parts: list[RenderableType]) -> str:
     with console.capture() as capture:
         for part in parts:
             console.print(part)
-    return capture.get()
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 # Speaking to the user

@@ -95,7 +95,7 @@ def _slots(tables: Tables, ax: Axes) -> None:
     accounts = _grouped(tables["slots"], "account")
     if len(accounts) == 1:
         ((account, rows),) = accounts.items()
-        _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit")
+        _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit", noun="limit")
         ax.set_title(f"Keyword slots of {account}")
         ax.set_ylabel("slots")
         return
@@ -124,6 +124,7 @@ def _spend(tables: Tables, ax: Axes) -> None:
             [_in_dollars(row) for row in rows],
             {"settled_uusd": "settled", "reserved_uusd": "reserved"},
             limit="ceiling_uusd",
+            noun="ceiling",
         )
         ax.set_title(f"Spending of {account} in the billing month")
         ax.set_ylabel("USD")
@@ -167,7 +168,7 @@ def _refusals(tables: Tables, ax: Axes) -> None:
     counts = [sum(row["count"] for row in group) for group in groups.values()]
     errors = _errors([group[0] if len(group) == 1 else {} for group in groups.values()], counts)
     ax.barh(names, counts, color=BLUE, height=0.6, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
-    _bar_labels(ax, counts)
+    _bar_labels(ax, counts, errors[1] if errors else [0] * len(counts))
     ax.invert_yaxis()
     ax.set_xlabel("refused calls")
     ax.set_title("Refusals, in the order of the checks")
@@ -177,8 +178,9 @@ def _jobs(tables: Tables, ax: Axes) -> None:
     rows = tables["jobs"]
     quantiles = {"p50": "wait_p50", "p95": "wait_p95", "p99": "wait_p99"}
     points = {row["kind"]: {name: row.get(column) for name, column in quantiles.items()} for row in rows}
-    busy = {row["kind"]: units.write("share", row.get("utilisation")) for row in rows}
-    _dots(ax, {f"{kind}\n{busy[kind]} busy": values for kind, values in points.items()})
+    busy = {row["kind"]: row["utilisation"] for row in rows if row["utilisation"] is not None}
+    names = {kind: f"{kind}\n{units.percent(share)} busy" for kind, share in busy.items()}
+    _dots(ax, {names.get(kind, kind): values for kind, values in points.items()})
     ax.set_xlabel("time a job waits for a worker")
     ax.set_title("Waits of jobs")
 
@@ -231,7 +233,7 @@ Line: TypeAlias = tuple[list[Any], list[float], list[float], list[float]]
 """Times, values, lower and upper edges of the band."""
 
 
-def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str) -> None:
+def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, noun: str) -> None:
     """Draw two parts on top of each other, against a limit; `low` and `high` are of their sum."""
     times = _times(rows)
     below = [0.0] * len(rows)
@@ -250,11 +252,11 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str) 
     limits = [row[limit] for row in rows]
     if None not in limits and (top >= max(limits) / 4 or top == 0):
         ax.step(times, limits, where="post", color=VERMILLION, linestyle="--", linewidth=1.2)
-        labels.append((limits[-1], f"limit {units.count(limits[-1])}", VERMILLION))
+        labels.append((limits[-1], f"{noun} {units.count(limits[-1])}", VERMILLION))
         top = max(top, *limits)
     elif None not in limits:  # a limit far above would flatten what there is to see
         ax.annotate(
-            f"limit {units.count(limits[-1])}, above", (0.99, 0.97), xycoords="axes fraction",
+            f"{noun} {units.count(limits[-1])}, above", (0.99, 0.97), xycoords="axes fraction",
             color=VERMILLION, ha="right", va="top", fontsize=8,
         )  # fmt: skip
     ax.set_ylim(0, top * 1.08 or 1)
@@ -357,11 +359,12 @@ def _label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
         )  # fmt: skip
 
 
-def _bar_labels(ax: Axes, counts: Sequence[float]) -> None:
-    top = max(counts) or 1
-    for y, value in enumerate(counts):
-        ax.text(value + top * 0.02, y, units.count(value), va="bottom", fontsize=8, color=INK)
-    ax.set_xlim(0, top * 1.15)
+def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> None:
+    ends = [value + error for value, error in zip(counts, errors, strict=True)]
+    top = max(ends) or 1
+    for y, (value, end) in enumerate(zip(counts, ends, strict=True)):
+        ax.text(end + top * 0.015, y, units.count(value), va="center", fontsize=8, color=INK)
+    ax.set_xlim(0, top * 1.12)
     _plain(ax, grid="x")
 
 
@@ -388,10 +391,12 @@ def _times(rows: Iterable[Row]) -> list[Any]:
 
 
 def _in_dollars(row: Row) -> Row:
-    return {
-        name: value / 1_000_000 if name.endswith("_uusd") and value is not None else value
+    money = {
+        name: value / 1_000_000
         for name, value in row.items()
+        if value is not None and (name.endswith("_uusd") or name in ("low", "high"))
     }
+    return {**row, **money}
 
 
 def _errors(rows: Sequence[Row], values: Sequence[float]) -> list[list[float]] | None:

@@ -24,13 +24,9 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
     if heading.replications > 1:
         parts.append(Text("Counts are means over the replications, ± half of a 95 % interval."))
     parts += [Text(), Text(heading.verdict, style=_style(heading))]
-    for verdict in heading.verdicts:
-        parts.append(
-            Text.assemble(
-                ("  holds   ", "green") if verdict.holds else ("  failed  ", "bold red"), verdict.text
-            )
-        )
-    parts += [Text(), Text(", ".join(f"{label} {value}" for label, value in key_numbers(tables)))]
+    if heading.verdicts:
+        parts.append(_verdicts(heading))
+    parts += [Text(), Text(", ".join(f"{value} {label}" for label, value in key_numbers(tables)))]
     for view in views(tables, TOP):
         parts += [Text(), to_rich(view)]
     if heading.overrides:
@@ -42,6 +38,17 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
         if len(heading.notes) > MOST_NOTES:
             parts.append(Text(f"  and {len(heading.notes) - MOST_NOTES} more"))
     return parts
+
+
+def _verdicts(heading: Heading) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for verdict in heading.verdicts:
+        word = Text("  holds", style="green") if verdict.holds else Text("  failed", style="bold red")
+        grid.add_row(word, Text(verdict.text, overflow="fold"))
+    return grid
 
 
 def _style(heading: Heading) -> str:

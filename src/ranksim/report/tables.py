@@ -150,7 +150,7 @@ def to_rich(view: View) -> Table:
     from rich.text import Text
 
     table = Table(
-        title=Text(view.title, style="bold"), title_justify="left", box=SIMPLE_HEAD, pad_edge=False,
+        title=Text(view.title, style="bold"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0),
         caption=Text(view.note) if view.note else None, caption_justify="left", show_edge=False,
     )  # fmt: skip
     for index, heading in enumerate(view.headings):

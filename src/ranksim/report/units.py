@@ -35,11 +35,8 @@ def percent(value: Number) -> str:
 
 
 def usd(micros: Number) -> str:
-    """An amount in micro-dollars as dollars: 1,234.50 USD; below ten cents with the decimals that matter."""
-    dollars = micros / 1_000_000
-    if micros and abs(dollars) < 0.1:
-        return _signed(f"{dollars:.6f}".rstrip("0").rstrip(".")) + " USD"
-    return _signed(f"{dollars:,.2f}") + " USD"
+    """An amount in micro-dollars as dollars: 1,234.50 USD; below ten cents with three digits that matter."""
+    return _dollars(micros, _decimals(micros)) + " USD"
 
 
 def duration(us: Number) -> str:
@@ -84,7 +81,21 @@ def write(quantity: str, value: Any, half_width: Number | None = None) -> str:
         return text(value)
     if not half_width:
         return form(value)
+    if quantity == "money":
+        decimals = _decimals(value)
+        return f"{_dollars(value, decimals)} ± {_dollars(half_width, decimals)} USD"
     return f"{form(value)} ± {form(half_width)}"
+
+
+def _decimals(micros: Number) -> int:
+    if not 0 < abs(micros) < 100_000:
+        return 2
+    return min(6, 8 - math.floor(math.log10(abs(micros))))
+
+
+def _dollars(micros: Number, decimals: int) -> str:
+    number = f"{micros / 1_000_000:,.{decimals}f}"
+    return _signed(number.rstrip("0").rstrip(".") if decimals > 2 else number)
 
 
 def _signed(number: str) -> str:

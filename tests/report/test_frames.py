@@ -1,0 +1,36 @@
+"""Tables as files."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from ranksim.report import frames
+from ranksim.sim.tables import COLUMNS
+
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def test_parquet_holds_every_table_as_it_is(tables: Tables, tmp_path: Path) -> None:
+    assert frames.save_tables(tables, COLUMNS, tmp_path) == "Parquet"
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.parquet" for name in tables}
+    for name, rows in tables.items():
+        table = pyarrow.parquet.read_table(tmp_path / f"{name}.parquet")
+        assert tuple(table.column_names) == COLUMNS[name]
+        assert table.to_pylist() == rows
+
+
+def test_without_pyarrow_it_is_csv(tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "find_spec", lambda name: None)
+    tables["endpoints"][0]["reason"] = 'down, "again"'
+    assert frames.save_tables(tables, COLUMNS, tmp_path) == "CSV"
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.csv" for name in tables}
+    with (tmp_path / "endpoints.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS["endpoints"]
+    assert rows[0]["reason"] == 'down, "again"'
+    assert (tmp_path / "answers.csv").read_text() == "endpoint,answer,count,low,high\n"

@@ -1,0 +1,112 @@
+"""The HTML page: complete, self-contained and safe to open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from ranksim.report.heading import Heading
+from ranksim.report.page import page
+
+Tables = dict[str, list[dict[str, Any]]]
+
+EMPTY = {"meta", "img", "br", "link", "hr", "input"}
+
+
+class Reader(HTMLParser):
+    """Collects the text and the attributes, and sees that every element is closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.words.append(data.strip())
+
+
+def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
+    read = Reader(page(heading, tables, {"slots": b"png"}))
+    for text in (
+        "A small agency & its <b>nightly</b> runs",
+        "10 d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
+        "One account tracks 300 keywords.",
+        "Its pipeline starts rank runs at night.",
+        "1 of 2 expectations failed.",
+        "jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above",
+        "74,283",
+        "cooldown_active",
+        "8.80 ± 0.44 USD",
+        "assumptions.window = gcra",
+        "one sample in 2 is kept",
+        "ranksim run scenarios/quickstart.yaml --seed 7 --replications 20",
+    ):
+        assert text in read.words
+    assert ("img", {"src": "data:image/png;base64,cG5n", "alt": "Plot: slots"}) in read.seen
+
+
+def test_it_loads_nothing_and_runs_nothing(heading: Heading, tables: Tables) -> None:
+    text = page(heading, tables, {"slots": b"png"})
+    read = Reader(text)
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in read.seen}
+    for _, attributes in read.seen:
+        assert "href" not in attributes
+        assert (attributes.get("src") or "data:").startswith("data:")
+    assert "http" not in text.replace("http-equiv", "")
+    assert "url(" not in text
+    assert "default-src 'none'" in text
+
+
+def test_everything_from_outside_is_escaped(heading: Heading, tables: Tables) -> None:
+    evil = "<script>alert('x')</script>&\""
+    tables["jobs"][0]["kind"] = tables["calls"][0]["operation"] = tables["slots"][0]["account"] = evil
+    worst = replace(
+        heading,
+        name=evil,
+        title="",
+        description=evil,
+        policy=evil,
+        verdicts=(replace(heading.verdicts[0], text=evil),),
+        notes=(evil,),
+        overrides=((evil, evil, evil),),
+        command=evil,
+    )
+    read = Reader(page(worst, tables, {evil: b""}))
+    assert "script" not in {tag for tag, _ in read.seen}
+    assert read.words.count(evil) >= 9
+
+
+def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tables) -> None:
+    text = page(heading, tables, {})
+    assert "prefers-color-scheme: dark" in text
+    assert 'content="width=device-width, initial-scale=1"' in text
+
+
+@pytest.mark.parametrize(
+    "part", ["Expectations", "Plots", "Assumptions that differ from their default", "Notes"]
+)
+def test_what_there_is_none_of_has_no_heading(heading: Heading, tables: Tables, part: str) -> None:
+    bare = replace(heading, verdicts=(), notes=(), overrides=())
+    assert part not in Reader(page(bare, tables, {})).words
+    assert part in Reader(page(heading, tables, {"slots": b""})).words
+
+
+def test_long_tables_are_cut_and_it_is_said(heading: Heading, fake: Any) -> None:
+    read = Reader(page(heading, fake(accounts=80).tables(), {}))
+    assert "and 120 more rows" in read.words

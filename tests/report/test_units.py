@@ -1,0 +1,89 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, instant
+from ranksim.report import units
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (1_234_567, "1,234,567"),
+        (-3, "−3"),
+        (12.0, "12"),
+        (12.54, "12.5"),
+        (0.126, "0.13"),
+        (1234.56, "1,235"),
+    ],
+)
+def test_counts(value: float, text: str) -> None:
+    assert units.count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (0, "0.00 USD"),
+        (1_234_500_000, "1,234.50 USD"),
+        (-5_000_000, "−5.00 USD"),
+        (100_000, "0.10 USD"),
+        (20_000, "0.02 USD"),
+        (53_333.33, "0.0533 USD"),
+        (400, "0.0004 USD"),
+        (1, "0.000001 USD"),
+        (0.3, "0 USD"),
+    ],
+)
+def test_money(micros: float, text: str) -> None:
+    assert units.usd(micros) == text
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (0, "0 µs"),
+        (999, "999 µs"),
+        (1_500, "1.5 ms"),
+        (250 * MILLISECOND, "250 ms"),
+        (999_600, "1 s"),
+        (1_500 * MILLISECOND, "1.5 s"),
+        (59_960 * MILLISECOND, "1 min"),
+        (MINUTE + 6 * SECOND, "1 min 6 s"),
+        (HOUR - 100 * MILLISECOND, "1 h"),
+        (16 * HOUR + 48 * MINUTE, "16 h 48 min"),
+        (DAY - SECOND, "1 d"),
+        (10 * DAY + 6 * HOUR, "10 d 6 h"),
+        (1_500 * DAY, "1,500 d"),
+        (-2 * HOUR, "−2 h"),
+    ],
+)
+def test_durations(us: float, text: str) -> None:
+    assert units.duration(us) == text
+
+
+def test_shares_and_instants() -> None:
+    assert [units.percent(share) for share in (0, 0.125, 1, 0.8744)] == ["0 %", "12.5 %", "100 %", "87.4 %"]
+    assert units.instant(instant("2026-03-01T00:00:00Z") + 0.4) == "2026-03-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "value", "half", "text"),
+    [
+        ("count", 12, None, "12"),
+        ("count", 12, 0, "12"),
+        ("count", 12, 1.25, "12 ± 1.2"),
+        ("money", 780_000, 70_242, "0.78 ± 0.07 USD"),
+        ("money", 400, 25, "0.0004 ± 0.000025 USD"),
+        ("duration", MINUTE, SECOND, "1 min ± 1 s"),
+        ("count", None, None, "–"),
+        ("text", "GET", None, "GET"),
+        ("text", "", None, "–"),
+    ],
+)
+def test_a_value_with_its_interval(quantity: str, value: float, half: float | None, text: str) -> None:
+    assert units.write(quantity, value, half) == text

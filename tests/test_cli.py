@@ -1,0 +1,464 @@
+"""The command line: what it prints where, its exit codes, and that it never leaves anything half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ranksim
+from ranksim import cli, files
+from ranksim.report import frames, plots
+
+SMALL = """\
+# Six hours of one pipeline.
+scenario: 1
+name: small
+title: A small world
+start: 2026-03-01T00:00:00Z
+length: 6h
+accounts:
+  acme:
+    plan: starter
+    portfolio: {keywords: 20}
+pools:
+  rank_run: 1
+clients:
+  ci:
+    kind: caller
+    account: acme
+    every: 20m
+    mix: {jobs.create: 1, keywords.list: 3}
+receivers:
+  ops:
+    account: acme
+expect:
+  - calls.total == 18
+"""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class Told:
+    """What a command said: exit code, stdout, stderr."""
+
+    def __init__(self, *words: str | Path, **environment: str) -> None:
+        result = CliRunner().invoke(cli.app, [str(word) for word in words], env=environment)
+        self.code, self.out, self.err = result.exit_code, result.stdout, result.stderr
+        self.error = result.exception
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Path:
+    path = tmp_path / "failing.yaml"
+    path.write_text(SMALL.replace("calls.total == 18", "calls.total <= 10"))
+    return path
+
+
+def command(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "ranksim", *map(str, words)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RANKSIM_", "COLUMNS"))}
+    return {**kept, "PYTHONPATH": path, **more}
+
+
+def process(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, env=environment(**more), check=False
+    )
+
+
+# The summary
+
+
+def test_run_prints_a_summary(scenario: Path) -> None:
+    told = Told("run", scenario)
+    assert told.code == 0
+    assert told.err == ""
+    lines = told.out.splitlines()
+    assert lines[:5] == [
+        "A small world",
+        "6 h from 2026-03-01T00:00:00Z, 1 account, 1 replication, seed 1, policy default",
+        "",
+        "The expectation holds.",
+        "  holds  calls.total is 18, as expected exactly 18",
+    ]
+    for title in (
+        "Calls",
+        "Slots, allowances and spending",
+        "Jobs",
+        "Waits for a worker",
+        "Webhook endpoints",
+    ):
+        assert title in lines
+
+
+def test_a_failed_expectation_says_which_and_by_how_much_and_exits_with_1(failing: Path) -> None:
+    told = Told("run", failing)
+    assert told.code == 1
+    assert "1 of 1 expectation failed." in told.out
+    assert told.err == "ranksim: expectation failed: calls.total is 18, expected at most 10: 8 above\n"
+
+
+def test_flags_stand_in_for_the_scenario(scenario: Path) -> None:
+    told = Told("run", scenario, "--seed", "7", "--replications", "3")
+    assert "1 account, 3 replications, seed 7" in told.out
+    assert "±" in told.out
+
+
+def test_every_flag_has_an_environment_variable(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    told = Told(
+        "run", scenario,
+        RANKSIM_RUN_SEED="7", RANKSIM_RUN_REPLICATIONS="2", RANKSIM_RUN_WORKERS="1", RANKSIM_RUN_OUT=str(out),
+        RANKSIM_RUN_JSON="true", RANKSIM_RUN_PLOTS="false", RANKSIM_RUN_KEEP_TRACE="false",
+        RANKSIM_RUN_TRACE=str(tmp_path / "trace.jsonl"),
+    )  # fmt: skip
+    assert told.code == 0
+    result = json.loads(told.out)
+    assert (result["seed"], len(result["replications"])) == (7, 2)
+    assert sorted(path.name for path in out.iterdir()) == ["page.html", "result.json", "tables"]
+    assert (tmp_path / "trace.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["run", "assumptions"])
+def test_help_names_every_environment_variable(name: str) -> None:
+    text = " ".join(Told(name, "--help").out.split())
+    options = set(re.findall(r" --([a-z-]+)", text)) - {"help", "no-plots", "no-trace", "out", "replications"}
+    for option in options:
+        assert f"RANKSIM_{name.upper()}_{option.upper().replace('-', '_')}" in text, option
+    assert "Example" in text
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_in_a_pipe_the_summary_has_no_colours_and_fits(scenario: Path, columns: str) -> None:
+    told = process("run", scenario, "--replications", "2", COLUMNS=columns)
+    assert told.returncode == 0
+    assert "\x1b" not in told.stdout
+    assert told.stderr == ""
+    assert max(map(len, told.stdout.splitlines())) <= int(columns)
+    assert all(line == line.rstrip() for line in told.stdout.splitlines())
+
+
+def test_a_terminal_that_cannot_show_a_sign_gets_another(scenario: Path) -> None:
+    told = process("run", scenario, "--replications", "2", PYTHONIOENCODING="ascii")
+    assert told.returncode == 0
+    assert "?" in told.stdout
+
+
+# JSON, files and traces
+
+
+def test_json_is_the_result_alone_and_the_same_each_time(scenario: Path) -> None:
+    first, second = Told("run", scenario, "--json"), Told("run", scenario, "--json", "--seed", "1")
+    assert first.out == second.out
+    assert first.out == ranksim.run(ranksim.Scenario.load(scenario)).to_json()
+
+
+def test_json_says_on_stderr_what_failed(failing: Path) -> None:
+    told = Told("run", failing, "--json")
+    assert told.code == 1
+    assert json.loads(told.out)["scenario"] == "small"
+    assert "expected at most 10: 8 above" in told.err
+
+
+def test_out_holds_everything(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    told = Told("run", scenario, "--out", out)
+    assert told.code == 0
+    assert told.out.endswith(f"\n\nWritten to {out}\n")
+    assert {path.name for path in out.iterdir()} == files.WRITTEN
+    assert (out / "result.json").read_text() == Told("run", scenario, "--json").out
+    assert (out / "tables" / "calls.parquet").exists()
+    assert (out / "plots" / "slots.png").exists()
+    page = (out / "page.html").read_text()
+    assert "A small world" in page
+    assert f"ranksim run {scenario} --seed 1 --replications 1" in page
+    header, *exchanges = (out / "trace.jsonl").read_text().splitlines()
+    assert list(json.loads(header)["keys"]) == ["acme/main"]
+    assert json.loads(exchanges[0])["api_key"] == "acme/main"
+
+
+def test_out_replaces_the_results_of_an_earlier_run(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert Told("run", scenario, "--out", out).code == 0
+    assert Told("run", scenario, "--out", out, "--no-plots", "--no-trace").code == 0
+    assert sorted(path.name for path in out.iterdir()) == ["page.html", "result.json", "tables"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "small.yaml"]
+
+
+def test_trace_goes_where_it_is_told(scenario: Path, tmp_path: Path) -> None:
+    told = Told("run", scenario, "--trace", tmp_path / "t.jsonl.gz", "--out", tmp_path / "out")
+    assert told.code == 0
+    assert not (tmp_path / "out" / "trace.jsonl").exists()
+    assert len(ranksim.Trace.read(tmp_path / "t.jsonl.gz").exchanges) == 18
+
+
+def test_results_are_written_even_when_an_expectation_fails(failing: Path, tmp_path: Path) -> None:
+    assert Told("run", failing, "--out", tmp_path / "out").code == 1
+    assert (tmp_path / "out" / "page.html").exists()
+
+
+def test_tables_are_csv_without_pyarrow_and_it_is_said(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "find_spec", lambda name: None)
+    told = Told("run", scenario, "--out", tmp_path / "out", "--no-plots")
+    assert "tables are CSV, since Parquet needs pyarrow: pip install 'ranksim[plots]'" in told.out
+    assert (tmp_path / "out" / "tables" / "calls.csv").exists()
+
+
+def test_out_without_matplotlib_says_so_before_it_runs(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    told = Told("run", scenario, "--out", tmp_path / "out")
+    assert told.code == 2
+    assert told.err == (
+        "ranksim: plots need matplotlib; install it with: pip install 'ranksim[plots]', or give --no-plots\n"
+    )
+    assert not (tmp_path / "out").exists()
+    assert Told("run", scenario, "--out", tmp_path / "out", "--no-plots").code == 0
+
+
+def test_a_summary_needs_no_extra(scenario: Path) -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['run', sys.argv[1]]\n"
+        "for name in ('matplotlib', 'pandas', 'pyarrow', 'scipy'): sys.modules[name] = None\n"
+        "from ranksim.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(scenario)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Arrivals
+
+REPLAYING = SMALL.replace("    kind: caller", "    kind: arrivals").replace(
+    "    every: 20m\n    mix: {jobs.create: 1, keywords.list: 3}\n", "    source: {trace: missing.jsonl}\n"
+)
+
+
+def test_arrivals_replay_a_trace(scenario: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    assert Told("run", scenario, "--trace", trace).code == 0
+    replaying = tmp_path / "replaying.yaml"
+    replaying.write_text(REPLAYING)
+    told = Told("run", replaying, "--arrivals", trace)
+    assert (told.code, told.err) == (0, "")
+    assert "calls.total is 18, as expected exactly 18" in told.out
+
+
+@pytest.mark.parametrize(
+    ("text", "trace", "message"),
+    [
+        (
+            SMALL,
+            "",
+            "--arrivals: small has 0 clients of kind arrivals; expected one, which takes the place of its",
+        ),
+        (REPLAYING, "", "trace.jsonl: is empty; expected a trace, whose first line is its header"),
+        (REPLAYING, "x\n", "trace.jsonl:1: expected one JSON object on a line, found 'x'"),
+    ],
+)
+def test_arrivals_that_cannot_be_replayed(tmp_path: Path, text: str, trace: str, message: str) -> None:
+    (tmp_path / "small.yaml").write_text(text)
+    (tmp_path / "trace.jsonl").write_text(trace)
+    told = Told("run", tmp_path / "small.yaml", "--arrivals", tmp_path / "trace.jsonl")
+    assert told.code == 2
+    assert message in told.err
+
+
+# Bad input
+
+
+def bad(folder: Path) -> Iterator[tuple[list[str | Path], str]]:
+    scenario = folder / "small.yaml"
+    broken = folder / "broken.yaml"
+    broken.write_text(SMALL.replace("plan: starter", "plan: startr"))
+    (folder / "foreign").mkdir()
+    (folder / "foreign" / "thesis.tex").touch()
+    yield ["run", folder / "no.yaml"], f"{folder}/no.yaml: no such file"
+    yield ["run", folder], f"{folder}: cannot be read"
+    yield ["run", broken], f"{broken}:9: accounts.acme.plan: "
+    yield (
+        ["run", scenario, "--out", folder / "foreign"],
+        f"{folder}/foreign: is not empty and holds no results",
+    )
+    yield ["run", scenario, "--out", scenario], f"{scenario}: is a file; give the path of a directory"
+    yield ["run", scenario, "--trace", folder], f"{folder}: is a directory; give the path of a file"
+    yield ["run", scenario, "--out", scenario / "x"], f"{scenario}/x: {scenario} is a file, not a directory"
+    yield ["assumptions", "U111"], "U111: no such assumption; they are U1 to U110"
+    yield ["assumptions", "--policy", folder / "no.yaml"], f"{folder}/no.yaml: no such file"
+
+
+def test_bad_input_is_one_line_on_stderr_and_exit_code_2(scenario: Path) -> None:
+    for words, message in bad(scenario.parent):
+        before = sorted(scenario.parent.rglob("*"))
+        told = Told(*words)
+        assert told.code == 2, words
+        assert told.out == ""
+        assert told.err.startswith(f"ranksim: {message}")
+        assert told.err.count("\n") == 1
+        assert sorted(scenario.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run"], "Missing argument"),
+        (["run", "x.yaml", "--sed", "1"], "No such option: --sed"),
+        (["run", "x.yaml", "--seed", "one"], "--seed"),
+        (["run", "x.yaml", "--workers", "0"], "--workers"),
+        (["run", "x.yaml", "--replications", "0"], "--replications"),
+        (["simulate"], "No such command 'simulate'"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(words: list[str], message: str) -> None:
+    told = Told(*words)
+    assert told.code == 2
+    assert message in told.err
+    assert "Traceback" not in told.err
+
+
+def test_a_bug_is_not_passed_off_as_bad_input(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(cli, "_simulate", broken)
+    told = Told("run", scenario)
+    assert told.code == 1
+    assert isinstance(told.error, ZeroDivisionError)
+
+
+# Processes
+
+
+def test_an_interrupt_ends_quietly_and_leaves_nothing(scenario: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.yaml"
+    long.write_text(SMALL.replace("length: 6h", "length: 2000d").replace("every: 20m", "every: 1m"))
+    out = tmp_path / "out"
+    running = subprocess.Popen(
+        command("run", long, "--out", out),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    while not list(tmp_path.glob(".out.*/.trace.jsonl.*")):  # the run has begun to write
+        assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    stdout, stderr = running.communicate(timeout=60)
+    assert (running.returncode, stdout, stderr) == (130, "", "ranksim: interrupted; nothing was written\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["long.yaml", "small.yaml"]
+
+
+@pytest.mark.parametrize("words", [["assumptions"], ["assumptions", "--json"], ["--version"]])
+def test_a_reader_that_goes_away_gets_no_traceback(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        command(*words), stdout=writing, stderr=subprocess.PIPE, text=True, env=environment(), check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_said() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command("assumptions"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("ranksim: cannot be written or read (No space left on device)")
+
+
+@pytest.mark.skipif(find_spec("pty") is None, reason="there are no terminals here")
+def test_on_a_terminal_there_are_colours_and_a_bar(scenario: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        command("run", scenario), stdout=theirs, stderr=theirs, env=environment(TERM="xterm", COLUMNS="80")
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    except OSError:  # the other end of a terminal closed
+        pass
+    os.close(ours)
+    assert done.wait() == 0
+    assert b"simulating" in shown
+    assert b"\x1b[32mThe expectation holds." in shown
+
+
+def test_version_and_help() -> None:
+    assert Told("--version").out == f"ranksim {ranksim.__version__}\n"
+    assert process("--version").stdout == f"ranksim {ranksim.__version__}\n"
+    text = Told("--help").out
+    assert "ranksim run scenarios/quickstart.yaml" in text
+    assert "assumptions" in text
+    assert Told("-h").out == text
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['run', '--help']\n"
+        "from ranksim.cli import main\n"
+        "heavy = {'numpy', 'simpy', 'matplotlib', 'ranksim.contract'}\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# Assumptions
+
+
+def test_assumptions_lists_all_of_them() -> None:
+    told = Told("assumptions")
+    assert told.code == 0
+    assert [f"U{n}" for n in range(1, 111)] == re.findall(r"^(U\d+) ", told.out, re.MULTILINE)
+
+
+def test_assumptions_shows_the_values_of_a_policy(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("assumptions: {window: gcra}\n")
+    told = Told("assumptions", "U1", "U2", "--policy", policy)
+    assert "changed to  assumptions.window = gcra" in told.out
+    rows = json.loads(Told("assumptions", "U1", "--json", "--policy", policy).out)
+    assert [(row["number"], row["changed"], row["values"]) for row in rows] == [
+        ("U1", True, {"assumptions.window": "gcra"})
+    ]

@@ -1,0 +1,173 @@
+"""The pytest plugin, seen from the project of somebody who uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ranksim import pytest_plugin
+
+SMALL = """\
+# Six hours of one pipeline.
+scenario: 1  # the version
+name: small
+start: 2026-03-01T00:00:00Z
+length: 6h
+accounts:
+  acme:
+    plan: starter
+    portfolio: {keywords: 20}
+clients:
+  ci:
+    kind: caller
+    account: acme
+    every: 20m
+    mix: {jobs.create: 1, keywords.list: 3}
+expect:
+  - calls.total == 18
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (tmp_path / "small.yaml").write_text(SMALL)
+    return tmp_path
+
+
+def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a project, with this plugin alone."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    more = {
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "ranksim.pytest_plugin", *words],
+        cwd=project, capture_output=True, text=True, check=False, env=kept | more,
+    )  # fmt: skip
+
+
+def test_the_project_file_names_the_plugin() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"ranksim": pytest_plugin.__name__}
+
+
+def test_a_scenario_is_a_test(project: Path) -> None:
+    done = run(project, "-v")
+    assert "small.yaml::scenario PASSED" in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_failed_expectation_is_listed_without_a_traceback(project: Path) -> None:
+    both = "  - calls.total <= 10\n  - refusals.total == 1000\n  - calls.total >= 1\n"
+    (project / "small.yaml").write_text(SMALL.replace("  - calls.total == 18\n", both))
+    done = run(project)
+    assert done.returncode == 1
+    assert "____ scenario small ____" in done.stdout
+    assert "\ncalls.total is 18, expected at most 10: 8 above\n" in done.stdout
+    assert "expected exactly 1000" in done.stdout
+    assert "calls.total >= 1" not in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "runtest" not in done.stdout
+
+
+def test_bad_input_is_a_failure_with_its_message(project: Path) -> None:
+    (project / "small.yaml").write_text(SMALL.replace("starter", "startr"))
+    done = run(project)
+    assert done.returncode == 1
+    assert "small.yaml:8: accounts.acme.plan: " in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "BadInput" not in done.stdout.split("short test summary")[0]
+
+
+def test_a_bug_keeps_its_traceback(project: Path) -> None:
+    (project / "conftest.py").write_text(
+        "import ranksim.sim.runner as runner\n"
+        "def broken(*args, **options): raise ZeroDivisionError('a bug')\n"
+        "runner.run = broken\n"
+    )
+    done = run(project)
+    assert done.returncode == 1
+    assert "ZeroDivisionError: a bug" in done.stdout
+    assert "def runtest" in done.stdout
+
+
+def test_the_digest_is_written_and_then_compared(project: Path) -> None:
+    expected = project / "expected" / "small.json"
+    assert run(project, "--ranksim-update").returncode == 0
+    digest = json.loads(expected.read_text())
+    assert digest["calls"]["ci keywords.list ok 200"] > 0
+    assert set(digest) == {
+        "scenario", "seed", "replications", "calls", "refusals", "jobs", "attempts", "endpoints",
+    }  # fmt: skip
+    assert run(project).returncode == 0
+
+    (project / "small.yaml").write_text(SMALL.replace("length: 6h", "length: 7h").replace("18", "21"))
+    done = run(project)
+    assert done.returncode == 1
+    assert "differs from expected/small.json (--ranksim-update writes it anew):" in done.stdout
+    assert "\n  calls / ci keywords.list ok 200: expected " in done.stdout
+    assert json.loads(expected.read_text()) == digest
+
+    assert run(project, "--ranksim-update").returncode == 0
+    assert json.loads(expected.read_text()) != digest
+    assert sorted(path.name for path in expected.parent.iterdir()) == ["small.json"]
+
+
+def test_a_broken_digest_is_said(project: Path) -> None:
+    (project / "expected").mkdir()
+    (project / "expected" / "small.json").write_text("{")
+    done = run(project)
+    assert "small.json: not valid JSON" in done.stdout
+    assert "write it with --ranksim-update" in done.stdout
+
+
+def test_the_glob_says_which_files_are_looked_at(project: Path) -> None:
+    (project / "other.scenario").write_text(SMALL)
+    (project / "pytest.ini").write_text("[pytest]\nranksim_scenarios = *.scenario\n")
+    done = run(project, "--collect-only", "-q")
+    assert done.stdout.splitlines()[0] == "other.scenario::scenario"
+    assert "1 test collected" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "collected"),
+    [
+        (SMALL, True),
+        ("---\n\n# note\nname: small\nscenario: 1\n", True),
+        ("scenario:\n  name: default\n", False),
+        ("study: 1\nbase:\n  scenario: 1\n", False),
+        ("name: policy\n" * 30 + "scenario: 1\n", False),
+        ("", False),
+        ("\x00\ufffd", False),
+    ],
+)
+def test_only_scenarios_are_collected(tmp_path: Path, text: str, collected: bool) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    assert pytest_plugin.is_scenario(path) == collected
+
+
+def test_a_directory_without_scenarios_has_no_tests(project: Path) -> None:
+    (project / "small.yaml").write_text("scenario:\n  name: default\n")
+    (project / "latin.yaml").write_bytes(b"caf\xe9: 1\n")
+    assert run(project).returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_loading_it_costs_other_suites_nothing(project: Path) -> None:
+    (project / "small.yaml").unlink()
+    (project / "conftest.py").write_text(
+        "import sys\n"
+        "def pytest_unconfigure():\n"
+        "    heavy = {'numpy', 'simpy', 'pydantic', 'ranksim.contract', 'ranksim.sim', 'ranksim.files'}\n"
+        "    print('loaded:', sorted(heavy & set(sys.modules)), 'ranksim.pytest_plugin' in sys.modules)\n"
+    )
+    done = run(project, "--collect-only", "-q")
+    assert "loaded: [] True" in done.stdout
