@@ -10,7 +10,6 @@ from ranksim import draws
 from ranksim.clock import iso
 from ranksim.contract.facts import JobKind
 from ranksim.draws import Purpose
-from ranksim.errors import BadInput
 from ranksim.rules import admission
 from ranksim.rules.access import sees
 from ranksim.rules.books import NEVER
@@ -20,7 +19,7 @@ from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.pages import paged
 from ranksim.service.replies import single
-from ranksim.service.state import Domain, Job
+from ranksim.service.state import Account, Domain, Job
 
 QUEUED, RUNNING, DONE, FAILED = "queued", "running", "done", "failed"
 
@@ -153,10 +152,7 @@ def ended(
     """End a job: settle or release its cost (U49), mind its cooldown (U91), emit its event (S76).
 
     `cost` is the actual provider cost in µUSD, by default what was estimated; a failed job costs nothing.
-    Raises BadInput for an outcome other than done and failed.
     """
-    if outcome not in (DONE, FAILED):
-        raise BadInput(f"outcome of {job_id}: expected {DONE!r} or {FAILED!r}, found {outcome!r}")
     job = ctx.state.jobs[job_id]
     if job.status in (DONE, FAILED):
         return
@@ -169,19 +165,17 @@ def ended(
         if ctx.policy.assumptions.quota_refund == "on_failure" and job.metric in account.meters:
             admission.refund(account.meters[job.metric], job.metric_ends, job.metric_units)
     admission.settle(account.books, job.month_ends, job.estimate, job.cost, ctx.terms)
+    _mind_cooldown(ctx, job, account, now)
     domain = ctx.state.domains.get(job.domain)
-    if domain is not None:
-        _mind_cooldown(ctx, job, domain, now)
-        if outcome == DONE:
-            _note_results(domain, job, now)
+    if domain is not None and outcome == DONE:
+        _note_results(domain, job, now)
     deliveries.emit_job_event(ctx, job, now)
 
 
-def _mind_cooldown(ctx: Context, job: Job, domain: Domain, now: int) -> None:
+def _mind_cooldown(ctx: Context, job: Job, account: Account, now: int) -> None:
     """Arm or disarm the cooldown at a run's end (U46, U91, E50)."""
     said = ctx.policy.assumptions
-    account = ctx.state.accounts[job.account]
-    owner = domain.id if said.cooldown_scope == "domain" else "account"
+    owner = job.domain if said.cooldown_scope == "domain" else "account"
     row = account.cooldowns.get(f"{owner}/{job.kind}")
     if row is None:
         return
@@ -191,16 +185,15 @@ def _mind_cooldown(ctx: Context, job: Job, domain: Domain, now: int) -> None:
     elif said.cooldown_after_failure == "clear":
         row.since = NEVER
     elif not ctx.terms.cooldown_from_finish:
-        row.since = _latest_acceptance(ctx, job, domain)
+        row.since = _latest_acceptance(ctx, job, account)
 
 
-def _latest_acceptance(ctx: Context, failed: Job, domain: Domain) -> int:
+def _latest_acceptance(ctx: Context, failed: Job, account: Account) -> int:
     """Give the latest acceptance among the runs that share the cooldown and have not failed (U91)."""
-    owners = [domain]
-    if ctx.policy.assumptions.cooldown_scope == "account":
-        account = ctx.state.accounts[failed.account]
-        owners = [ctx.state.domains[domain_id] for domain_id in account.domains]
-    runs = [ctx.state.jobs[run] for owner in owners for run in owner.jobs.get(failed.kind, ())]
+    owners = [failed.domain] if ctx.policy.assumptions.cooldown_scope == "domain" else account.domains
+    runs = [
+        ctx.state.jobs[run] for owner in owners for run in ctx.state.domains[owner].jobs.get(failed.kind, ())
+    ]
     return max((run.created_at for run in runs if run.status != FAILED), default=NEVER)
 
 
