@@ -263,7 +263,7 @@ class Trace:
         return trace
 
     def write(self, path: str | Path) -> None:
-        """Write the trace. Raises BadInput when that is not possible."""
+        """Write the exchanges, then the deliveries, then the notes. Raises BadInput when it cannot."""
         with TraceWriter(path, started=self.header.started) as writer:
             writer.header = self.header
             for entry in chain(self.exchanges, self.deliveries, self.notes):

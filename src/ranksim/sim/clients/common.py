@@ -87,6 +87,9 @@ class World(Protocol):
     def call(self, call: Call, client: str) -> Reply:
         """Make a call now."""
 
+    def note(self, text: str) -> None:
+        """Put a remark into the result."""
+
     def at(self, when: Micros, function: Callable[..., object], *args: Any) -> object:
         """Call a function at an instant."""
 

@@ -222,9 +222,8 @@ def start_arrivals(world: World, name: str, spec: Arrivals) -> None:
     replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, world.seed, name)
     blocks = arrivals.replayed(lambda: spec.source.read(spec.scale), replay)
     weights = [item.weight for item in spec.mix.values()] or [1.0]
-    note = getattr(world, "note", None)
-    if note is not None and (text := _spread_note(name, spec)):
-        note(text)
+    if note := _spread_note(name, spec):
+        world.note(note)
 
     def plan() -> Iterator[tuple[Micros, Any, int]]:
         for block in blocks:
