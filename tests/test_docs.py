@@ -1,0 +1,43 @@
+"""The Python examples of the README and of docs/ run, page by page, from the root of the checkout."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def examples(page: Path) -> str:
+    """Give the examples of a page as one program, each line where it stands in the page."""
+    text = page.read_text(encoding="utf-8")
+    program = ["\n"] * text.count("\n")
+    for block in BLOCK.finditer(text):
+        first = text.count("\n", 0, block.start(1))
+        for offset, line in enumerate(block[1].splitlines(keepends=True)):
+            program[first + offset] = line
+    return "".join(program)
+
+
+RUNNING = [page for page in PAGES if examples(page).strip() and page.name != "architecture.md"]
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.name)
+def test_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(compile(examples(page), str(page), "exec"), {"__name__": page.stem})
+
+
+def test_there_are_examples() -> None:
+    assert {page.name for page in RUNNING} >= {"README.md", "python.md"}
+
+
+LINK = re.compile(r"\[[^\]]+\]\((?!https?:|#)([^)#]+)")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
