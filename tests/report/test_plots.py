@@ -28,7 +28,7 @@ def test_every_plot_is_saved_as_a_readable_png(tables: Tables, tmp_path: Path) -
     for path in paths:
         data = path.read_bytes()
         assert data[:8] == b"\x89PNG\r\n\x1a\n"
-        assert struct.unpack(">II", data[16:24]) == (1080, 540)
+        assert struct.unpack(">II", data[16:24]) == (960, 510)
 
 
 def test_the_same_tables_give_the_same_bytes(tables: Tables) -> None:
@@ -101,6 +101,19 @@ def test_of_many_accounts_the_fullest_are_shown_and_the_title_says_so(
     ax = plots.plot(fake(accounts=12).tables(), name)
     assert ax.get_title() == title
     assert 5 <= len(ax.texts) <= 6
+
+
+def test_what_is_never_used_draws_no_line(tables: Tables) -> None:
+    for row in tables["meters"]:
+        if row["metric"] == "research_lookups":
+            row["used"] = row["low"] = row["high"] = 0
+    assert set(texts(plots.plot(tables, "meters"))) == {"keyword_brief_refreshes", "limit"}
+
+
+def test_quantiles_that_are_all_the_same_have_one_label(tables: Tables) -> None:
+    for row in tables["delays"]:
+        row["delay"] = 200_000
+    assert texts(plots.plot(tables, "delays")) == ["all 200 ms", "all 200 ms"]
 
 
 def test_refusals_stand_in_the_order_of_the_checks(tables: Tables) -> None:

@@ -29,7 +29,7 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 TOP = len(COLOURS)
 """How many lines a plot holds."""
 
-SIZE = (7.2, 3.6)
+SIZE = (6.4, 3.4)
 """Width and height of a saved plot, inches."""
 
 
@@ -278,8 +278,10 @@ def _shares(rows: Sequence[Row], parts: Iterable[str], limit: str) -> Line:
 
 
 def _share_lines(ax: Axes, lines: Mapping[str, Line], title: str, noun: str) -> None:
-    """Draw the fullest lines as percentages of their limits."""
-    fullest = sorted(lines, key=lambda name: (-max(lines[name][1]), name))[:TOP]
+    """Draw the fullest lines as percentages of their limits; what is never used has none."""
+    used = {name: max(values) for name, (_, values, _, _) in lines.items() if any(values)}
+    used = used or dict.fromkeys(lines, 0.0)
+    fullest = sorted(used, key=lambda name: (-used[name], name))[:TOP]
     labels = []
     for name, colour in zip(fullest, COLOURS, strict=False):
         times, values, low, high = lines[name]
@@ -293,7 +295,7 @@ def _share_lines(ax: Axes, lines: Mapping[str, Line], title: str, noun: str) -> 
         top = max(top, 100)
     ax.set_ylim(0, top * 1.08 or 1)
     ax.set_ylabel("% of the limit")
-    ax.set_title(_of_many(title, len(fullest), len(lines), "fullest", noun))
+    ax.set_title(_of_many(title, len(fullest), len(used), "fullest", noun))
     _finish_time(ax, labels)
 
 
@@ -306,6 +308,8 @@ def _dots(ax: Axes, points: Mapping[str, Mapping[str, float | None]]) -> None:
         shown: dict[float, str] = {}
         for name, value in known.items():
             shown[value] = f"{shown[value]}, {name}" if value in shown else name
+        if len(shown) == 1 < len(known):
+            shown = dict.fromkeys(shown, "all")
         for at, (value, label) in enumerate(shown.items()):
             up = 1 if at % 2 == 0 else -1
             ax.annotate(

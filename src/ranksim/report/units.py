@@ -22,11 +22,9 @@ _LADDER = (
 
 def count(value: Number) -> str:
     """A count with thousands separators; a mean of counts keeps what decimals matter: 1,234 or 12.5."""
-    if value == int(value):
-        return _signed(f"{int(value):,}")
-    return _signed(
-        f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}" if abs(value) >= 1 else f"{value:.2g}"
-    )
+    if value == int(value) or abs(value) >= 1000:
+        return _signed(f"{value:,.0f}")
+    return _signed(f"{value:.1f}".removesuffix(".0") if abs(value) >= 1 else f"{value:.2g}")
 
 
 def percent(value: Number) -> str:
