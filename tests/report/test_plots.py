@@ -89,10 +89,10 @@ def test_labels_at_line_ends_do_not_overlap(fake: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "title"),
     [
-        ("slots", "Slots used (the fullest 5 of 12 accounts)"),
-        ("meters", "Metered allowances used (the fullest 5 of 24 allowances)"),
-        ("spend", "Monthly cost ceiling used (the fullest 5 of 12 accounts)"),
-        ("windows", "Calls by key and rate class (the busiest 5 of 24 pairs); dotted: refused"),
+        ("slots", "Slots used (fullest 5 of 12 accounts)"),
+        ("meters", "Metered allowances used (fullest 5 of 24 allowances)"),
+        ("spend", "Monthly cost ceiling used (fullest 5 of 12 accounts)"),
+        ("windows", "Calls by rate class (busiest 5 of 24 windows); dotted: refused"),
     ],
 )
 def test_of_many_accounts_the_fullest_are_shown_and_the_title_says_so(

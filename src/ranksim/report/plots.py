@@ -153,7 +153,7 @@ def _windows(tables: Tables, ax: Axes) -> None:
         labels.append((rows[-1]["admitted"], name, colour))
     ax.set_ylim(bottom=0)
     ax.set_ylabel("calls from sample to sample")
-    title = _of_many("Calls by key and rate class", len(shown), len(busy), "busiest", "pairs")
+    title = _of_many("Calls by rate class", len(shown), len(busy), "busiest", "windows")
     ax.set_title(f"{title}; dotted: refused" if any(row["refused"] for row in tables["windows"]) else title)
     _finish_time(ax, labels)
 
@@ -374,6 +374,7 @@ def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> N
 
 def _plain(ax: Axes, grid: str = "y") -> None:
     ax.spines[["top", "right"]].set_visible(False)
+    ax.title.set_fontsize(11)
     ax.set_axisbelow(True)
     ax.grid(visible=True, axis="x" if grid == "x" else "y", color="#dddddd", linewidth=0.6)
 
@@ -415,7 +416,7 @@ def _or(edge: float | None, value: float) -> float:
 
 
 def _of_many(title: str, shown: int, total: int, which: str, noun: str) -> str:
-    return f"{title} (the {which} {shown} of {total} {noun})" if shown < total else title
+    return f"{title} ({which} {shown} of {total} {noun})" if shown < total else title
 
 
 def _short(label: str, limit: int = 28) -> str:
