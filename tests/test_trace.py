@@ -227,6 +227,7 @@ def test_equal_runs_write_equal_files(tmp_path: Path) -> None:
     plain, again, packed, packed_again = (path.read_bytes() for path in paths)
     assert plain == again == gzip.decompress(packed)
     assert packed == packed_again
+    assert packed[3:8] == bytes(5), "neither name nor time"
     assert all(list(json.loads(text)) == sorted(json.loads(text)) for text in plain.decode().splitlines())
 
 

@@ -156,6 +156,7 @@ def test_backoff_is_a_draw_below_a_doubling_ceiling() -> None:
         drawn = [wait[which] for wait in waits]
         assert 0.8 * ceiling < max(drawn) <= ceiling
         assert abs(sum(drawn) / len(drawn) - ceiling / 2) < ceiling / 10
+    assert all(wait[3] != wait[4] for wait in waits)
 
 
 def test_other_refusals_are_taken() -> None:
@@ -447,6 +448,14 @@ def test_a_limited_write_holds_up_those_behind_it() -> None:
     assert len(set(deleted)) == 25
     assert len(deleted) == 27
     assert len(keywords.ids) == 250
+
+
+def test_a_line_goes_on_when_a_request_is_given_up() -> None:
+    world = SmallWorld(lambda call, now: LIMITED, length=DAY)
+    made = play(world, kind="brief_refresher", keywords=2, max_tries=3)
+    assert [(one.t - MONDAY) // SECOND for one in made] == [0, 30, 60, 60, 90, 120]
+    words = [(one.call.body or {})["keywords"] for one in made]
+    assert words == [words[0]] * 3 + [words[3]] * 3
 
 
 def test_a_gap_stands_between_requests() -> None:

@@ -230,7 +230,7 @@ def _block(piece: Piece, shift: Micros, first: int, replay: Replay) -> Block:
     numbers = numbers[which] + clone * CLONE
     u = draws.uniforms(replay.seed, draws.entity(replay.name), numbers, Purpose.ARRIVAL)
     times = piece.starts[which] + shift + np.floor(u * piece.spread).astype(np.int64)
-    order = np.lexsort((clone, which, times))
+    order = np.lexsort((which, times))
     order = order[(times[order] >= replay.start) & (times[order] < replay.end)]
     rows = [piece.rows[i] for i in which[order].tolist()] if piece.rows else None
     return Block(times[order], numbers[order], rows)
