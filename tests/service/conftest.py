@@ -49,6 +49,8 @@ class Desk:
     track it on one pairing in one place, so that a rank run buys one page a word.
     """
 
+    PLAN = DESK_PLAN
+
     def __init__(
         self,
         plan: Mapping[str, Any] | None = None,

@@ -141,6 +141,14 @@ def test_add_ons_stack_and_count_at_once(desk: Any) -> None:
     assert desk.usage("research_lookups")["limit"] == 100
 
 
+def test_an_add_on_adds_to_its_own_metric(open_desk: Any) -> None:
+    pack = {"metric": "research_lookups", "amount": 7, "price": "1 USD"}
+    desk = open_desk(catalogue={"add_ons": {"lookup_pack": pack}})
+    desk.set_add_on("lookup_pack", 2)
+    desk.set_add_on("brief_pack", 1)
+    assert (desk.usage("research_lookups")["limit"], desk.usage()["limit"]) == (114, 60)
+
+
 @pytest.mark.fact("S109")
 @pytest.mark.parametrize("name", CATALOGUES)
 def test_the_add_on_for_briefs_is_fifty_for_fifteen_dollars(name: str) -> None:
@@ -220,6 +228,20 @@ def test_a_running_cooldown_takes_the_length_of_the_new_plan(open_desk: Any) -> 
     assert said(desk.job("crawl")) == ["cooldown_active"]
     desk.change_plan("other")
     assert said(desk.job("crawl")) == [202]
+
+
+@pytest.mark.fact("U91")
+def test_a_cooldown_remembers_the_last_run_that_was_done_through_changes_of_plan(open_desk: Any) -> None:
+    desk = open_desk(
+        pooled=["crawl"], catalogue=catalogue(capabilities=("site_crawl",), cost_ceiling="99 USD")
+    )
+    desk.ended(desk.job("crawl"))
+    desk.wait(2 * HOUR)
+    desk.change_plan("other")
+    desk.ended(desk.job("crawl"), "failed")
+    assert said(desk.job("crawl", dry_run=True)) == [200]
+    desk.change_plan("desk")
+    assert said(desk.job("crawl")) == ["cooldown_active"]
 
 
 @pytest.mark.fact("U51", "U102")

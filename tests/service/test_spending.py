@@ -190,6 +190,8 @@ def test_the_meta_of_slot_limit_exceeded(open_desk: Any) -> None:
     reply = desk.keywords("d", "e")
     assert (reply.code, reply.status) == ("slot_limit_exceeded", 402)
     assert meta(reply) == {"used": 3, "held": 1, "limit": 4, "requested": 2}
+    # A word whose slot is held asks for none.
+    assert meta(desk.keywords("a", "d", "e"))["requested"] == 2
 
 
 @pytest.mark.fact("S60", "S61", "U26")

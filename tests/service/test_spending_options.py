@@ -446,32 +446,49 @@ def test_more_keywords_than_there_is_room_for(open_desk: Any, option: str, outco
 
 @pytest.mark.fact("U95", "E19", "S33")
 @pytest.mark.parametrize(
-    ("checks", "past_due", "beyond", "too_many", "cooling"),
+    ("checks", "incapable", "past_due", "beyond", "too_many", "cooling"),
     [
-        ("dimensions_slots", 200, "entitlement_required", "slot_limit_exceeded", 200),
-        ("all", "subscription_inactive", "entitlement_required", "slot_limit_exceeded", "cooldown_active"),
-        ("none", 200, 200, 200, 200),
+        ("dimensions_slots", 200, 200, "entitlement_required", "slot_limit_exceeded", 200),
+        (
+            "all",
+            "entitlement_required",
+            "subscription_inactive",
+            "entitlement_required",
+            "slot_limit_exceeded",
+            "cooldown_active",
+        ),
+        ("none", 200, 200, 200, 200, 200),
     ],
 )
 def test_the_checks_of_a_patch_that_widens(
-    open_desk: Any, checks: str, past_due: Any, beyond: Any, too_many: Any, cooling: Any
+    open_desk: Any, checks: str, incapable: Any, past_due: Any, beyond: Any, too_many: Any, cooling: Any
 ) -> None:
-    def patched(status: str = "active", words: int = 1, wait: int = HOUR, **patch: Any) -> Any:
+    def patched(
+        status: str = "active", words: int = 1, wait: int = HOUR, plan: str = "desk", **patch: Any
+    ) -> Any:
+        bare = {**open_desk.PLAN, "capabilities": ()}
         desk = open_desk(
             {"slot_limit": 6, "cooldowns": {"scans": "1h"}},
             assumptions={"patch_checks": checks},
+            catalogue={"plans": {"bare": bare}},
             words=[f"word {number}" for number in range(words)],
         )
         scan = desk.must(desk.scan())["id"]
         desk.wait(wait)
         desk.set_status(status)
+        desk.change_plan(plan)
         before = desk.picture()
         reply = desk.call("scans.update", patch, id=scan)
         assert (desk.picture() == before) is (reply.status != 200)
+        if wait and reply.status == 200 and (status, plan) == ("active", "desk"):
+            # Only under all six checks does a PATCH arm a cooldown.
+            assert said(desk.scan(active=False)) == ["cooldown_active" if checks == "all" else 201]
         return said(reply)[0]
 
     wider = {"engine_devices": ["google/desktop", "google/mobile"]}
     places = [{"country": country} for country in ("DE", "FR", "IT", "ES")]
+    assert patched(**wider) == 200
+    assert patched(plan="bare", **wider) == incapable
     assert patched(status="past_due", **wider) == past_due
     assert patched(geographies=places) == beyond
     assert patched(words=4, **wider) == too_many

@@ -61,8 +61,6 @@ def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Refusal:
 def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     """Book a granted ask, at the instant of acceptance."""
     account = request.account
-    if request.now >= account.books.month_ends:
-        account.holds.clear()
     if rows.cooldown.length > 0:
         account.cooldowns[rows.cooldown_name] = rows.cooldown
     admission.book(request.now, ask, account.books, rows.meter, rows.cooldown, ctx.terms)

@@ -103,9 +103,7 @@ def accept(ctx: Context, job: Job) -> None:
     domain = ctx.state.domains[job.domain]
     ctx.state.jobs[job.id] = job
     account.jobs.append(job.id)
-    recent = domain.jobs.setdefault(job.kind, [])
-    recent[:] = [other for other in recent if _still_matters(ctx, ctx.state.jobs[other], job.created_at)]
-    recent.append(job.id)
+    domain.jobs[job.kind] = [*_that_matter(ctx, domain.jobs.get(job.kind, [])), job.id]
     if job.kind in ctx.pooled:
         ctx.tasks.append(StartJob(job.id, job.kind, job.account, job.domain, job.units))
         return
@@ -121,12 +119,10 @@ def _who(job: Job) -> int:
     return draws.entity(f"{job.domain}/{job.kind}")
 
 
-def _still_matters(ctx: Context, job: Job, now: int) -> bool:
-    """Tell whether an earlier run still bears on join or cooldown."""
-    if job.status in (QUEUED, RUNNING):
-        return True
-    length = ctx.plan_of(ctx.state.accounts[job.account]).cooldown_of(job.kind)
-    return job.status == DONE and now < job.created_at + length
+def _that_matter(ctx: Context, runs: list[str]) -> list[str]:
+    """Give the runs that bear on join or cooldown: the unfinished ones, and the last that was done (U91)."""
+    done = [run for run in runs if ctx.state.jobs[run].status == DONE]
+    return [run for run in runs if run in done[-1:] or ctx.state.jobs[run].status in (QUEUED, RUNNING)]
 
 
 def started(ctx: Context, job_id: str, now: int) -> None:
