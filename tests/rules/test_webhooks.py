@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import EVENT_TYPES, Facts
-from ranksim.rules.webhooks import acknowledged, headers, matches, payload, retry_at, sign, verify
+from ranksim.rules.webhooks import JITTER, acknowledged, headers, matches, payload, retry_at, sign, verify
 
 FACTS = Facts()
 SECRET = "whsec_6f1d"
@@ -165,7 +165,7 @@ def test_only_a_2xx_in_time_acknowledges(status: int | None, duration: int, succ
     assert acknowledged(status, duration, FACTS) is success
 
 
-def schedule(assumptions: Assumptions, lag: int, draw: float = 0.5) -> list[int]:
+def schedule(assumptions: Assumptions, lag: int, draw: int = 0) -> list[int]:
     """Instants of all attempts when each fails `lag` after it was made; the first is made at 0."""
     made = [0]
     first_failed_at = lag
@@ -194,8 +194,10 @@ def test_six_attempts_over_about_eight_hours(retry_from: str, lag: int, minutes:
 
 
 @pytest.mark.fact("U67")
-@pytest.mark.parametrize(("draw", "due"), [(0.0, 54), (0.25, 57), (0.5, 60), (0.75, 63), (1.0, 66)])
-def test_jitter_goes_both_ways(draw: float, due: int) -> None:
+@pytest.mark.parametrize(
+    ("draw", "due"), [(-JITTER, 54), (-JITTER // 2, 57), (0, 60), (JITTER // 2, 63), (JITTER, 66)]
+)
+def test_jitter_goes_both_ways(draw: int, due: int) -> None:
     jittered = Assumptions(retry_jitter_percent=10)
     assert retry_at(1, 0, 0, draw, FACTS, jittered) == due * SECOND
     assert retry_at(1, 0, 0, draw, FACTS, Assumptions()) == 60 * SECOND

@@ -92,11 +92,15 @@ def acknowledged(status: int | None, duration: Micros, facts: Facts) -> bool:
     return status is not None and 200 <= status <= 299 and duration <= facts.webhook_timeout
 
 
+JITTER = 1_000_000
+"""The draw that shifts a retry by the whole of the jitter."""
+
+
 def retry_at(
     failures: int,
     failed_at: Micros,
     first_failed_at: Micros,
-    draw: float,
+    draw: int,
     facts: Facts,
     assumptions: Assumptions,
 ) -> Micros | None:
@@ -104,12 +108,12 @@ def retry_at(
 
     Each delay runs from the failure before it; or, with `retry_from: first_attempt`, the delays add up from
     the first failure, so that slow answers do not shift the schedule. Only the newest delay is jittered, by
-    `draw` in (0, 1): 0 shortens it most (S90, U67).
+    `draw` in [-JITTER, JITTER]: the least shortens it most (S90, U67).
     """
     if failures > len(facts.webhook_delays):
         return None
     delay = facts.webhook_delays[failures - 1]
-    delay += round(delay * assumptions.retry_jitter_percent * (2 * draw - 1) / 100)
+    delay += delay * assumptions.retry_jitter_percent * draw // (100 * JITTER)
     if assumptions.retry_from == "failure":
         return failed_at + delay
     return max(failed_at, first_failed_at + sum(facts.webhook_delays[: failures - 1]) + delay)

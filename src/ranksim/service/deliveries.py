@@ -12,9 +12,9 @@ from pydantic import AfterValidator, Field
 
 from ranksim.clock import MILLISECOND, SECOND, Micros, iso
 from ranksim.contract.facts import EVENT_TYPES
-from ranksim.draws import Purpose, bits, entity, uniform
+from ranksim.draws import Purpose, below, bits, entity
 from ranksim.rules.access import sees
-from ranksim.rules.webhooks import TEST_EVENT, acknowledged, headers, matches, payload, retry_at
+from ranksim.rules.webhooks import JITTER, TEST_EVENT, acknowledged, headers, matches, payload, retry_at
 from ranksim.service.bodies import Flag, Id, RequestBody, expecting, read
 from ranksim.service.calls import Answer, Attempt, Body, Reply
 from ranksim.service.context import ATTEMPT_DUE, Context, Request
@@ -475,9 +475,10 @@ def _finish(state: State, delivery: Delivery) -> None:
         del state.events[event.id]
 
 
-def _jitter(ctx: Context, delivery: Delivery) -> float:
+def _jitter(ctx: Context, delivery: Delivery) -> int:
     """The draw of a delivery's next retry, or the middle, which changes nothing, without jitter."""
     if ctx.policy.assumptions.retry_jitter_percent == 0:
-        return 0.5
+        return 0
     index = delivery.number * ctx.policy.facts.webhook_attempts + delivery.made
-    return uniform(ctx.state.seed, entity(delivery.endpoint), index, Purpose.RETRY_JITTER)
+    who = entity(delivery.endpoint)
+    return below(2 * JITTER + 1, ctx.state.seed, who, index, Purpose.RETRY_JITTER) - JITTER
