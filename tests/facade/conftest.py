@@ -1,0 +1,273 @@
+"""What tests of the surfaces share: a service with something of everything, and sample calls on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ranksim.clock import DAY, HOUR, instant
+from ranksim.contract.policy import Policy
+from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
+from ranksim.service.service import Service
+
+START = instant("2026-03-04T10:00:00Z")
+
+
+@dataclass
+class Sample:
+    """A call to make: one of an operation's ways to go."""
+
+    name: str
+    operation: str
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Body | None = None
+    code: str = ""
+    """The error code that it gets, or ""."""
+
+
+class Stage:
+    """One account on the pro plan: two domains, all kinds of jobs done, webhooks delivered and failed."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.service = Service(self.policy, seed=7)
+        self.now = START
+        self.account = self.service.open_account("demo", "pro", self.now)
+        self.key = self.service.issue_key(self.account, "first", self.now)
+        self.ids: dict[str, str] = {}
+        self._furnish()
+        self.scoped = self.service.issue_key(self.account, "bound", self.now, self.ids["domain"])
+
+    def call(self, operation: str, body: Body | None = None, **path: str) -> Any:
+        call = Call(operation, self.key, path, body=body)
+        reply, tasks = self.service.handle(call, self.now)
+        self.service.written(reply, self.now)
+        self._receive(tasks)
+        assert reply.status < 300, reply.body
+        return None if reply.body is None else reply.body["data"]
+
+    def wait(self, duration: int) -> None:
+        self.now += duration
+        self._receive(self.service.advance(self.now))
+
+    def _receive(self, tasks: list[Task]) -> None:
+        """Answer each attempt as soon as it is out: good at first, then not."""
+        for task in tasks:
+            assert isinstance(task, Attempt)
+            answer = Answer(200, None, 80_000) if task.attempt % 2 else Answer(None, "timeout", 10_000_000)
+            self._receive(self.service.attempted(task.attempt, answer, self.now))
+
+    def _make(self, name: str, operation: str, body: Body) -> None:
+        self.ids[name] = self.call(operation, body)["id"]
+
+    def _furnish(self) -> None:
+        ids = self.ids
+        self._make("domain", "domains.create", {"host": "www.example.com", "path": "/shop"})
+        self._make("other", "domains.create", {"host": "example.org"})
+        for name in ("list", "list2"):
+            self._make(name, "keyword_lists.create", {"domain_id": ids["domain"], "name": name})
+        for name in ("label", "label2"):
+            self._make(name, "labels.create", {"domain_id": ids["domain"], "name": name})
+        for name in ("competitor", "competitor2"):
+            self._make(
+                name, "competitors.create", {"domain_id": ids["domain"], "host": f"{name}.example.net"}
+            )
+        added = self.call("keywords.create", {"list_id": ids["list"], "keywords": ["shoes", "boots", "hats"]})
+        ids["keyword"] = added["created"][0]["id"]
+        self.call("keywords.update", {"label_ids": [ids["label"]]}, id=ids["keyword"])
+        scan = {
+            "domain_id": ids["domain"],
+            "list_ids": [ids["list"]],
+            "engine_devices": ["google/desktop", {"engine": "google", "device": "mobile"}],
+            "geographies": [{"country": "DE", "language": "de"}, {"country": "FR"}],
+        }
+        self._make("scan", "scans.create", scan)
+        self._make("scan2", "scans.create", scan | {"name": "second", "active": False})
+        for name in ("webhook", "webhook2"):
+            self._make(name, "webhooks.create", {"url": f"https://{name}.example/hook"})
+        self._make(
+            "disabled",
+            "webhooks.create",
+            {"url": "http://hook.example", "enabled": False, "domain_id": ids["domain"]},
+        )
+        for _ in range(2):
+            for kind in ("rank_run", "crawl", "site_optimization", "ai_scan"):
+                for domain in ("domain", "other"):
+                    job = self.call("jobs.create", {"kind": kind, "domain_id": ids[domain]})
+                    ids[kind] = job["id"]
+            self.wait(DAY + HOUR)
+        ids["analysis"] = self.call_list("analyses.list")[0]["id"]
+        for word in ("shoes", "boots"):
+            body = {"domain_id": ids["domain"], "keywords": [word]}
+            self._make("brief", "keyword_briefs.create", body)
+        self._make("running", "jobs.create", {"kind": "rank_run", "domain_id": ids["domain"]})
+
+    def call_list(self, operation: str) -> list[Any]:
+        found: list[Any] = self.call(operation)
+        return found
+
+    def handle(self, sample: Sample, service: Service | None = None, **more: Any) -> Reply:
+        """Make a sample's call over REST, on a fork unless a service is given."""
+        given = {"key": self.key} | more
+        call = Call(sample.operation, path=sample.path, query=sample.query, body=sample.body, **given)
+        reply, _ = (service or self.service.fork()).handle(call, self.now)
+        return reply
+
+    def samples(self) -> list[Sample]:
+        """Give the ways to call: every operation at least once, in the order of the table."""
+        ids = self.ids
+        domain, listed = {"domain_id": ids["domain"]}, {"limit": "1", "domain_id": ids["domain"]}
+        named = domain | {"name": "new"}
+        scan = {
+            **domain,
+            "list_ids": [ids["list"], ids["list2"]],
+            "engine_devices": [{"engine": "bing", "device": "desktop"}],
+            "geographies": [{"country": "DE", "location_id": "1004", "language": "de"}],
+        }
+        words = {"list_id": ids["list"], "keywords": ["Shoes", "socks"]}
+        brief = domain | {"keywords": ["shoes", "socks"]}
+        crawl = {"kind": "crawl", "domain_id": ids["other"]}
+
+        def at(name: str) -> dict[str, str]:
+            return {"id": ids[name]}
+
+        def of(operation: str, *rows: tuple[Any, ...]) -> list[Sample]:
+            return [Sample(f"{operation}-{row[0]}", operation, *row[1:]) for row in rows]
+
+        def listing(operation: str, *filtered: dict[str, str]) -> list[Sample]:
+            queries = ({}, {"limit": "1"}, {"limit": "1000"}, *filtered)
+            rows = [(str(number), {}, query) for number, query in enumerate(queries)]
+            wrong = [
+                ("no-page", {}, {"limit": "0"}, None, "validation_failed"),
+                ("no-cursor", {}, {"cursor": "x"}, None, "invalid_cursor"),
+            ]
+            return of(operation, *rows, *wrong)
+
+        def item(noun: str, name: str, patch: Body, wrong: Body) -> list[Sample]:
+            none = {"id": "none"}
+            return [
+                *of(f"{noun}.get", ("one", at(name)), ("none", none, {}, None, "not_found")),
+                *of(
+                    f"{noun}.update",
+                    ("all", at(name), {}, patch),
+                    ("nothing", at(name), {}, {}),
+                    ("wrong", at(name), {}, wrong, "validation_failed"),
+                    ("none", none, {}, {}, "not_found"),
+                ),
+                *of(f"{noun}.delete", ("one", at(name)), ("none", none, {}, None, "not_found")),
+            ]
+
+        def spending(operation: str, body: Body, *rows: tuple[Any, ...]) -> list[Sample]:
+            dry = body | {"dry_run": True}
+            return of(operation, ("live", {}, {}, body), ("dry", {}, {}, dry), *rows)
+
+        return [
+            *listing("domains.list"),
+            *of(
+                "domains.create",
+                ("host", {}, {}, {"host": "Shop.Example.net"}),
+                ("all", {}, {}, {"host": "a.example", "path": "/x", "label": "A"}),
+                ("wrong", {}, {}, {"host": "no host"}, "validation_failed"),
+            ),
+            *item("domains", "domain", {"path": None, "label": "L"}, {"label": " "}),
+            *listing("keyword_lists.list", listed),
+            *of("keyword_lists.create", ("one", {}, {}, named)),
+            *item("keyword_lists", "list", {"name": "N"}, {"name": ""}),
+            *listing(
+                "keywords.list",
+                listed,
+                {"list_id": ids["list"], "label_id": ids["label"], "keyword": "SHOES"},
+            ),
+            *spending(
+                "keywords.create",
+                words,
+                ("wrong", {}, {}, words | {"keywords": []}, "validation_failed"),
+                ("none", {}, {}, words | {"list_id": "none"}, "not_found"),
+            ),
+            *item("keywords", "keyword", {"label_ids": [ids["label2"]]}, {"label_ids": [""]}),
+            *listing("labels.list", listed),
+            *of("labels.create", ("one", {}, {}, named)),
+            *item("labels", "label", {"name": "N"}, {"name": "x" * 201}),
+            *listing("competitors.list", listed),
+            *of("competitors.create", ("one", {}, {}, domain | {"host": "b.example"})),
+            *item("competitors", "competitor", {"host": "c.example"}, {"host": "c"}),
+            *listing("scans.list", listed, {"active": "true"}, {"active": "false"}),
+            *spending(
+                "scans.create",
+                scan,
+                (
+                    "wide",
+                    {},
+                    {},
+                    scan | {"geographies": [{"country": a + "X"} for a in "ABCDEF"]},
+                    "entitlement_required",
+                ),
+            ),
+            *item(
+                "scans", "scan", {"name": "S", "active": False, "list_ids": [ids["list2"]]}, {"list_ids": []}
+            ),
+            *of("slots.get", ("one",)),
+            *listing("jobs.list", listed, {"kind": "crawl", "status": "done"}),
+            *spending(
+                "jobs.create",
+                crawl,
+                ("joined", {}, {}, {"kind": "rank_run", **domain}),
+                ("would-join", {}, {}, {"kind": "rank_run", **domain, "dry_run": True}),
+                ("not-dry", {}, {}, crawl | {"dry_run": False}),
+            ),
+            *of(
+                "jobs.get",
+                ("running", {"kind": "rank_run", "id": ids["running"]}),
+                ("done", {"kind": "crawl", "id": ids["crawl"]}),
+                ("other-kind", {"kind": "ai_scan", "id": ids["crawl"]}, {}, None, "not_found"),
+            ),
+            *listing("keyword_briefs.list", listed),
+            *spending(
+                "keyword_briefs.create",
+                brief,
+                ("id", {}, {}, {"keyword_id": ids["keyword"]}),
+                ("ids", {}, {}, {"keyword_ids": [ids["keyword"]], "dry_run": False}),
+                ("both", {}, {}, brief | {"keyword_id": ids["keyword"]}, "validation_failed"),
+                ("many", {}, {}, domain | {"keywords": [str(n) for n in range(99)]}, "quota_exhausted"),
+            ),
+            *listing("positions.list", listed, {"keyword_id": ids["keyword"], "date": "2026-03-04"}),
+            *listing("positions.history", listed, {"keyword_id": ids["keyword"], "date": "2026-03-05"}),
+            *of("account.get", ("one",)),
+            *of("account.usage", ("one",)),
+            *of("account.entitlements", ("one",)),
+            *listing("webhooks.list", listed),
+            *of(
+                "webhooks.create",
+                ("url", {}, {}, {"url": "https://a.example/x"}),
+                ("all", {}, {}, {"url": "http://b.example", "event_types": ["job.failed"], **domain}),
+                ("wrong", {}, {}, {"url": "ftp://b.example"}, "validation_failed"),
+            ),
+            *item("webhooks", "webhook", {"enabled": False, "event_types": []}, {"event_types": ["job.new"]}),
+            *of(
+                "webhooks.test",
+                ("one", at("webhook")),
+                ("disabled", at("disabled"), {}, None, "endpoint_disabled"),
+            ),
+            *listing("webhook_deliveries.list", {"endpoint_id": ids["webhook"]}),
+            *of("webhook_events.list", ("all",)),
+            *listing("crawled_pages.list", listed),
+            *listing("analyses.list", listed),
+            *of(
+                "analyses.findings",
+                ("all", {"id": ids["analysis"]}),
+                ("first", {"id": ids["analysis"]}, {"limit": "1"}),
+                ("none", {"id": "none"}, {}, None, "not_found"),
+            ),
+            *listing("ai_visibility.list", listed),
+            *listing("ai_visibility.industries", listed),
+            *listing("backlinks.list", listed),
+            *listing("integrations.list", listed),
+        ]
+
+
+@pytest.fixture(scope="session")
+def stage() -> Stage:
+    """A stage under the default policy; calls go to forks of its service, so that nobody changes it."""
+    return Stage()
