@@ -19,6 +19,7 @@ import typer
 
 import ranksim
 from ranksim.errors import BadInput
+from ranksim.facade import receive_cli
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -402,3 +403,8 @@ def _say(message: str) -> None:
 def _print(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+# Commands that live with their drivers
+
+app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))

@@ -1,0 +1,127 @@
+"""`ranksim receive`: a recording webhook receiver with scripted answers, on the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    from ranksim.facade.receiver import Received
+
+
+def receive(
+    host: Annotated[
+        str, typer.Option(envvar="RANKSIM_RECEIVE_HOST", help="The address to listen at.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, envvar="RANKSIM_RECEIVE_PORT", help="The port; 0 takes a free one."),
+    ] = 8090,
+    script: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[/PATH=]STEP,STEP",
+            envvar="RANKSIM_RECEIVE_SCRIPT",
+            help="What to answer to the first attempt of each event, to the second, and so on; the last step "
+            "stands for all further ones. A step is 500, 200+2s, 302:/moved or timeout. "
+            "May be given once for each path.",
+        ),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[/PATH=]SECRET",
+            envvar="RANKSIM_RECEIVE_SECRET",
+            help="Verify signatures with this signing secret; may be given several times.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        int,
+        typer.Option(
+            min=-1,
+            envvar="RANKSIM_RECEIVE_TOLERANCE",
+            help="The greatest age of a signature in seconds of wall time; -1 takes any age.",
+        ),
+    ] = 300,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            envvar="RANKSIM_RECEIVE_STRICT",
+            help="Answer 400 where the signature does not verify.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", envvar="RANKSIM_RECEIVE_JSON", help="Print deliveries as JSON Lines, as a trace has."
+        ),
+    ] = False,
+) -> None:
+    """Receive webhooks: record what comes, answer as scripted, verify signatures.
+
+    What came can be read at /_receiver/requests, and scripts changed while it runs: GET /_receiver says how.
+    Stop it with Ctrl-C.
+
+    Examples:
+
+    \b
+      ranksim receive --script 500,500,500,200
+      ranksim receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
+    """  # fmt: skip
+    from ranksim.clock import iso
+    from ranksim.facade.receiver import CONTROL, Receiver
+
+    def heard(came: Received) -> None:
+        verdict = {None: "unverified", True: "valid", False: f"INVALID, {came.problem}"}[came.valid]
+        answer = "no answer" if came.status is None else str(came.status)
+        event = f"{came.event_type} {came.event_id} attempt {came.attempt}" if came.event_id else "no event"
+        line = f"{iso(came.received)} {came.method} {came.path} {event}, signature {verdict}: {answer}"
+        _print(json.dumps(came.to_dict()) if as_json else line)
+
+    receiver = Receiver(tolerance=None if tolerance < 0 else tolerance, strict=strict, heard=heard)
+    for text in script or ():
+        path, steps = _of_path(text)
+        receiver.script(*steps.split(","), path=path)
+    for text in secret or ():
+        path, value = _of_path(text)
+        if not value:
+            raise BadInput(f"--secret: expected SECRET or /PATH=SECRET, found {text!r}")
+        receiver.trust(value, path)
+    with _until_stopped() as stopped, receiver.start(host, port):
+        where = f"receiving at {receiver.url}, control at {receiver.url}{CONTROL}"
+        print(f"ranksim: {where}", file=sys.stderr, flush=True)
+        stopped.wait()
+
+
+def _of_path(text: str) -> tuple[str, str]:
+    """Split "/hooks=500,200" into its path and the rest; without a path it is for all."""
+    path, sign, rest = text.partition("=")
+    return (path, rest) if sign and path.startswith("/") else ("*", text)
+
+
+@contextmanager
+def _until_stopped() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and a TERM signal set."""
+    stopped = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: stopped.set()) for number in numbers]
+    try:
+        yield stopped
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,116 @@
+"""Running asyncio beside ordinary code: an event loop in a thread, and an ASGI app behind a socket of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Coroutine
+from typing import Any, Self, TypeVar
+
+from ranksim.errors import BadInput
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own. `stop` cancels what still runs on it and ends the thread."""
+
+    def __init__(self, name: str = "ranksim") -> None:
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._running = threading.Event()
+        self._thread.start()
+        self._running.wait()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for its result. Raises RuntimeError in the loop's thread."""
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError("a blocking call from the thread that would have to answer it; await instead")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    async def call_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and await its result on any loop."""
+        if threading.current_thread() is self._thread:
+            return await coroutine
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+
+    def stop(self) -> None:
+        """End the loop and its thread; a second call does nothing."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            runner.run(self._until_stopped())
+
+    async def _until_stopped(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._running.set()
+        await self._stopping.wait()
+
+
+class Listener:
+    """An ASGI app behind a socket of the running loop, served by uvicorn; closes in a moment.
+
+    `port` 0 takes a free one. Nothing global is touched: no signals, no logging set up.
+    """
+
+    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._app = app
+        self._socket = bound(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a slash at the end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    async def open(self) -> Self:
+        """Begin to accept connections."""
+        try:
+            import uvicorn
+        except ImportError:
+            raise BadInput("serving HTTP needs uvicorn: pip install 'ranksim[server]'") from None
+        config = uvicorn.Config(
+            self._app, lifespan="off", ws="none", log_config=None, access_log=False,
+            date_header=False, server_header=False, interface="asgi3",
+        )  # fmt: skip
+        config.load()
+        self._server = uvicorn.Server(config)
+        self._server.lifespan = config.lifespan_class(config)
+        await self._server.startup(sockets=[self._socket])
+        return self
+
+    async def close(self) -> None:
+        """Stop accepting, drop every connection and cancel what is being answered."""
+        state = self._server.server_state
+        for server in self._server.servers:
+            server.close()
+        for connection in list(state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        tasks = list(state.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket's beginnings: bound, so that its port is known. Raises BadInput."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        made = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise BadInput(f"{host}: no address to listen at ({error.strerror}); try 127.0.0.1") from None
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise BadInput(f"{host}:{port}: cannot listen there ({error.strerror}); try another port") from None
+    return made
