@@ -357,6 +357,18 @@ def attempted(ctx: Context, attempt: int, answer: Answer, now: Micros) -> None:
         _wait(ctx, endpoint, delivery, due)
 
 
+def send_again(ctx: Context, now: Micros) -> None:
+    """Hand out again every attempt that is out, under its own number, as after a restart (S93)."""
+    state = ctx.state
+    for attempt, number in list(state.attempts_out.items()):
+        delivery = state.deliveries[number]
+        endpoint = state.endpoints.get(delivery.endpoint)
+        if endpoint is None:
+            attempted(ctx, attempt, Answer(None, "endpoint deleted"), now)
+        else:
+            ctx.tasks.append(_task(ctx, endpoint, delivery, now))
+
+
 def disable(ctx: Context, endpoint: Endpoint, reason: str, now: Micros) -> None:
     """Disable an endpoint and cancel its retries, or pause them (S22, S91, U69, U98, E27)."""
     endpoint.enabled = False

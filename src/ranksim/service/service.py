@@ -20,7 +20,7 @@ from ranksim.rules import idempotency
 from ranksim.rules.access import resolve
 from ranksim.rules.books import Books
 from ranksim.service import accounts, deliveries, jobs
-from ranksim.service.calls import Answer, Call, Reply, Task
+from ranksim.service.calls import Answer, Call, Reply, StartJob, Task
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.operations import OPERATIONS, Operation
@@ -141,6 +141,13 @@ class Service:
         deliveries.attempted(self._ctx, attempt, answer, now)
         self._advance(now)
         return self._take_tasks()
+
+    def resume(self, now: int) -> list[Task]:
+        """Hand out again the attempts that were under way when this state was saved (S93)."""
+        self._advance(now)
+        tasks = [task for task in self._take_tasks() if isinstance(task, StartJob)]
+        deliveries.send_again(self._ctx, now)
+        return tasks + self._take_tasks()
 
     def _take_tasks(self) -> list[Task]:
         tasks, self._ctx.tasks = self._ctx.tasks, []

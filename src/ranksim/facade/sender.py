@@ -1,0 +1,200 @@
+"""Sending webhook attempts: one HTTP POST each, exact bytes and headers, no redirects, ten seconds.
+
+Only time-outs and durations here are wall time (S88).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import httpcore
+import httpx
+from httpcore import AsyncNetworkBackend, AsyncNetworkStream
+
+from ranksim.service.calls import Answer, Attempt
+
+USER_AGENT = "ranksim-webhooks/1"
+
+MOST_AT_ONCE = 64
+"""Attempts under way to one endpoint; more wait for their turn, which is no part of the ten seconds."""
+
+MOST_READ = 65_536
+"""How much of an answer's body is read, so that its connection can be used again."""
+
+
+class Sender(Protocol):
+    """What carries attempts out."""
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        """POST one attempt and give what the receiver answered; never raises for what a receiver does."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+class Scripted:
+    """A sender without sockets: `answer` says what the receiver of an attempt answers, at once."""
+
+    def __init__(self, answer: Callable[[Attempt], Answer | int] = lambda attempt: 200) -> None:
+        self.answer = answer
+        self.sent: list[Attempt] = []
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        """Note the attempt and answer it; a plain number is a status."""
+        self.sent.append(attempt)
+        answer = self.answer(attempt)
+        return Answer(answer) if isinstance(answer, int) else answer
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class HttpSender:
+    """Sends over the network, hundreds of endpoints at once, so that a slow one delays no other.
+
+    Certificates are verified, against `tls` when given, else against the system's authorities. With
+    `public_only` an endpoint whose address is private, loopback or otherwise not of the public internet is
+    refused, and the address that was checked is the one that is connected to.
+    """
+
+    def __init__(self, *, public_only: bool = False, tls: ssl.SSLContext | None = None) -> None:
+        self._public_only, self._tls = public_only, tls
+        self._pool: httpcore.AsyncConnectionPool | None = None
+        self._turns: dict[str, asyncio.Semaphore] = {}
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        """POST one attempt (S77); the answer has the status, or an error such as "timeout"."""
+        async with self._turns.setdefault(attempt.endpoint, asyncio.Semaphore(MOST_AT_ONCE)):
+            began = time.monotonic_ns()
+            status, error = await self._post(attempt, timeout_s)
+            taken = (time.monotonic_ns() - began) // 1000
+        return Answer(status, error, taken)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._pool is not None:
+            await self._pool.aclose()
+            self._pool = None
+
+    def _connections(self) -> httpcore.AsyncConnectionPool:
+        """Make the pool when the first attempt goes out: reading the authorities' certificates takes long."""
+        if self._pool is None:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=self._tls or ssl.create_default_context(),
+                max_connections=None,
+                max_keepalive_connections=100,
+                keepalive_expiry=5.0,
+                network_backend=PublicOnly() if self._public_only else None,
+            )
+        return self._pool
+
+    async def _post(self, attempt: Attempt, timeout_s: float) -> tuple[int | None, str | None]:
+        status: int | None = None
+        try:
+            url, headers = _target(attempt)
+            async with (
+                asyncio.timeout(timeout_s),
+                self._connections().stream("POST", url, headers=headers, content=attempt.body) as response,
+            ):
+                status = response.status
+                await _read(response)
+        except TimeoutError:
+            return (None, "timeout") if status is None else (status, None)
+        except Exception as error:
+            # Whatever goes wrong with a receiver is a failed attempt; once the status is here it counts.
+            return (None, _explained(error)) if status is None else (status, None)
+        return status, None
+
+
+def _target(attempt: Attempt) -> tuple[httpcore.URL, list[tuple[bytes, bytes]]]:
+    url = httpx.URL(attempt.url)
+    host = url.netloc
+    headers = [(b"Host", host), (b"User-Agent", USER_AGENT.encode()), (b"Accept", b"*/*")]
+    headers += [(name.encode(), value.encode()) for name, value in attempt.headers.items()]
+    headers.append((b"Content-Length", str(len(attempt.body)).encode()))
+    scheme, raw_host, port, path = url.raw_scheme, url.raw_host, url.port, url.raw_path
+    return httpcore.URL(scheme=scheme, host=raw_host, port=port, target=path), headers
+
+
+async def _read(response: httpcore.Response) -> None:
+    size = 0
+    async for part in response.aiter_stream():
+        size += len(part)
+        if size > MOST_READ:
+            return
+
+
+def _explained(error: BaseException) -> str:
+    """Say in a few words why no answer came."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, NotPublic):
+            return str(cause)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"TLS certificate refused: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return "TLS handshake failed"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(cause, socket.gaierror):
+            return "host not found"
+        if isinstance(cause, httpcore.RemoteProtocolError | httpcore.ReadError | httpcore.WriteError):
+            return "connection closed without an answer"
+    if any(
+        "refused" in str(cause).lower() or "connect call failed" in str(cause).lower() for cause in causes
+    ):
+        return "connection refused"
+    return (
+        "connection failed" if isinstance(error, httpcore.ConnectError) else f"failed: {type(error).__name__}"
+    )
+
+
+def _causes(error: BaseException | None) -> Iterable[BaseException]:
+    """Walk from an error to what caused it, groups included."""
+    seen: list[BaseException | None] = [error]
+    while seen:
+        one = seen.pop()
+        if one is None:
+            continue
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            seen += one.exceptions
+        seen.append(one.__cause__ or one.__context__)
+
+
+class NotPublic(Exception):
+    """An endpoint's address is not of the public internet."""
+
+
+class PublicOnly(AsyncNetworkBackend):
+    """Connects to public addresses alone."""
+
+    def __init__(self) -> None:
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> AsyncNetworkStream:
+        """Resolve, check every address, and connect to the first one that was checked."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = [str(entry[4][0]) for entry in found]
+        for address in addresses:
+            if not ipaddress.ip_address(address.partition("%")[0]).is_global:
+                raise NotPublic(f"{host} is at {address}, which is not a public address")
+        return await self._inner.connect_tcp(addresses[0], port, timeout, local_address, socket_options)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait between retries of a connection."""
+        await self._inner.sleep(seconds)

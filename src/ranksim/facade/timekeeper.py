@@ -1,0 +1,169 @@
+"""The clock of a fake deployment: real, manual or scaled, changed while running, and never going back.
+
+This is the only place of the facade that reads the wall clock.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ranksim.clock import Micros, instant
+from ranksim.errors import BadInput
+
+MODES = ("real", "manual", "scaled")
+TRAFFIC_CLOCKS = ("same", "wall")
+SIGNATURE_CLOCKS = ("virtual", "wall")
+
+LAST = instant("9999-12-31T23:59:59Z")
+"""The last instant that a timestamp can name; clocks stop there."""
+
+_SCALED = re.compile(r"scaled:([1-9]\d{0,8})(?:/([1-9]\d{0,8}))?")
+
+_ANCHOR = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+"""Wall time is read once; from then on the monotonic clock counts, whoever sets the wall clock."""
+
+
+def wall() -> Micros:
+    """Read the wall clock: µs since the epoch, never going back."""
+    return _ANCHOR + time.monotonic_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How fast a clock runs: `over` / `under` virtual µs for each µs of wall time; 0 stands still."""
+
+    mode: str
+    over: int
+    under: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Rate:
+        """Read "real", "manual", "scaled:60" or "scaled:1/10". Raises BadInput."""
+        if text == "real":
+            return cls("real", 1)
+        if text == "manual":
+            return cls("manual", 0)
+        match = _SCALED.fullmatch(text)
+        if match is None:
+            raise BadInput(
+                f"clock: expected real, manual, scaled:60 or scaled:1/10 (whole numbers), found {text!r}"
+            )
+        return cls("scaled", int(match[1]), int(match[2] or 1))
+
+    def __str__(self) -> str:
+        if self.mode != "scaled":
+            return self.mode
+        return f"scaled:{self.over}" if self.under == 1 else f"scaled:{self.over}/{self.under}"
+
+
+class Timekeeper:
+    """Tells the instant that the service lives in, and the one that its rate windows read.
+
+    `clock` is "real", "manual" or "scaled:N" with an integer ratio (60, 1/10); `start` (µs) is the first
+    instant, default the wall clock's. `traffic` "wall" lets rate windows run on the wall clock while the
+    business clock does what it likes; `signature` "wall" signs webhooks with the wall clock. `read_wall` is
+    replaced in tests. Raises BadInput.
+    """
+
+    def __init__(
+        self,
+        clock: str = "real",
+        start: Micros | None = None,
+        traffic: str = "same",
+        signature: str = "virtual",
+        read_wall: Callable[[], Micros] = wall,
+    ) -> None:
+        self.rate = Rate.parse(clock)
+        self.wall = read_wall
+        self.signature = _one_of("signature clock", signature, SIGNATURE_CLOCKS)
+        self._wall_then = self.wall()
+        self._then = self._wall_then if start is None else start
+        self._held = False
+        self.traffic_clock = _one_of("traffic clock", traffic, TRAFFIC_CLOCKS)
+        self.traffic_ahead = 0
+        """How far traffic time is ahead of its source: a change of source never turns it back."""
+
+    # Reading
+
+    def now(self) -> Micros:
+        """Give the current instant."""
+        if self._held or not self.rate.over:
+            return self._then
+        passed = max(0, self.wall() - self._wall_then)
+        return min(LAST, self._then + passed * self.rate.over // self.rate.under)
+
+    def traffic(self, now: Micros) -> Micros:
+        """Give the instant that rate windows read when the service's clock reads `now`."""
+        if self.traffic_clock == "wall":
+            return self.wall() + self.traffic_ahead
+        return now + self.traffic_ahead
+
+    def signed_at(self, now: Micros) -> Micros:
+        """Give the instant that a webhook sent at `now` is signed with."""
+        return self.wall() if self.signature == "wall" else now
+
+    def wall_until(self, due: Micros) -> Micros | None:
+        """Give the wall µs until the clock reads `due`, or None if it stands still."""
+        if self._held or not self.rate.over:
+            return None
+        missing = due - self.now()
+        return max(0, -(-missing * self.rate.under // self.rate.over))
+
+    @property
+    def ordered(self) -> bool:
+        """Whether outcomes apply in order of sending, not of completion: attempts take no time."""
+        return not self.rate.over
+
+    # Setting
+
+    def move_to(self, to: Micros) -> None:
+        """Move the clock to a later instant. Raises BadInput for an earlier one."""
+        self.check(to)
+        self._then, self._wall_then = to, self.wall()
+
+    def check(self, to: Micros) -> None:
+        """Raise BadInput unless the clock can move to an instant."""
+        if to < self.now():
+            raise BadInput(
+                "clock: expected an instant that is not in the past, since clocks go forward only; "
+                "to go back restore a snapshot"
+            )
+        if to > LAST:
+            raise BadInput("clock: expected an instant before the year 10000")
+
+    def set_clock(
+        self, clock: str | None = None, traffic: str | None = None, signature: str | None = None
+    ) -> None:
+        """Change how time runs from here on; None leaves as it is. Raises BadInput, and changes nothing."""
+        rate = self.rate if clock is None else Rate.parse(clock)
+        source = self.traffic_clock if traffic is None else _one_of("traffic clock", traffic, TRAFFIC_CLOCKS)
+        signing = self.signature
+        if signature is not None:
+            signing = _one_of("signature clock", signature, SIGNATURE_CLOCKS)
+        now = self.now()
+        self._then, self._wall_then, self.rate, self.signature = now, self.wall(), rate, signing
+        if source != self.traffic_clock:
+            read = self.traffic(now)
+            self.traffic_clock, self.traffic_ahead = source, 0
+            self.traffic_ahead = max(0, read - self.traffic(now))  # windows cannot go back either
+
+    def hold(self) -> None:
+        """Stand still, whatever the mode, until `release`: an advance is under way."""
+        self._then, self._held = self.now(), True
+
+    def release(self) -> None:
+        """Run on from the instant that the clock stands at."""
+        self._wall_then, self._held = self.wall(), False
+
+    def jump(self, to: Micros, traffic_ahead: Micros = 0) -> None:
+        """Begin another world at any instant, earlier ones included."""
+        self._then, self._wall_then, self.traffic_ahead = to, self.wall(), traffic_ahead
+
+
+def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:
+    if found not in known:
+        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}")
+    return found

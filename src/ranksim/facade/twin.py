@@ -1,0 +1,642 @@
+"""One fake deployment: the service, its clock, and the webhook attempts under way.
+
+Everything here runs on one event loop and touches the service synchronously, so nothing is locked: while an
+attempt is out, calls are answered at the clock's current instant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from ranksim.clock import DAY, SECOND, Micros, iso
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.facade.conditions import Condition
+from ranksim.facade.sender import HttpSender, Sender
+from ranksim.facade.timekeeper import Timekeeper, wall
+from ranksim.rules.webhooks import sign
+from ranksim.service import jobs
+from ranksim.service.accounts import ENVIRONMENTS
+from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
+from ranksim.service.context import JOB_ENDS
+from ranksim.service.service import Service
+
+log = logging.getLogger("ranksim.facade")
+
+KEPT_HAPPENINGS = 10_000
+
+LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
+"""How far an advance until a condition goes before it gives up."""
+
+LONGEST_SLEEP_S = 3600.0
+
+ADMINISTRATION = frozenset(
+    {"open_account", "issue_key", "withdraw_key", "change_plan", "set_add_on", "set_status"}
+)
+"""What the API itself does not offer: methods of `Service` that `Twin.administer` passes on."""
+
+
+class AdvanceUnderWay(BadInput):
+    """The clock is being advanced already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happened, in order: `what` is a word such as "job.done", `at` in µs."""
+
+    seq: int
+    at: Micros
+    what: str
+    details: dict[str, Any]
+
+    def shown(self) -> dict[str, Any]:
+        """Give it as JSON shows it."""
+        return {"seq": self.seq, "at": iso(self.at), "what": self.what, **self.details}
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What came of an advance.
+
+    When it could not settle the clock stands at `now`, attempts `waiting` for their answers; to resume,
+    advance to `target` or until the same condition. `met` tells whether the condition came true, if there
+    was one.
+    """
+
+    settled: bool
+    now: Micros
+    target: Micros
+    met: bool | None
+    happened: list[Happening]
+    waiting: list[Attempt]
+
+    def shown(self) -> dict[str, Any]:
+        """Give it as JSON shows it."""
+        return {
+            "settled": self.settled,
+            "now": iso(self.now),
+            "target": iso(self.target),
+            "met": self.met,
+            "happened": [happening.shown() for happening in self.happened],
+            "waiting": [_shown(attempt) for attempt in self.waiting],
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Out:
+    """An attempt that is out: the task that sends it, and the answer while it waits for its turn."""
+
+    attempt: Attempt
+    task: asyncio.Task[None] | None = None
+    answer: Answer | None = None
+
+
+class Record(Protocol):
+    """Told of every input of the service, in order: a method, the instant, the arguments.
+
+    Methods are those of `Service`, and three more without a reply: "moved" (an advance reached the instant),
+    "set_clock" and "began" (another world).
+    """
+
+    def __call__(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
+        """Note one input."""
+
+
+class Twin:
+    """A fake deployment, without its HTTP surface.
+
+    `clock` is "real", "manual" or "scaled:N"; `start` (µs) the first instant, default now; `traffic_clock`
+    ("same" or "wall") what rate windows run on; `signature_clock` ("virtual" or "wall") what webhooks are
+    signed with. `settle_timeout` (seconds of wall time) bounds an advance. `sender` carries attempts out.
+    There are two accounts called "demo", in production and sandbox, on `plan` (default "pro"), with one key
+    each in `keys`, unless `empty`. The same seed gives the same keys. Raises BadInput.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        seed: int = 0,
+        *,
+        clock: str = "real",
+        start: Micros | None = None,
+        traffic_clock: str = "same",
+        signature_clock: str = "virtual",
+        settle_timeout: float = 60.0,
+        sender: Sender | None = None,
+        plan: str = "",
+        empty: bool = False,
+        read_wall: Callable[[], Micros] = wall,
+    ) -> None:
+        self.policy = policy or Policy()
+        self.seed = seed
+        self.settle_timeout = settle_timeout
+        self.sender: Sender = sender or HttpSender()
+        self.clock = Timekeeper(clock, start, traffic_clock, signature_clock, read_wall)
+        self.keys: dict[str, str] = {}
+        """The first key of each environment."""
+        self.record: Record | None = None
+        self.commit: Callable[[], Any] | None = None
+        """Awaited by the HTTP surface before a reply is written, so that what it acknowledges is kept."""
+        self.faults: Any = None
+        self.journal: Any = None
+        self.happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
+        self.seq = 0
+        self._start, self._plan, self._empty = start, plan, empty
+        self._out: dict[int, Out] = {}
+        self._unsent: list[Out] = []
+        self._happened: list[Happening] | None = None
+        self._watchers: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed: Micros | None = None
+        self.world_id = _new_world()
+        self.service = self._new_service()
+
+    # Calls
+
+    def now(self) -> Micros:
+        """Give the current instant."""
+        return self.clock.now()
+
+    def call(self, call: Call) -> Reply:
+        """Answer one call at the current instant; say `written` once the reply is on its way."""
+        now = self.clock.now()
+        self._work(now)
+        traffic = self.clock.traffic(now)
+        if self.record is not None:
+            self.record("handle", now, {"call": call, "traffic_now": traffic})
+        reply, tasks = self.service.handle(call, now, traffic)
+        self._after(tasks, now)
+        if reply.outcome == "granted":
+            self._note_granted(reply, now)
+        return reply
+
+    def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""
+        now = self.clock.now()
+        self._work(now)
+        traffic = self.clock.traffic(now)
+        if self.record is not None:
+            self.record("handle_batch", now, {"calls": list(calls), "traffic_now": traffic})
+        replies, tasks = self.service.handle_batch(calls, now, traffic)
+        self._after(tasks, now)
+        for reply in replies:
+            if reply.outcome == "granted":
+                self._note_granted(reply, now)
+        return replies
+
+    def written(self, reply: Reply) -> None:
+        """Note that a reply was written: its Idempotency-Key is no longer in flight (U92)."""
+        if not reply.flight:
+            return
+        now = self.clock.now()
+        if self.record is not None:
+            self.record("written", now, {"flight": reply.flight})
+        self.service.written(reply, now)
+
+    def administer(self, method: str, **arguments: Any) -> Any:
+        """Do what the API does not offer: a method of `ADMINISTRATION`, now. Raises BadInput."""
+        if method not in ADMINISTRATION:
+            raise BadInput(f"administration: expected one of {', '.join(sorted(ADMINISTRATION))}")
+        now = self.clock.now()
+        self._work(now)
+        result = getattr(self.service, method)(now=now, **arguments)
+        if self.record is not None:
+            self.record(method, now, arguments)
+        self._after([], now)
+        return result
+
+    def finish_job(self, job: str, outcome: str, error: str | None = None, cost: int | None = None) -> None:
+        """End a job now, "done" or "failed", whatever was drawn for it; `cost` in µUSD. Raises BadInput."""
+        now = self.clock.now()
+        self._work(now)
+        found = self.service.state.jobs.get(job)
+        if found is None:
+            raise BadInput(f"job: there is none with the id {job!r}")
+        if found.status in (jobs.DONE, jobs.FAILED):
+            raise BadInput(f"job: {job} has ended already, {found.status}")
+        arguments = {"job": job, "outcome": outcome, "cost": cost, "error": error}
+        tasks = self.service.ended(now=now, **arguments)  # type: ignore[arg-type]  # one dict of mixed types
+        if self.record is not None:
+            self.record("ended", now, arguments)
+        self._note_job(job, now)
+        self._after(tasks, now)
+
+    # Time
+
+    def set_clock(
+        self, clock: str | None = None, traffic: str | None = None, signature: str | None = None
+    ) -> None:
+        """Change how time runs, from here on. Raises BadInput."""
+        self._work(self.clock.now())
+        self.clock.set_clock(clock, traffic, signature)
+        now = self.clock.now()
+        settings = {
+            "clock": str(self.clock.rate),
+            "traffic_clock": self.clock.traffic_clock,
+            "signature_clock": self.clock.signature,
+        }
+        if self.record is not None:
+            self.record("set_clock", now, settings)
+        self._note(now, "clock.set", **settings)
+        self._apply_answers()
+        self._arm(anew=True)
+
+    def next_due(self) -> Micros | None:
+        """Give the instant of the next piece of work, or None."""
+        return self.service.next_due()
+
+    async def advance(
+        self,
+        *,
+        by: Micros | None = None,
+        to: Micros | None = None,
+        until: Condition | None = None,
+        timeout: float | None = None,
+    ) -> Advance:
+        """Move the clock on, and return when everything that fell due was done in order.
+
+        `by` is a duration, `to` an instant; with `until` the clock stops where the condition comes true, at
+        the latest there. `timeout` (seconds of wall time) bounds the whole. Under every clock time stands
+        still while attempts are out. Raises BadInput, and AdvanceUnderWay.
+        """
+        target = self._target(by, to, until)
+        if self._happened is not None:
+            raise AdvanceUnderWay("clock: an advance is under way; wait until it has returned")
+        happened: list[Happening] = []
+        self._happened = happened
+        self.clock.hold()
+        try:
+            limit = self.settle_timeout if timeout is None else timeout
+            settled = await self._run(target, until, limit)
+        finally:
+            self._happened = None
+            self.clock.release()
+            self._arm(anew=True)
+            if self.record is not None:
+                self.record("moved", self.clock.now(), {})
+        met = None if until is None else until.met(self.service.state)
+        waiting = [out.attempt for out in self._out.values()]
+        return Advance(settled, self.clock.now(), target, met, happened, waiting)
+
+    async def advance_to_next(self, timeout: float | None = None) -> Advance:
+        """Advance to the next piece of work; where there is none the clock stays."""
+        due = self.next_due()
+        return await self.advance(to=self.now() if due is None else max(due, self.now()), timeout=timeout)
+
+    def _target(self, by: Micros | None, to: Micros | None, until: Condition | None) -> Micros:
+        if by is not None and to is not None:
+            raise BadInput("clock: expected a duration (by) or an instant (to), not both")
+        if by is None and to is None and until is None:
+            raise BadInput("clock: expected a duration (by), an instant (to) or a condition (until)")
+        if by is not None and by < 0:
+            raise BadInput("clock: expected a duration of 0 or more, since clocks go forward only")
+        now = self.clock.now()
+        if to is None:
+            to = now + (LONGEST_WAIT_FOR_A_CONDITION if by is None else by)
+        if until is not None:
+            until.check(self.service.state)
+        self.clock.check(to)
+        return to
+
+    async def _run(self, target: Micros, until: Condition | None, timeout: float) -> bool:
+        """Go from instant to instant up to `target`; tells whether everything settled."""
+        world, deadline = self.world_id, asyncio.get_running_loop().time() + timeout
+        while True:
+            self._work(self.clock.now())
+            if not await self._settle(deadline):
+                return False
+            if self.world_id != world:
+                raise BadInput("clock: another world began while this one was advanced")
+            if until is not None and until.met(self.service.state):
+                return True
+            due = self.next_due()
+            if due is None or due > target:
+                if until is None:
+                    self.clock.move_to(target)
+                return True
+            self.clock.move_to(due)
+
+    async def _settle(self, deadline: float) -> bool:
+        """Wait until no attempt is out; False when `deadline`, of the loop's clock, comes first."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)  # whoever calls meanwhile is served between two instants too
+        while self._out:
+            self._send_unsent()
+            sending = [out.task for out in self._out.values() if out.task is not None]
+            left = deadline - loop.time()
+            if left <= 0 or (await asyncio.wait(sending, timeout=left))[1]:
+                return False
+        return True
+
+    # Work that falls due
+
+    def _work(self, now: Micros) -> None:
+        """Do what is due at `now`, instant by instant."""
+        agenda = self.service.state.agenda
+        while agenda and agenda[0][0] <= now:
+            due = agenda[0][0]
+            ending = [which for _, _, what, which in sorted(_due(agenda, due)) if what == JOB_ENDS]
+            found = self.service.state.jobs
+            ending = [job for job in ending if found[job].status not in (jobs.DONE, jobs.FAILED)]
+            tasks = self.service.advance(due)
+            for job in ending:
+                self._note_job(job, due)
+            self._take(tasks, due)
+
+    def _after(self, tasks: list[Task], now: Micros) -> None:
+        """Take what the service handed out, and do what it put on its agenda for this very instant."""
+        if tasks:
+            self._take(tasks, now)
+        self._work(now)
+        self._arm()
+
+    def _take(self, tasks: list[Task], now: Micros) -> None:
+        for task in tasks:
+            if isinstance(task, Attempt):
+                attempt = self._signed(task)
+                out = self._out[attempt.attempt] = Out(attempt)
+                self._unsent.append(out)
+                self._note(now, "attempt.sent", **_shown(attempt))
+        self._send_unsent()
+
+    def _signed(self, attempt: Attempt) -> Attempt:
+        """Sign anew where signatures tell wall time."""
+        if self.clock.signature != "wall":
+            return attempt
+        secret = self.service.state.endpoints[attempt.endpoint].secret
+        signature = sign(secret, self.clock.wall() // SECOND, attempt.body)
+        return replace(attempt, headers={**attempt.headers, "Service-Signature": signature})
+
+    # Attempts
+
+    def _send_unsent(self) -> None:
+        """Begin to send what waits; outside of an event loop it goes on waiting."""
+        if not self._unsent:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        unsent, self._unsent = self._unsent, []
+        for out in unsent:
+            out.task = loop.create_task(self._send(out))
+
+    async def _send(self, out: Out) -> None:
+        try:
+            answer = await self.sender.send(out.attempt, self.policy.facts.webhook_timeout / SECOND)
+        except asyncio.CancelledError:
+            out.task = None
+            if self._is_out(out):
+                self._unsent.append(out)
+            raise
+        except Exception as error:
+            log.exception("the sender failed")
+            answer = Answer(None, f"failed: {type(error).__name__}")
+        if self._is_out(out):
+            out.answer = answer
+            self._apply_answers()
+
+    def _is_out(self, out: Out) -> bool:
+        """Tell whether an attempt still is of this world."""
+        return self._out.get(out.attempt.attempt) is out
+
+    def _apply_answers(self) -> None:
+        """Report the answers that are here: as they come, or in order of sending where no time passes."""
+        for out in list(self._out.values()):
+            if out.answer is not None:
+                self._answered(out, out.answer)
+            elif self.clock.ordered:
+                return
+
+    def _answered(self, out: Out, answer: Answer) -> None:
+        attempt, now = out.attempt, self.clock.now()
+        self._work(now)
+        del self._out[attempt.attempt]
+        state = self.service.state
+        endpoint = state.endpoints.get(attempt.endpoint)
+        enabled = endpoint is not None and endpoint.enabled
+        if self.record is not None:
+            self.record("attempted", now, {"attempt": attempt.attempt, "answer": answer})
+        tasks = self.service.attempted(attempt.attempt, answer, now)
+        record = state.attempts[state.accounts[attempt.account].attempts[-1]]
+        due = record.next_attempt_at
+        self._note(
+            now,
+            "attempt.answered",
+            **_shown(attempt),
+            status_code=record.status_code,
+            error=record.error,
+            next_attempt_at=None if due is None else iso(due),
+        )
+        if endpoint is not None and enabled and not endpoint.enabled:
+            self._note(
+                now,
+                "endpoint.disabled",
+                endpoint_id=endpoint.id,
+                account_id=endpoint.account,
+                reason=endpoint.disabled_reason,
+            )
+        self._after(tasks, now)
+
+    # The timer of a running clock
+
+    def _arm(self, *, anew: bool = False) -> None:
+        """Set the timer to the next piece of work, where time runs by itself."""
+        due = self.service.next_due()
+        if due == self._armed and not anew:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._armed = None
+        wait = None if due is None else self.clock.wall_until(due)
+        if wait is None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._timer = loop.call_later(min(wait / SECOND, LONGEST_SLEEP_S), self._ring)
+        self._armed = due
+
+    def _ring(self) -> None:
+        self._work(self.clock.now())
+        self._arm(anew=True)
+
+    async def start(self) -> None:
+        """Begin to run on this event loop: the timer, and what waits to be sent."""
+        self._send_unsent()
+        self._arm(anew=True)
+
+    async def close(self) -> None:
+        """Stop the timer and what is being sent; attempts without an answer stay out."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._armed = None
+        tasks = [out.task for out in self._out.values() if out.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.sender.close()
+
+    # What happens
+
+    def _note(self, at: Micros, what: str, **details: Any) -> None:
+        self.seq += 1
+        happening = Happening(self.seq, at, what, details)
+        self.happenings.append(happening)
+        if self._happened is not None:
+            self._happened.append(happening)
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            if not watcher.done():
+                watcher.set_result(None)
+
+    def _note_job(self, job: str, at: Micros) -> None:
+        found = self.service.state.jobs[job]
+        self._note(
+            at,
+            f"job.{found.status}",
+            job_id=job,
+            kind=found.kind,
+            domain_id=found.domain,
+            account_id=found.account,
+            error_detail=found.error_detail,
+        )
+
+    def _note_granted(self, reply: Reply, at: Micros) -> None:
+        data = (reply.body or {}).get("data", {})
+        details = {"operation": reply.operation, "account_id": reply.account}
+        if reply.operation == "jobs.create":
+            details |= {"job_id": data["id"], "kind": data["kind"], "domain_id": data["domain_id"]}
+        self._note(at, "call.granted", **details)
+
+    async def happened(self, after: int) -> list[Happening]:
+        """Wait until something has happened after number `after`, and give all that is still remembered."""
+        while self.seq <= after:
+            watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._watchers.append(watcher)
+            await watcher
+        return [happening for happening in self.happenings if happening.seq > after]
+
+    # Worlds
+
+    def snapshot(self) -> bytes:
+        """Give the whole world as JSON; `restore` reads it back under the same policy."""
+        heading = {
+            "ranksim_snapshot": 1,
+            "policy": policy_digest(self.policy),
+            "now": self.clock.now(),
+            "traffic_ahead": self.clock.traffic_ahead,
+            "keys": self.keys,
+        }
+        return json.dumps(heading)[:-1].encode() + b', "state": ' + self.service.save() + b"}"
+
+    def restore(self, snapshot: bytes) -> None:
+        """Begin a new world where a snapshot was taken; what was under way then is sent again.
+
+        Raises BadInput, and then changes nothing.
+        """
+        try:
+            saved = from_json(snapshot)
+            now, ahead, keys = int(saved["now"]), int(saved["traffic_ahead"]), dict(saved["keys"])
+            policy, state = saved["policy"], json.dumps(saved["state"]).encode()
+        except (ValueError, TypeError, KeyError):
+            raise BadInput("snapshot: expected the JSON that a snapshot of ranksim gave") from None
+        if policy != policy_digest(self.policy):
+            raise BadInput(
+                "snapshot: was taken under another policy; start with the policy it was taken under"
+            )
+        service = Service.restore(state, self.policy)
+        self.keys = keys
+        self._begin(service, now, ahead)
+
+    def fork(self) -> Twin:
+        """Make a second world that continues from this one and shares nothing with it but the sender."""
+        other = Twin(
+            self.policy,
+            self.seed,
+            clock=str(self.clock.rate),
+            traffic_clock=self.clock.traffic_clock,
+            signature_clock=self.clock.signature,
+            settle_timeout=self.settle_timeout,
+            sender=self.sender,
+            plan=self._plan,
+            empty=True,
+            read_wall=self.clock.wall,
+        )
+        other._start, other._empty = self._start, self._empty
+        other.restore(self.snapshot())
+        return other
+
+    def reset(self) -> None:
+        """Begin anew, as at the start: state, accounts, keys and the first instant."""
+        self.clock.jump(self.clock.wall() if self._start is None else self._start)
+        self._begin(self._new_service(), self.clock.now())
+
+    def _new_service(self) -> Service:
+        service = Service(self.policy, self.seed)
+        self.keys = {}
+        if self._empty:
+            return service
+        plans = list(self.policy.catalogue.plans)
+        plan = self._plan or ("pro" if "pro" in plans else plans[-1])
+        now = self.clock.now()
+        for environment in ENVIRONMENTS:
+            account = service.open_account("demo", plan, now, environment=environment)
+            self.keys[environment] = service.issue_key(account, "demo", now)
+        return service
+
+    def _begin(self, service: Service, now: Micros, traffic_ahead: Micros = 0) -> None:
+        for out in self._out.values():
+            if out.task is not None:
+                out.task.cancel()
+        self._out, self._unsent = {}, []
+        self.service = service
+        self.world_id = _new_world()
+        self.clock.jump(now, traffic_ahead)
+        if self.record is not None:
+            self.record("began", now, {})
+        self._note(now, "world.began", world_id=self.world_id)
+        self._after(service.resume(now), now)
+
+
+def policy_digest(policy: Policy) -> str:
+    """Give what tells one policy from another."""
+    return sha256(policy.model_dump_json().encode()).hexdigest()
+
+
+def _new_world() -> str:
+    return f"world_{secrets.token_hex(8)}"
+
+
+def _shown(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "attempt_id": attempt.attempt,
+        "delivery_id": attempt.delivery,
+        "endpoint_id": attempt.endpoint,
+        "account_id": attempt.account,
+        "url": attempt.url,
+        "event_id": attempt.event,
+        "event_type": attempt.event_type,
+        "attempt": attempt.number,
+    }
+
+
+def _due(agenda: Sequence[tuple[int, int, str, str]], due: Micros) -> Iterator[tuple[int, int, str, str]]:
+    """Yield the entries of a heap that are due, in no order, without looking at the others."""
+    places = [0]
+    while places:
+        place = places.pop()
+        if place < len(agenda) and agenda[place][0] <= due:
+            yield agenda[place]
+            places += (2 * place + 1, 2 * place + 2)
