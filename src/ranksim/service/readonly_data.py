@@ -5,6 +5,7 @@ and of the instant of its run, and of nothing else (see `ranksim.draws`). Arithm
 operations, so that every machine finds the same.
 """
 
+from functools import lru_cache
 from urllib.parse import quote
 
 import numpy as np
@@ -79,10 +80,15 @@ def position(seed: int, host: str, word: str, place: str, since: Micros, at: Mic
     down or stays, the wider the deeper it began, and turns back at the first position and a little below the
     depth.
     """
+    return _position(seed, host, word, place, since // DAY, at // DAY)
+
+
+@lru_cache(maxsize=1 << 14)  # the pages of the latest run are read again and again
+def _position(seed: int, host: str, word: str, place: str, since: int, day: int) -> int | None:
     u = draws.uniform(seed, draws.entity(f"{host}|{word}"), 0, Purpose.POSITION)
     who = draws.entity(f"{host}|{word}|{place}")
     level = int((DEPTH + 8) * u * u + 4 * draws.uniform(seed, who, 0, Purpose.SYNTHETIC))
-    days = np.arange(since // DAY, at // DAY, dtype=np.int64)
+    days = np.arange(since, day, dtype=np.int64)
     steps = (draws.uniforms(seed, who, days, Purpose.POSITION) * 3).astype(np.int64) - 1
     turn = DEPTH + 10
     walked = (level + (1 + level // 20) * int(steps.sum())) % (2 * turn)
@@ -92,14 +98,24 @@ def position(seed: int, host: str, word: str, place: str, since: Micros, at: Mic
 
 def page_url(domain: Domain, word: str) -> str:
     """Give the page of a site that ranks for a keyword."""
-    return f"https://{domain.host}{(domain.path or '').rstrip('/')}/{quote('-'.join(word.split())[:60])}"
+    return f"https://{domain.host}{(domain.path or '').rstrip('/')}/{_slug(word)}"
+
+
+@lru_cache(maxsize=1 << 14)
+def _slug(word: str) -> str:
+    return quote("-".join(word.split())[:60])
 
 
 def serp_features(seed: int, word: str, place: str, at: Micros) -> list[str]:
     """Give what a result page shows beside the plain results, week by week."""
-    shown = draws.bits(seed, draws.entity(f"{word}|{place}"), at // WEEK, Purpose.SYNTHETIC)
+    return list(_serp_features(seed, word, place, at // WEEK))
+
+
+@lru_cache(maxsize=1 << 14)
+def _serp_features(seed: int, word: str, place: str, week: int) -> tuple[str, ...]:
+    shown = draws.bits(seed, draws.entity(f"{word}|{place}"), week, Purpose.SYNTHETIC)
     # Two bits a feature: each is shown one week in four.
-    return [name for number, name in enumerate(FEATURES) if (shown >> 2 * number) & 3 == 0]
+    return tuple(name for number, name in enumerate(FEATURES) if (shown >> 2 * number) & 3 == 0)
 
 
 def crawled_page(seed: int, domain: Domain, number: int, at: Micros) -> Body:

@@ -129,10 +129,12 @@ class Drafts:
             data = data.get("created", [data])
         if not isinstance(data, list):
             return
+        ids = {path["id"] for path in known}
         for thing in data:
             path = _path_of(resource, thing)
-            if path and path not in known:
+            if path and path["id"] not in ids:
                 known.append(path)
+                ids.add(path["id"])
         del known[:-REMEMBERED]
 
     def _query(self, resource: str, number: int) -> Mapping[str, str]:
