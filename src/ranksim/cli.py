@@ -19,6 +19,7 @@ import typer
 
 import ranksim
 from ranksim.errors import BadInput
+from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
 
 if TYPE_CHECKING:
@@ -407,4 +408,5 @@ def _print(text: str) -> None:
 
 # Commands that live with their drivers
 
+app.command("serve", short_help="Serve a fake deployment of the API.")(_spoken()(serving.serve))
 app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))

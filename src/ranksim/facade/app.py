@@ -1,0 +1,421 @@
+"""The HTTP surface: a plain ASGI app around a twin.
+
+/v1 and /graphql are production, /sandbox/v1 and /sandbox/graphql the sandbox (S1). /_ranksim is the control
+API; /openapi.json, /schema.graphql and /docs describe the service; /livez, /readyz and /metrics are for those
+who run it. Everything else is answered by the service too, as a path where there is nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from pydantic_core import to_json
+
+from ranksim.clock import SECOND, Micros
+from ranksim.facade.requests import (
+    JSON,
+    PREFLIGHT,
+    Asked,
+    Gone,
+    Header,
+    Receive,
+    Scope,
+    Send,
+    call_of,
+    headers_of,
+    payload_of,
+    read,
+    read_raw,
+)
+from ranksim.facade.twin import Twin
+from ranksim.service.calls import Call, Reply
+from ranksim.service.errors import problem
+from ranksim.service.traffic import http_date
+
+log = logging.getLogger("ranksim.facade")
+access = logging.getLogger("ranksim.access")
+
+MIB = 1_048_576
+
+CONTROL = "/_ranksim"
+
+
+class Dropped(Exception):
+    """The connection is to be closed without an answer; raised where the server gives no way to close it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """The old surface is deprecated since an instant, and goes away at a later one (S114, U81), in µs."""
+
+    since: Micros
+    sunset: Micros
+
+    def headers(self) -> tuple[Header, ...]:
+        """Write the two headers (RFC 9745, RFC 8594)."""
+        return (
+            (b"deprecation", b"@%d" % (self.since // SECOND)),
+            (b"sunset", http_date(self.sunset).encode()),
+        )
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and its response, for the journal. `headers` and `body` are as they were sent."""
+
+    at: Micros
+    surface: str
+    environment: str
+    method: str
+    path: str
+    query: bytes
+    request_headers: list[Header]
+    body: bytes
+    operations: tuple[str, ...]
+    account: str
+    status: int
+    response_headers: list[Header]
+    response: bytes
+
+
+@dataclass(slots=True)
+class Response:
+    """What goes out, and the replies that it carries."""
+
+    status: int
+    headers: list[Header]
+    body: bytes
+    replies: list[Reply]
+
+
+def create_app(
+    twin: Twin,
+    *,
+    token: str | None = None,
+    docs: bool = True,
+    max_body: int = MIB,
+    deprecation: Deprecation | None = None,
+    strict_query: bool = False,
+    access_log: bool = False,
+) -> Facade:
+    """Make the ASGI app of a twin.
+
+    `token` must be sent as a bearer token to the control API. `docs` serves the OpenAPI document, the GraphQL
+    schema and the reference page. `max_body` is the largest body in bytes. With `deprecation` all of /v1 says
+    so, and /v2 answers as /v1 does. `strict_query` refuses unknown query parameters, which are ignored by
+    default (U100). `access_log` logs every answer of the service.
+    """
+    return Facade(twin, token, docs, max_body, deprecation, strict_query, access_log)
+
+
+class Facade:
+    """The app; see `create_app`."""
+
+    def __init__(
+        self,
+        twin: Twin,
+        token: str | None,
+        docs: bool,
+        max_body: int,
+        deprecation: Deprecation | None,
+        strict_query: bool,
+        access_log: bool,
+    ) -> None:
+        self.twin = twin
+        self.token = token
+        self.max_body = max_body
+        self.strict_query = strict_query
+        self.access_log = access_log
+        self._deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
+        self._places: dict[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
+            "/graphql": self._graphql,
+            "/sandbox/graphql": self._graphql,
+            "/livez": self._alive,
+            "/readyz": self._alive,
+            "/metrics": self._metrics,
+        }
+        if docs:
+            self._places |= {
+                "/openapi.json": self._openapi,
+                "/schema.graphql": self._schema,
+                "/docs": self._docs,
+            }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or follow the server's start and end."""
+        if scope["type"] != "http":
+            await self._lifespan(scope, receive, send)
+            return
+        path: str = _raw_path(scope)
+        try:
+            if path.startswith("/v1/"):
+                await self._rest(scope, receive, send, "production", path[4:], self._deprecated)
+            elif path.startswith("/sandbox/v1/"):
+                await self._rest(scope, receive, send, "sandbox", path[12:], self._deprecated)
+            elif path in self._places:
+                await self._places[path](scope, receive, send)
+            elif path == CONTROL or path.startswith(CONTROL + "/"):
+                await self._control(scope, receive, send)
+            elif self._deprecated and path.startswith("/v2/"):
+                await self._rest(scope, receive, send, "production", path[4:], ())
+            elif self._deprecated and path.startswith("/sandbox/v2/"):
+                await self._rest(scope, receive, send, "sandbox", path[12:], ())
+            else:
+                environment = "sandbox" if path.startswith("/sandbox/") else "production"
+                await self._rest(scope, receive, send, environment, "", ())
+        except Gone:
+            return
+
+    # The service
+
+    async def _rest(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        environment: str,
+        path: str,
+        extra: tuple[Header, ...],
+    ) -> None:
+        asked = await read(scope, receive, path, environment, most=self.max_body, strict=self.strict_query)
+        fault = None if self.twin.faults is None else self.twin.faults.pick(asked.call)
+        if fault is not None and not await _suffer(fault, asked.call, scope):
+            return
+        reply = self._answer(asked.call)
+        if asked.detail and reply.code == asked.call.fault and reply.body is not None:
+            reply.body["detail"] = asked.detail
+        payload = payload_of(reply)
+        extra += _allowing(scope["method"], asked.allow, reply.status)
+        headers = headers_of(reply.headers, None if reply.body is None else len(payload), extra)
+        answer = Response(reply.status, headers, payload, [reply])
+        await self._respond(scope, send, asked, answer, drop=fault is not None and fault.drop == "after")
+
+    def _answer(self, call: Call) -> Reply:
+        """Ask the service; a bug of its own becomes a complete problem body too."""
+        try:
+            return self.twin.call(call)
+        except Exception:
+            log.exception("%s failed", call.operation or "a request")
+            call.fault, call.idempotency_key = "internal_error", None
+            return self.twin.call(call)
+
+    async def _graphql(self, scope: Scope, receive: Receive, send: Send) -> None:
+        environment = "sandbox" if scope["path"].startswith("/sandbox") else "production"
+        graphql = _optional("graphql")
+        if graphql is None or scope["method"] == "OPTIONS":
+            await self._rest(scope, receive, send, environment, "", ())
+            return
+        headers = dict(scope["headers"])
+        asked = Asked(call_of(scope, headers, "", environment), allow="OPTIONS, POST")
+        call = asked.call
+        call.surface = "graphql"
+        if scope["method"] != "POST":
+            call.fault = "method_not_allowed"
+        else:
+            await read_raw(asked, headers, receive, self.max_body)
+        fault = None if self.twin.faults is None else self.twin.faults.pick(call)
+        if fault is not None and not await _suffer(fault, call, scope):
+            return
+        said = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
+        try:
+            given = await graphql.execute(
+                self.twin, environment, said, call.raw or b"", call.caller, call.fault
+            )
+        except Exception:
+            log.exception("a GraphQL request failed")
+            given = await graphql.execute(self.twin, environment, said, b"", call.caller, "internal_error")
+        extra = _allowing(scope["method"], asked.allow, given.status)
+        answer = Response(
+            given.status, headers_of(given.headers, len(given.body), extra), given.body, given.replies
+        )
+        await self._respond(scope, send, asked, answer, drop=fault is not None and fault.drop == "after")
+
+    async def _respond(
+        self, scope: Scope, send: Send, asked: Asked, answer: Response, *, drop: bool = False
+    ) -> None:
+        """Send what the service answered, once it is kept; note that it was written."""
+        twin = self.twin
+        if asked.close:
+            answer.headers.append((b"connection", b"close"))
+        if twin.journal is not None or self.access_log:
+            exchange = _exchange(twin.now(), scope, asked.call, answer)
+            if twin.journal is not None:
+                twin.journal.record(exchange)
+            if self.access_log:
+                _log_access(exchange)
+        try:
+            if twin.commit is not None:
+                await twin.commit()
+            if drop:
+                _drop(scope)
+                return
+            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+            await send(
+                {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body}
+            )
+        finally:
+            for reply in answer.replies:
+                twin.written(reply)
+
+    def unreadable(self, caller: str, detail: str) -> tuple[int, list[Header], bytes]:
+        """Refuse what came over a connection and is no HTTP request: status, headers and body.
+
+        It is counted like a request without a key (U8), since nobody can tell whose it is.
+        """
+        reply = self.twin.call(Call("", method="OPTIONS", caller=caller))
+        if reply.code != "rate_limited":
+            said = problem(self.twin.policy, "invalid_request", detail)
+            headers = reply.headers | said.headers
+            reply = Reply(said.status, (said.body or {}) | {"request_id": headers["X-Request-Id"]}, headers)
+        payload = payload_of(reply)
+        return reply.status, headers_of(reply.headers, len(payload)), payload
+
+    # The user's hands
+
+    async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
+        control = _optional("control")
+        if control is None:
+            await plain(send, 404, b'{"error":"no control API is installed"}', JSON)
+        elif not self._may_control(scope):
+            await plain(send, 401, b'{"error":"send the control token as a bearer token"}', JSON)
+        else:
+            await control.control(self.twin, scope, receive, send)
+
+    def _may_control(self, scope: Scope) -> bool:
+        if self.token is None:
+            return True
+        sent = dict(scope["headers"]).get(b"authorization", b"")
+        return hmac.compare_digest(sent, b"Bearer " + self.token.encode())
+
+    # Around the service
+
+    async def _alive(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await plain(send, 200, b"ok\n", b"text/plain; charset=utf-8")
+
+    async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+        metrics = _optional("metrics")
+        text = b"" if metrics is None else metrics.metrics(self.twin)
+        await plain(send, 200, text, b"text/plain; version=0.0.4; charset=utf-8")
+
+    async def _openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        openapi = _optional("openapi")
+        document = {} if openapi is None else openapi.document(self.twin.policy)
+        await plain(send, 200, to_json(document), JSON)
+
+    async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
+        graphql = _optional("graphql")
+        text = "" if graphql is None else graphql.SDL
+        await plain(send, 200, text.encode(), b"text/plain; charset=utf-8")
+
+    async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
+        openapi = _optional("openapi")
+        page = "" if openapi is None else openapi.REFERENCE_PAGE
+        await plain(send, 200, page.encode(), b"text/html; charset=utf-8")
+
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            return
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.twin.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.twin.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+async def plain(send: Send, status: int, body: bytes, content_type: bytes) -> None:
+    """Answer outside of the service's rules."""
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *_ANY_ORIGIN]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+_ANY_ORIGIN: tuple[Header, ...] = ()
+
+
+def _raw_path(scope: Scope) -> str:
+    """Give the path as it was sent, percent signs included."""
+    raw = scope.get("raw_path")
+    return scope["path"] if raw is None else raw.decode("latin-1")  # type: ignore[no-any-return]  # str by ASGI
+
+
+def _drop(scope: Scope) -> None:
+    """Close the connection at once, as a broken network does."""
+    abort = scope.get("ranksim.abort")
+    if abort is None:
+        raise Dropped("the connection was dropped, as a fault wanted")
+    abort()
+
+
+def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
+    """Write what OPTIONS and a 405 say of a path's methods (U80)."""
+    if method == "OPTIONS":
+        methods = (allow or "GET, HEAD, POST, PATCH, DELETE, OPTIONS").encode()
+        return ((b"allow", methods), (b"access-control-allow-methods", methods), *PREFLIGHT)
+    return ((b"allow", allow.encode()),) if allow and status == 405 else ()
+
+
+async def _suffer(fault: Any, call: Call, scope: Scope) -> bool:
+    """Let a fault have its way before the effect; tells whether the request goes on."""
+    if fault.delay_s:
+        await asyncio.sleep(fault.delay_s)
+    if fault.drop == "before":
+        _drop(scope)
+        return False
+    if fault.fails:
+        call.fault, call.idempotency_key = "internal_error", None
+    return True
+
+
+def _exchange(at: Micros, scope: Scope, call: Call, answer: Response) -> Exchange:
+    first = answer.replies[0]
+    return Exchange(
+        at=at,
+        surface=call.surface,
+        environment=call.environment,
+        method=scope["method"],
+        path=_raw_path(scope),
+        query=scope["query_string"],
+        request_headers=list(scope["headers"]),
+        body=call.raw or b"",
+        operations=tuple(reply.operation for reply in answer.replies),
+        account=first.account,
+        status=answer.status,
+        response_headers=answer.headers,
+        response=answer.body,
+    )
+
+
+def _log_access(exchange: Exchange) -> None:
+    fields = {
+        "method": exchange.method,
+        "path": exchange.path,
+        "status": exchange.status,
+        "operations": exchange.operations,
+        "account": exchange.account,
+        "request_id": dict(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
+        "bytes": len(exchange.response),
+    }
+    access.info("%s %s %d", exchange.method, exchange.path, exchange.status, extra={"fields": fields})
+
+
+@cache
+def _optional(name: str) -> ModuleType | None:
+    """Load a part of the facade on first use; None where it is not there."""
+    try:
+        return import_module(f"ranksim.facade.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"ranksim.facade.{name}":
+            raise
+        return None

@@ -1,0 +1,281 @@
+"""`ranksim serve`: the facade on the command line."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.clock import SECOND, instant, iso
+from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ranksim.facade.app import Deprecation, Facade
+    from ranksim.facade.twin import Twin
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+KIB = 1024
+
+
+def serve(
+    host: Annotated[
+        str,
+        typer.Option(
+            envvar="RANKSIM_SERVE_HOST",
+            help="The address to listen at. Beyond loopback the control API wants a token.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, envvar="RANKSIM_SERVE_PORT", help="The port; 0 takes a free one.")
+    ] = 8080,
+    policy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="RANKSIM_SERVE_POLICY", help="Serve under this policy file."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(envvar="RANKSIM_SERVE_SEED", help="Seed of keys, secrets and everything drawn.")
+    ] = 0,
+    plan: Annotated[
+        str, typer.Option(envvar="RANKSIM_SERVE_PLAN", help="The plan of the demo accounts; usually pro.")
+    ] = "",
+    clock: Annotated[
+        str,
+        typer.Option(
+            metavar="real|manual|scaled:N",
+            envvar="RANKSIM_SERVE_CLOCK",
+            help="How time runs: as it does, only when the control API advances it, or N times as fast "
+            "(scaled:60, scaled:1/10).",
+        ),
+    ] = "real",
+    start: Annotated[
+        str,
+        typer.Option(
+            metavar="INSTANT",
+            envvar="RANKSIM_SERVE_START",
+            help="The first instant, such as 2026-03-04T10:00:00Z; usually now.",
+        ),
+    ] = "",
+    traffic_clock: Annotated[
+        str,
+        typer.Option(
+            metavar="same|wall",
+            envvar="RANKSIM_SERVE_TRAFFIC_CLOCK",
+            help="What rate limits run on: the clock, or wall time.",
+        ),
+    ] = "same",
+    signature_clock: Annotated[
+        str,
+        typer.Option(
+            metavar="virtual|wall",
+            envvar="RANKSIM_SERVE_SIGNATURE_CLOCK",
+            help="What webhooks are signed with: the clock, or wall time, as receivers check it.",
+        ),
+    ] = "virtual",
+    settle_timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            envvar="RANKSIM_SERVE_SETTLE_TIMEOUT",
+            help="Seconds of wall time that an advance of the clock may wait for webhooks.",
+        ),
+    ] = 60.0,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="RANKSIM_SERVE_STATE",
+            help="Keep everything in this file (SQLite), and go on from it; in memory without.",
+        ),
+    ] = None,
+    control_token: Annotated[
+        str,
+        typer.Option(
+            envvar="RANKSIM_SERVE_CONTROL_TOKEN", help="The bearer token that the control API wants."
+        ),
+    ] = "",
+    max_body: Annotated[
+        int, typer.Option(min=1, envvar="RANKSIM_SERVE_MAX_BODY", help="The largest body in KiB.")
+    ] = 1024,
+    strict_query: Annotated[
+        bool,
+        typer.Option(
+            envvar="RANKSIM_SERVE_STRICT_QUERY",
+            help="Refuse query parameters that an operation does not know, instead of ignoring them.",
+        ),
+    ] = False,
+    deprecated_since: Annotated[
+        str,
+        typer.Option(
+            metavar="INSTANT",
+            envvar="RANKSIM_SERVE_DEPRECATED_SINCE",
+            help="Send Deprecation and Sunset headers on /v1, and serve /v2 too; wants --sunset.",
+        ),
+    ] = "",
+    sunset: Annotated[
+        str,
+        typer.Option(
+            metavar="INSTANT", envvar="RANKSIM_SERVE_SUNSET", help="When the deprecated /v1 goes away."
+        ),
+    ] = "",
+    public_receivers: Annotated[
+        bool,
+        typer.Option(
+            "--public-receivers-only",
+            envvar="RANKSIM_SERVE_PUBLIC_RECEIVERS_ONLY",
+            help="Send no webhook to a private or loopback address.",
+        ),
+    ] = False,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="RANKSIM_SERVE_CA_FILE",
+            help="Trust these certificate authorities (PEM) for webhook receivers, besides the system's.",
+        ),
+    ] = None,
+    docs: Annotated[
+        bool,
+        typer.Option(envvar="RANKSIM_SERVE_DOCS", help="Serve /openapi.json, /schema.graphql and /docs."),
+    ] = True,
+    access_log: Annotated[
+        bool, typer.Option(envvar="RANKSIM_SERVE_ACCESS_LOG", help="Log every request.")
+    ] = False,
+    log_format: Annotated[
+        str,
+        typer.Option(metavar="text|json", envvar="RANKSIM_SERVE_LOG_FORMAT", help="How to log, on stderr."),
+    ] = "text",
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", envvar="RANKSIM_SERVE_JSON", help="Say where it serves as one line of JSON."),
+    ] = False,
+) -> None:
+    """Serve a fake deployment of the API: REST, GraphQL, webhooks, sandbox, and a control API.
+
+    It says its addresses and keys, and serves until it is interrupted.
+
+    Examples:
+
+    \b
+      ranksim serve
+      ranksim serve --clock manual --start 2026-03-04T10:00:00Z --port 0
+    """  # fmt: skip
+    if log_format not in ("text", "json"):
+        raise BadInput(f"--log-format: expected text or json, found {log_format!r}")
+    try:
+        import httptools  # noqa: F401  # all of the extra is asked for before anything is opened
+        import uvicorn  # noqa: F401
+
+        from ranksim.facade.sender import HttpSender
+        from ranksim.facade.twin import Twin
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"serving needs {error.name}; install it with: pip install 'ranksim[server]'"
+        ) from None
+    from ranksim.contract.policy import Policy
+    from ranksim.facade import app as surface
+    from ranksim.facade import server
+    from ranksim.facade.threads import bound
+
+    token = control_token
+    if not token and host not in LOOPBACK:
+        token = secrets.token_urlsafe(24)
+    twin = Twin(
+        None if policy is None else Policy.load(policy),
+        seed,
+        clock=clock,
+        start=_instant("--start", start),
+        traffic_clock=traffic_clock,
+        signature_clock=signature_clock,
+        settle_timeout=settle_timeout,
+        sender=HttpSender(public_only=public_receivers, tls=_tls(ca_file)),
+        plan=plan,
+    )
+    if state is not None:
+        _keep(twin, state)
+    facade = surface.create_app(
+        twin,
+        token=token or None,
+        docs=docs,
+        max_body=max_body * KIB,
+        deprecation=_deprecation(deprecated_since, sunset),
+        strict_query=strict_query,
+        access_log=access_log,
+    )
+    listener = bound(host, port)
+    server.set_up_logging(log_format)
+    _announce(facade, host, listener.getsockname()[1], token, as_json=as_json)
+    server.serve(facade, listener)
+
+
+def _instant(flag: str, text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        return instant(text)
+    except ValueError:
+        raise BadInput(f"{flag}: expected an instant such as 2026-03-04T10:00:00Z, found {text!r}") from None
+
+
+def _deprecation(since: str, sunset: str) -> Deprecation | None:
+    from ranksim.facade.app import Deprecation
+
+    first, last = _instant("--deprecated-since", since), _instant("--sunset", sunset)
+    if first is None and last is None:
+        return None
+    if first is None or last is None or last < first:
+        raise BadInput("--sunset: expected together with --deprecated-since, and not earlier")
+    return Deprecation(first, last)
+
+
+def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
+    if ca_file is None:
+        return None
+    import ssl
+
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(ca_file)
+    except OSError as error:
+        raise BadInput(f"{ca_file}: expected certificates in PEM ({error.strerror or error})") from None
+    return context
+
+
+def _keep(twin: Twin, path: Path) -> None:
+    """Let the twin go on from a file, and keep everything there."""
+    from importlib import import_module
+
+    import_module("ranksim.facade.durable").attach(twin, path)
+
+
+def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool) -> None:
+    """Say where everything is."""
+    name = f"[{host}]" if ":" in host else host
+    base, twin = f"http://{name}:{port}", facade.twin
+    addresses = {
+        "base_url": base,
+        "rest": f"{base}/v1",
+        "graphql": f"{base}/graphql",
+        "key": twin.keys.get("production", ""),
+        "sandbox_rest": f"{base}/sandbox/v1",
+        "sandbox_graphql": f"{base}/sandbox/graphql",
+        "sandbox_key": twin.keys.get("sandbox", ""),
+        "control": f"{base}/_ranksim",
+        "control_token": token,
+        "docs": f"{base}/docs",
+        "clock": str(twin.clock.rate),
+        "now": iso(twin.now() // SECOND * SECOND),
+    }
+    if as_json:
+        sys.stdout.write(json.dumps(addresses) + "\n")
+    else:
+        width = max(map(len, addresses))
+        lines = [f"  {key.replace('_', ' '):{width}}  {value}\n" for key, value in addresses.items() if value]
+        sys.stdout.write("ranksim serves a fake deployment; stop it with Ctrl-C\n" + "".join(lines))
+    sys.stdout.flush()

@@ -1,0 +1,142 @@
+"""A twin behind a socket: uvicorn, with limits that keep bad clients from holding memory or connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from typing import Any
+
+import uvicorn
+from httptools import HttpParserError
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from ranksim.facade.app import Facade
+
+MOST_HEADERS = 65_536
+"""Bytes that a request's line and headers may take."""
+
+HEADER_SECONDS = 15.0
+"""How long a request's line and headers may take to arrive."""
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 connection, which bounds headers in size and time, and can be dropped by the app.
+
+    What is no HTTP at all is refused with a complete problem body, then the connection is closed.
+    """
+
+    _heading = False
+    """Whether a request's line and headers are on their way."""
+    _arrived = 0
+    _waiting: asyncio.TimerHandle | None = None
+    _problem = "The request is not well-formed HTTP/1.1."
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Give the first request its time."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the timer."""
+        self._unwait()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, and count what it has not made headers of."""
+        self._arrived += len(data)
+        super().data_received(data)
+        if self._heading and self._arrived > MOST_HEADERS and not self.transport.is_closing():
+            self._problem = f"The request line and headers are larger than {MOST_HEADERS} bytes."
+            self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        """Begin to count, and let the app close the connection."""
+        super().on_message_begin()
+        self._heading, self._arrived = True, 0
+        self.scope["ranksim.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # our own
+        if self._waiting is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Check what came as a whole, and begin to answer."""
+        self._heading = False
+        self._unwait()
+        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > MOST_HEADERS:
+            self._problem = f"The request line and headers are larger than {MOST_HEADERS} bytes."
+            raise HttpParserError(self._problem)
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be read."""
+        app = self.config.app
+        if not isinstance(app, Facade) or (self.cycle is not None and not self.cycle.response_complete):
+            super().send_400_response(msg or self._problem)
+            return
+        status, headers, body = app.unreadable(self.client[0] if self.client else "", self._problem)
+        lines = [STATUS_LINE[status], *(b"%b: %b\r\n" % header for header in headers)]
+        self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", body]))
+        self.transport.close()
+
+    def _wait(self) -> None:
+        self._waiting = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _unwait(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _give_up(self) -> None:
+        self._waiting = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def configured(app: Any, **settings: Any) -> uvicorn.Config:
+    """Configure uvicorn for an app of ours; `settings` are uvicorn's."""
+    usual: dict[str, Any] = {
+        "http": Connection,
+        "ws": "none",
+        "interface": "asgi3",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "date_header": False,
+        "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": 5,
+    }
+    return uvicorn.Config(app, **usual | settings)
+
+
+def serve(app: Facade, listener: socket.socket) -> None:
+    """Serve an app on a bound socket until SIGINT or SIGTERM; requests under way are answered first."""
+    uvicorn.Server(configured(app, lifespan="on")).run(sockets=[listener])
+
+
+class JsonLines(logging.Formatter):
+    """Writes each record of the log as one line of JSON; `extra={"fields": {...}}` adds members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record."""
+        line: dict[str, Any] = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def set_up_logging(kind: str) -> None:
+    """Log to stderr, as "json" or "text"."""
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if kind == "json" else text)
+    for name in ("ranksim", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
