@@ -1,8 +1,8 @@
 """What crosses the wire, operation by operation: the body, the filters and the shapes of the answers.
 
 Written once for every surface: the OpenAPI document is built from it, and the GraphQL types are tested
-against it. A shape is a JSON Schema (draft 2020-12) that names others as `#/components/schemas/NAME`. What the
-specification does not show carries `x-assumption`.
+against it. A shape is a JSON Schema (draft 2020-12) that names others as `#/components/schemas/NAME`. What
+the specification does not show carries `x-assumption`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """What crosses the seam between the service and its drivers: calls in, replies and tasks out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ class Reply:
     `outcome` is one word for statistics: ok, granted, dry_run, joined, refused, replayed, limited or error.
     `flight` names the Idempotency-Key entry that `Service.written` must end, or is "". `headers` hold
     everything the rules decide (X-Request-Id, RateLimit-*, Retry-After, WWW-Authenticate, the replay marker).
+    `cursors` continue behind each item of a page; they are made for GraphQL, which shows them.
     """
 
     status: int
@@ -55,6 +56,7 @@ class Reply:
     operation: str = ""
     account: str = ""
     flight: str = ""
+    cursors: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

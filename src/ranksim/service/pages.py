@@ -42,4 +42,7 @@ def paged(
             after = type(ids[0])(anchor)
     page, next_after = walk(ids, after, limit, lambda item: keep(item, filters))
     next_cursor = None if next_after is None else encode(str(next_after), digest)
-    return collection([show(item) for item in page], next_cursor, notice)
+    reply = collection([show(item) for item in page], next_cursor, notice)
+    if request.call.surface == "graphql":
+        reply.cursors = [encode(str(item), digest) for item in page]
+    return reply
