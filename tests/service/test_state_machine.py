@@ -35,9 +35,9 @@ def quotas(briefs: int, words: int, scans: int) -> dict[str, Any]:
 
 COOLDOWNS = {"rank_run": "1h", "crawl": "1d", "keywords": "1s"}
 PLANS = {
-    "desk": {"slot_limit": 6, "cost_ceiling": "6 USD", "quotas": quotas(5, 9, 1), "cooldowns": COOLDOWNS},
+    "desk": {"slot_limit": 4, "cost_ceiling": "6 USD", "quotas": quotas(5, 9, 1), "cooldowns": COOLDOWNS},
     "small": {
-        "slot_limit": 4,
+        "slot_limit": 3,
         "cost_ceiling": "3 USD",
         "quotas": quotas(2, 4, 1),
         "cooldowns": {},
@@ -345,7 +345,7 @@ def test_any_story(open_desk: Any) -> None:
     run_state_machine_as_test(
         lambda: Stories(open_desk),
         settings=settings(
-            max_examples=150,
+            max_examples=300,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
