@@ -66,7 +66,7 @@ def set_status(ctx: Context, account: Account, status: str) -> None:
 def change_plan(ctx: Context, account: Account, plan: str, now: int) -> None:
     """Put an account on a plan at once: what is used stays used, limits are the new plan's.
 
-    Meters of metrics that the plan lacks are kept, so that nobody gets a fresh allowance by changing to and fro.
+    Meters that the plan lacks are kept: nobody gets a fresh allowance by changing to and fro.
     """
     _expect("plan", plan, tuple(ctx.policy.catalogue.plans))
     account.plan = plan
