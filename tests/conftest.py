@@ -15,6 +15,10 @@ hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, max_examples=60)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fact", action="append", help="run only tests that claim this fact; may be repeated")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Load the profile and fix one Hypothesis seed for the run, so that any failure can be repeated."""
@@ -27,6 +31,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     seed = config.getoption("--hypothesis-seed")
     return f"seed: repeat with --hypothesis-seed={seed}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `--fact` does not ask for."""
+    wanted = set(config.getoption("--fact") or ())
+    if wanted:
+        config.hook.pytest_deselected(items=[item for item in items if not wanted & claimed_by(item)])
+        items[:] = [item for item in items if wanted & claimed_by(item)]
+
+
+def claimed_by(item: pytest.Item) -> set[object]:
+    """Give the facts that the markers of a test claim."""
+    return {number for marker in item.iter_markers("fact") for number in marker.args}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

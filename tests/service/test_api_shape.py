@@ -177,7 +177,7 @@ WALKED = {
 }
 
 
-@pytest.mark.fact("S30", "S43", "S44", "S9", "E40", "U34")
+@pytest.mark.fact("S30", "S43", "S44", "S9", "E40", "U34", "U37", "U105")
 @pytest.mark.parametrize("resource", WALKED)
 def test_pages_have_50_items_unless_asked_and_200_at_most(open_desk: Any, resource: str) -> None:
     desk = open_desk(facts={"rates": {"write": 1000}})
@@ -199,7 +199,7 @@ def test_pages_have_50_items_unless_asked_and_200_at_most(open_desk: Any, resour
     assert length(limit="200") == (200, False)
 
 
-@pytest.mark.fact("S31", "S45", "U36", "U110")
+@pytest.mark.fact("S31", "S45", "U35", "U36", "U110")
 def test_a_cursor_belongs_to_its_query(open_desk: Any) -> None:
     desk = open_desk(words=["a", "b", "c"])
     cursor = desk.call("keywords.list", query={"limit": "1", "list_id": desk.list}).body["next_cursor"]
@@ -246,6 +246,31 @@ def test_a_walk_stays_correct_while_others_write(open_desk: Any, writes: Any, li
                 always.discard(gone)
     assert found == sorted(set(found))
     assert always <= set(found)
+
+
+# What two of the bodies take
+
+
+@pytest.mark.fact("S32", "S29", "S57")
+def test_keywords_are_added_to_a_list_and_spend_slots(open_desk: Any) -> None:
+    desk = open_desk(words=["a"], scan=True)
+    body = {"list_id": desk.list, "keywords": ["b", "c"], "dry_run": True}
+    assert desk.made("keywords.create", body)["allowed"]
+    assert desk.slots()["used"] == 1
+    made = desk.made("keywords.create", body | {"dry_run": False})
+    assert (made["list_id"], made["slots_added"]) == (desk.list, 2)
+    assert [keyword["keyword"] for keyword in made["created"]] == ["b", "c"]
+    assert desk.slots()["used"] == 3
+    for wrong in ({"list_id": 1}, {"keywords": "b"}, {"keywords": [1]}, {"dry_run": "true"}):
+        assert desk.call("keywords.create", body | wrong).code == "validation_failed"
+
+
+@pytest.mark.fact("U41", "S34")
+def test_a_job_is_for_the_domain_that_its_body_names(desk: Any) -> None:
+    other = desk.new_domain("other.example")
+    job = desk.made("jobs.create", {"kind": "crawl", "domain_id": other})
+    assert (job["kind"], job["domain_id"]) == ("crawl", other)
+    assert desk.call("jobs.create", {"kind": "crawl"}).code == "validation_failed"
 
 
 # Reads that cost nothing
