@@ -150,10 +150,10 @@ class Received:
 class Receiver:
     """Records every request, answers it as its path's script says, and verifies what it has a secret for.
 
-    `clock` tells the instant in µs (a twin's clock, or the wall's); `tolerance` is the greatest age of a
-    signature in seconds (None: any age will do, S86). A `strict` receiver answers 400 to a request whose
-    signature does not verify. The latest `keep` requests are kept. `heard` is called with every request once
-    it is answered.
+    `clock` tells the instant in µs that is noted down, `signing_clock` the one that signatures are compared
+    with (default: the same); `tolerance` is their greatest age in seconds (None: any will do, S86). A
+    `strict` receiver answers 400 to a request whose signature does not verify. The latest `keep` requests
+    are kept. `heard` is called with every request once it is answered.
 
     Use it as an ASGI app, or as a context manager that listens at `url` in a thread.
     """
@@ -163,12 +163,14 @@ class Receiver:
         *script: Step | int | str,
         secret: str | None = None,
         clock: Callable[[], Micros] = wall,
+        signing_clock: Callable[[], Micros] | None = None,
         tolerance: int | None = 300,
         strict: bool = False,
         keep: int = 10_000,
         heard: Callable[[Received], None] | None = None,
     ) -> None:
         self.clock = clock
+        self.signing_clock = signing_clock or clock
         self.tolerance = tolerance
         self.strict = strict
         self.heard = heard
@@ -284,7 +286,7 @@ class Receiver:
             return None, ""
         if not came.signature:
             return False, "no Service-Signature"
-        now = came.received // SECOND
+        now = self.signing_clock() // SECOND
         signed_at = came.signed_at
         if signed_at is None:
             return False, "the Service-Signature is not t=<seconds>,v1=<digest>"

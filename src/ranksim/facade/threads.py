@@ -74,12 +74,11 @@ class Listener:
         """Begin to accept connections."""
         try:
             import uvicorn
+
+            from ranksim.facade.server import configured
         except ImportError:
             raise BadInput("serving HTTP needs uvicorn: pip install 'ranksim[server]'") from None
-        config = uvicorn.Config(
-            self._app, lifespan="off", ws="none", log_config=None, access_log=False,
-            date_header=False, server_header=False, interface="asgi3",
-        )  # fmt: skip
+        config = configured(self._app, lifespan="off")
         config.load()
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
@@ -104,7 +103,8 @@ def bound(host: str, port: int) -> socket.socket:
     """A listening socket's beginnings: bound, so that its port is known. Raises BadInput."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.socket(family, socket.SOCK_STREAM)
+        # With the protocol named asyncio sends small packets at once, instead of 40 ms later.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
         raise BadInput(f"{host}: no address to listen at ({error.strerror}); try 127.0.0.1") from None
     try:

@@ -1,0 +1,483 @@
+"""Embedding: worlds without sockets, servers on ports, their clocks, receivers, accounts and copies."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+import stripe
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ranksim.clock import HOUR, MINUTE, instant, iso
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.testing import (
+    START,
+    Deployment,
+    NeedsControl,
+    NotSettled,
+    Receiver,
+    Server,
+    World,
+    asgi_app,
+    open_target,
+    transport,
+)
+
+Kind = type[World]
+TARGETS = pytest.mark.parametrize("kind", [World, Server], ids=["world", "server"])
+SCHEDULE = [0, 1, 6, 36, 156, 516]
+"""The minutes of the six attempts after the failure (S90)."""
+
+
+@pytest.fixture
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody connect or listen; an event loop's own pair of sockets is no connection."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a socket was used")
+
+    for name in ("connect", "connect_ex", "bind", "listen", "accept"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+
+
+def domain_of(world: World, host: str = "example.com", **options: Any) -> str:
+    reply = world.client(**options).post("/v1/domains", json={"host": host})
+    assert reply.status_code == 201, reply.text
+    return str(reply.json()["data"]["id"])
+
+
+def job_of(world: World, kind: str = "crawl") -> str:
+    body = {"kind": kind, "domain_id": domain_of(world)}
+    reply = world.client().post("/v1/jobs", json=body)
+    assert reply.status_code == 202, reply.text
+    return str(reply.json()["data"]["id"])
+
+
+def minutes(receiver: Receiver) -> list[int]:
+    """The minutes after the world's start at which attempts came."""
+    return [(came.received - instant(START)) // MINUTE for came in receiver.requests]
+
+
+# Calling
+
+
+@TARGETS
+def test_a_client_calls_both_environments_with_their_keys(kind: Kind) -> None:
+    with kind() as world:
+        domain_of(world, "live.example")
+        domain_of(world, "test.example", environment="sandbox")
+        hosts = [
+            [one["host"] for one in world.client(environment=environment).get("/v1/domains").json()["data"]]
+            for environment in ("production", "sandbox")
+        ]
+        assert hosts == [["live.example"], ["test.example"]]
+        assert world.client(world.sandbox_key).get("/v1/domains").status_code == 401
+        with pytest.raises(BadInput, match=r"^environment: expected production or sandbox"):
+            world.client(environment="staging")
+
+
+@TARGETS
+def test_an_async_client_calls_from_a_loop_of_its_own(kind: Kind) -> None:
+    async def calls(world: World) -> list[int]:
+        async with world.async_client() as client:
+            replies = await asyncio.gather(*(client.get("/v1/domains") for _ in range(5)))
+            advance = await world.clock.advance_async("1h")
+            assert advance.now == instant(START) + HOUR
+        return [reply.status_code for reply in replies]
+
+    with kind() as world:
+        assert asyncio.run(calls(world)) == [200] * 5
+
+
+@pytest.mark.usefixtures("no_sockets")
+def test_a_world_opens_no_socket() -> None:
+    with World() as world:
+        receiver = world.receiver(500, 200)
+        world.subscribe(receiver)
+        world.jobs.fail(job_of(world))
+        world.clock.advance("1m")
+        assert [came.status for came in receiver.requests] == [500, 200]
+    with httpx.Client(transport=transport(), base_url="http://any.test") as client:
+        assert client.get("/v1/webhook-events").status_code == 200
+
+
+def test_a_transport_has_a_world_of_its_own_that_ends_with_the_client() -> None:
+    before = threading.active_count()
+    with httpx.Client(transport=transport(seed=5), base_url="http://any.test") as client:
+        assert threading.active_count() == before + 1
+        reply = client.get("/v1/domains", headers={"X-Request-Id": "mine"})
+        assert (reply.status_code, reply.headers["X-Request-Id"]) == (401, "mine")
+    assert threading.active_count() == before
+
+
+def test_an_asgi_app_runs_on_the_loop_of_its_caller() -> None:
+    async def call() -> int:
+        inner = httpx.ASGITransport(asgi_app(clock="manual"))
+        async with httpx.AsyncClient(transport=inner, base_url="http://any.test") as client:
+            return (await client.get("/v1/webhook-events")).status_code
+
+    before = threading.active_count()
+    assert asyncio.run(call()) == 200
+    assert threading.active_count() == before
+
+
+def test_a_blocking_call_from_the_worlds_own_loop_is_refused_not_stuck() -> None:
+    with World() as world:
+
+        async def call() -> None:
+            world.client().get("/v1/domains")
+
+        with pytest.raises(RuntimeError, match=r"^a blocking call from the thread"):
+            world.thread.call(call())
+
+
+@TARGETS
+def test_any_number_side_by_side(kind: Kind) -> None:
+    worlds = [kind(seed=seed) for seed in range(8)]
+    for number, world in enumerate(worlds):
+        for index in range(number):
+            domain_of(world, f"{index}.example")
+    counts = [len(world.client().get("/v1/domains").json()["data"]) for world in worlds]
+    worlds[0].clock.advance("1h")
+    times = {str(world.clock) for world in worlds[1:]}
+    for world in worlds:
+        world.close()
+    assert counts == list(range(8))
+    assert times == {START}
+    assert len({world.key for world in worlds}) == 8
+
+
+@TARGETS
+def test_closing_twice_is_fine_and_leaves_no_thread(kind: Kind) -> None:
+    before = threading.active_count()
+    world = kind()
+    world.receiver()
+    world.close()
+    world.close()
+    assert threading.active_count() == before
+
+
+def test_a_server_that_cannot_start_leaves_no_thread() -> None:
+    before = threading.active_count()
+    with Server() as server:
+        port = int(server.url.rpartition(":")[2])
+        with pytest.raises(BadInput, match=rf"^127.0.0.1:{port}: cannot listen"):
+            Server(port=port)
+        assert threading.active_count() == before + 1
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    def told(seed: int) -> tuple[str, str, bytes]:
+        with World(seed=seed, signature_clock="virtual") as world:
+            receiver = world.receiver()
+            endpoint = world.subscribe(receiver)
+            world.jobs.finish(job_of(world))
+            (came,) = receiver.requests
+            return world.key, endpoint["secret"], came.signature.encode() + came.body
+
+    assert told(1) == told(1)
+    assert told(1) != told(2)
+
+
+# Time
+
+
+@TARGETS
+@pytest.mark.fact("S90", "E22", "S79", "S81", "U67", "U68")
+def test_the_whole_retry_timeline_is_delivered_and_verifies(kind: Kind) -> None:
+    with kind() as world:
+        receiver = world.receiver(500)
+        endpoint = world.subscribe(receiver)
+        world.jobs.fail(job_of(world), "the crawler was blocked")
+        world.clock.advance("8h36m")
+        assert minutes(receiver) == SCHEDULE
+        assert [came.attempt for came in receiver.requests] == [1, 2, 3, 4, 5, 6]
+        assert len({came.event_id for came in receiver.requests}) == 1
+        assert len({came.body for came in receiver.requests}) == 1
+        for came in receiver.requests:
+            assert came.valid
+            stripe.WebhookSignature.verify_header(
+                came.body.decode(), came.signature, endpoint["secret"], tolerance=300
+            )
+        world.clock.advance("24h")
+        assert len(receiver.requests) == 6
+
+
+@pytest.mark.parametrize(
+    ("how", "passed"),
+    [
+        ({"by": "36m"}, 36 * MINUTE),
+        ({"by": timedelta(hours=1, minutes=1)}, 61 * MINUTE),
+        ({"by": 5}, 5),
+        ({"to": "2026-03-02T10:00:00Z"}, HOUR),
+        ({"to": instant(START) + 7}, 7),
+        ({"meter": "keyword_brief_refreshes"}, instant("2026-03-09T00:00:00Z") - instant(START)),
+    ],
+    ids=str,
+)
+def test_time_moves_as_far_as_it_is_told(how: dict[str, Any], passed: int) -> None:
+    with World() as world:
+        advance = world.clock.advance(**how)
+        assert advance.settled
+        assert world.clock.now - instant(START) == passed
+        assert str(world.clock) == iso(instant(START) + passed)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"by": "-1m"}, {"by": "soon"}, {"to": "2026-01-01T00:00:00Z"}, {"to": "noon"}], ids=str
+)
+def test_time_does_not_move_otherwise(how: dict[str, Any]) -> None:
+    with World() as world:
+        with pytest.raises(BadInput, match=r"^clock: "):
+            world.clock.advance(**how)
+        assert str(world.clock) == START
+
+
+def test_time_moves_until_something_is_so() -> None:
+    with World() as world:
+        endpoint = world.subscribe(world.receiver(500))["id"]
+        job = job_of(world)
+        assert world.clock.advance(job=job).met
+        finished = world.client().get(f"/v1/jobs/crawl/{job}").json()["data"]["finished_at"]
+        assert str(world.clock) == finished
+        assert world.clock.next().now == instant(finished) + MINUTE  # the first retry
+        for _ in range(18):
+            assert world.client().post(f"/v1/webhooks/{endpoint}/test").status_code == 202
+        assert world.clock.advance(endpoint=endpoint).met
+        assert world.client().get(f"/v1/webhooks/{endpoint}").json()["data"]["enabled"] is False
+
+
+def test_a_receiver_without_an_answer_is_an_error_not_a_wait() -> None:
+    with Server() as world:
+        receiver = world.receiver("timeout")
+        endpoint = world.subscribe(receiver)
+        world.client().post(f"/v1/webhooks/{endpoint['id']}/test")
+        with pytest.raises(NotSettled, match=rf"attempt 1 of evt_\d+ to {receiver.url}/hooks$"):
+            world.clock.settle(timeout=0.1)
+        assert str(world.clock) == START
+
+
+@pytest.mark.fact("S88", "E24")
+@pytest.mark.parametrize(
+    ("step", "shown"),
+    [
+        ("200+9s", (200, None, 9000)),
+        ("200+11s", (None, "timeout", 10_000)),
+        ("timeout", (None, "timeout", 10_000)),
+    ],
+)
+def test_delays_take_no_time_without_sockets(step: str, shown: tuple[int | None, str | None, int]) -> None:
+    with World() as world:
+        receiver = world.receiver(step)
+        endpoint = world.subscribe(receiver)
+        world.client().post(f"/v1/webhooks/{endpoint['id']}/test")
+        world.clock.settle()
+        (seen,) = world.client().get("/v1/webhook-deliveries").json()["data"]
+        assert (seen["status_code"], seen["error"], seen["duration_ms"]) == shown
+        assert receiver.requests[0].status == shown[0]
+
+
+# Receiving
+
+
+def starlette_app(answer: Callable[[bytes, str], int]) -> Any:
+    async def hook(request: Request) -> Response:
+        body = await request.body()
+        return Response(status_code=answer(body, request.headers["Service-Signature"]))
+
+    return Starlette(routes=[Route("/hooks", hook, methods=["POST"])])
+
+
+def wsgi_app(answer: Callable[[bytes, str], int]) -> Any:
+    def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read()
+        start_response(f"{answer(body, environ['HTTP_SERVICE_SIGNATURE'])} ", [])
+        return [b"some text"]
+
+    return app
+
+
+@TARGETS
+@pytest.mark.parametrize("framework", [starlette_app, wsgi_app])
+def test_a_stock_receiver_with_stripes_verifier_takes_every_attempt(
+    kind: Kind, framework: Callable[[Callable[[bytes, str], int]], Any]
+) -> None:
+    came: list[str] = []
+
+    def answer(body: bytes, signature: str) -> int:
+        stripe.WebhookSignature.verify_header(body.decode(), signature, secret, tolerance=300)
+        came.append(str(world.clock))
+        return 200 if len(came) == 6 else 503
+
+    with kind() as world:
+        world.mount("https://consumer.test", framework(answer))
+        secret = world.subscribe("https://consumer.test/hooks")["secret"]
+        world.jobs.fail(job_of(world))
+        world.clock.advance("8h36m")
+        assert came == [iso(instant(START) + minute * MINUTE) for minute in SCHEDULE]
+        seen = world.client().get("/v1/webhook-deliveries").json()["data"]
+        assert [one["status_code"] for one in seen] == [503] * 5 + [200]
+
+
+def test_a_receiver_may_call_the_api_while_time_is_moved() -> None:
+    seen: list[str] = []
+
+    def answer(body: bytes, signature: str) -> int:
+        seen.append(world.client().get(f"/v1/jobs/crawl/{job}").json()["data"]["status"])
+        return 200
+
+    with World() as world:
+        world.mount("https://consumer.test", wsgi_app(answer))
+        world.subscribe("https://consumer.test/hooks")
+        job = job_of(world)
+        world.clock.advance("1h")
+        assert seen == ["done"]
+
+
+def test_a_receiver_that_raises_is_a_500(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(body: bytes, signature: str) -> int:
+        raise ZeroDivisionError("oops")
+
+    with World() as world:
+        for url, framework in (("https://a.test", starlette_app), ("https://b.test", wsgi_app)):
+            world.mount(url, framework(answer))
+            endpoint = world.subscribe(f"{url}/hooks")
+            world.client().post(f"/v1/webhooks/{endpoint['id']}/test")
+        world.clock.settle()
+        seen = world.client().get("/v1/webhook-deliveries").json()["data"]
+    assert [one["status_code"] for one in seen] == [500, 500]
+    assert caplog.text.count("ZeroDivisionError: oops") == 2
+
+
+def test_the_longest_mounted_url_decides_and_nothing_else_leaves_the_machine() -> None:
+    with World() as world:
+        outer, inner = Receiver(), Receiver()
+        world.mount("https://consumer.test", outer)
+        world.mount("https://consumer.test/in", inner)
+        for place in ("test/in", "test/in/hooks", "test/inside", "test?in=1", "test.example/in"):
+            endpoint = world.subscribe(f"https://consumer.{place}")
+            world.client().post(f"/v1/webhooks/{endpoint['id']}/test")
+        world.clock.settle()
+        seen = world.client().get("/v1/webhook-deliveries").json()["data"]
+    assert [came.path for came in inner.requests] == ["/in", "/in/hooks"]
+    assert [(came.path, came.query) for came in outer.requests] == [("/inside", ""), ("/", "in=1")]
+    assert [one["error"] for one in seen] == [None] * 4 + [
+        "nothing is mounted at this URL, and it is not on this machine"
+    ]
+
+
+def test_a_refused_subscription_says_why() -> None:
+    with World() as world, pytest.raises(BadInput, match=r"^webhook endpoint: 422 .*event_types"):
+        world.subscribe(world.receiver(), event_types=["job.sulked"])
+
+
+# What the API does not offer
+
+
+@TARGETS
+def test_accounts_keys_and_plans(kind: Kind) -> None:
+    with kind() as world:
+        acme = world.account("acme", plan="starter", environment="sandbox", status="past_due")
+        client = world.client(acme)
+        shown = client.get("/v1/account").json()["data"]
+        assert (shown["id"], shown["plan"], shown["status"]) == (acme.id, "starter", "past_due")
+        world.administer("change_plan", account=acme.id, plan="pro")
+        assert client.get("/v1/account").json()["data"]["plan"] == "pro"
+        second = world.administer("issue_key", account=acme.id, name="second")
+        assert world.client(second, "sandbox").get("/v1/domains").status_code == 200
+        world.administer("withdraw_key", token=second)
+        assert world.client(second, "sandbox").get("/v1/domains").status_code == 401
+        with pytest.raises(BadInput, match=r"^plan: expected one of"):
+            world.account("other", plan="platinum")
+
+
+def test_jobs_end_as_told() -> None:
+    with World() as world:
+        job = job_of(world)
+        world.jobs.fail(job, "no such host")
+        shown = world.client().get(f"/v1/jobs/crawl/{job}").json()["data"]
+        assert (shown["status"], shown["error_detail"]) == ("failed", "no such host")
+        with pytest.raises(BadInput, match=r"has ended already, failed"):
+            world.jobs.finish(job)
+        with pytest.raises(BadInput, match=r"^job: there is none"):
+            world.jobs.finish("job_x")
+
+
+# Worlds
+
+
+@TARGETS
+def test_go_back_fork_and_begin_anew(kind: Kind) -> None:
+    def hosts(of: World) -> list[str]:
+        return [one["host"] for one in of.client().get("/v1/domains").json()["data"]]
+
+    with kind() as world:
+        domain_of(world, "one.example")
+        saved = world.snapshot()
+        domain_of(world, "two.example")
+        world.clock.advance("1h")
+        with world.fork() as other:
+            domain_of(other, "three.example")
+            other.clock.advance("1h")
+            assert hosts(other) == ["one.example", "two.example", "three.example"]
+            assert other.clock.now - world.clock.now == HOUR
+        assert hosts(world) == ["one.example", "two.example"]
+        world.restore(saved)
+        assert (hosts(world), str(world.clock)) == (["one.example"], START)
+        world.reset()
+        assert hosts(world) == []
+
+
+# Targets
+
+
+@pytest.mark.parametrize(("target", "kind"), [("inproc", World), ("server", Server)])
+def test_a_target_is_opened(target: str, kind: Kind) -> None:
+    with open_target(target, plan="starter", policy=Policy()) as world:
+        assert type(world) is kind
+        assert world.client().get("/v1/account").json()["data"]["plan"] == "starter"
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "message"),
+    [
+        ("local", "", "RANKSIM_TARGET: expected inproc, server or a URL, found 'local'"),
+        ("https://api.example", "", "RANKSIM_KEY: expected an API key"),
+    ],
+)
+def test_a_wrong_target_is_refused(target: str, key: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        open_target(target, key)
+
+
+@pytest.fixture
+def deployment() -> Iterator[Deployment]:
+    """A real deployment, as far as one can tell."""
+    with Server() as server, Deployment(server.url + "/", server.key) as deployment:
+        yield deployment
+
+
+def test_a_deployment_is_called_but_not_controlled(deployment: Deployment) -> None:
+    assert deployment.client().get("/v1/domains").status_code == 200
+    assert deployment.client("wrong").get("/v1/domains").status_code == 401
+
+    async def call() -> int:
+        async with deployment.async_client() as client:
+            return (await client.get("/v1/domains")).status_code
+
+    assert asyncio.run(call()) == 200
+    for name in ("clock", "jobs", "account", "receiver", "snapshot", "twin"):
+        with pytest.raises(NeedsControl, match=rf"^{name}: http://.* is a real deployment"):
+            getattr(deployment, name)
+    with pytest.raises(AttributeError):
+        _ = deployment.clocks
