@@ -317,7 +317,7 @@ class Facade:
 
     async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
         openapi = _optional("openapi")
-        page = "" if openapi is None else openapi.REFERENCE_PAGE
+        page = "" if openapi is None else openapi.reference_page(self.twin.policy)
         await plain(send, 200, page.encode(), b"text/html; charset=utf-8")
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
