@@ -43,6 +43,9 @@ def charge_key(
     tell of the dearest class, or of the one without room.
     """
     first = _first_window(ctx, graphql)
+    if len(classes) == 1 and not ctx.policy.assumptions.expensive_debits_write:
+        which = first + classes[0]
+        return _charge_one(ctx, key.windows[which], key.rings[which], classes[0], now, headers)
     counts = [classes.count(rate_class) for rate_class in RateClass]
     if ctx.policy.assumptions.expensive_debits_write:
         counts[RateClass.WRITE] += counts[RateClass.EXPENSIVE]
@@ -69,11 +72,7 @@ def charge_caller(
     if caller not in ctx.state.callers:
         ctx.state.callers[caller], ctx.state.caller_rings[caller] = new_window(ctx, rate_class)
     window, ring = ctx.state.callers[caller], ctx.state.caller_rings[caller]
-    if not windows.remaining(now, window, ring):
-        return _refuse(ctx, window, ring, rate_class, now, headers)
-    windows.take(now, window, ring)
-    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
-    return None
+    return _charge_one(ctx, window, ring, rate_class, now, headers)
 
 
 def show_only(
@@ -83,6 +82,22 @@ def show_only(
     which = _first_window(ctx, graphql) + rate_class
     window, ring = key.windows[which], key.rings[which]
     _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+
+
+def _charge_one(
+    ctx: Context,
+    window: Window,
+    ring: MutableSequence[int],
+    rate_class: RateClass,
+    now: int,
+    headers: dict[str, str],
+) -> Reply | None:
+    """Charge a window one unit, or answer 429."""
+    if not windows.remaining(now, window, ring):
+        return _refuse(ctx, window, ring, rate_class, now, headers)
+    windows.take(now, window, ring)
+    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+    return None
 
 
 def _first_window(ctx: Context, graphql: bool) -> int:
