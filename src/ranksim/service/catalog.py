@@ -5,7 +5,7 @@ and If-Match is not looked at (S49, S50, E45).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from ranksim.clock import iso, month_end
@@ -277,9 +277,23 @@ def show_keyword(keyword: Keyword) -> Body:
     }
 
 
+def keywords_in(lists: Iterable[KeywordList]) -> list[str]:
+    """Give the ids of the keywords of lists, ascending."""
+    return sorted(which for keyword_list in lists for which in keyword_list.words.values())
+
+
 def list_keywords(ctx: Context, request: Request) -> Reply:
     """GET /v1/keywords, with filters domain_id, list_id, label_id and keyword (S31, U110)."""
-    keywords = ctx.state.keywords
+    keywords, query = ctx.state.keywords, request.call.query
+    candidates = request.account.keywords
+    if "domain_id" in query or "list_id" in query:
+        # A walk through all keywords of a large account would look at most of them in vain.
+        lists = (ctx.state.keyword_lists[which] for which in request.account.keyword_lists)
+        candidates = keywords_in(
+            one
+            for one in lists
+            if query.get("domain_id", one.domain) == one.domain and query.get("list_id", one.id) == one.id
+        )
     folding = ctx.policy.assumptions.keyword_folding
 
     def keep(which: str, filters: Mapping[str, str]) -> bool:
@@ -295,7 +309,7 @@ def list_keywords(ctx: Context, request: Request) -> Reply:
     return paged(
         ctx,
         request,
-        request.account.keywords,
+        candidates,
         ("domain_id", "list_id", "label_id", "keyword"),
         keep,
         lambda which: show_keyword(keywords[which]),

@@ -15,6 +15,7 @@ from ranksim.rules.access import sees
 from ranksim.service import readonly_data as data
 from ranksim.service.bodies import invalid
 from ranksim.service.calls import Body, Reply
+from ranksim.service.catalog import keywords_in
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.pages import paged
@@ -116,18 +117,15 @@ def grid_of(ctx: Context, request: Request) -> Grid:
 
 def keywords_of(ctx: Context, request: Request, domain: Domain, grid: Grid) -> Sequence[str]:
     """Give the tracked keywords of a domain, ascending; the filter keyword_id leaves one at most."""
-    keywords, account = ctx.state.keywords, request.account
-    candidates: Sequence[str] = account.keywords
+    account = request.account
     if "keyword_id" in request.call.query:
-        wanted = request.call.query["keyword_id"]
-        candidates = [wanted] if wanted in keywords else []
-    elif len(account.domains) == 1 and len(grid.places) == len(account.keyword_lists):
-        return candidates
-    return [
-        which
-        for which in candidates
-        if keywords[which].domain == domain.id and keywords[which].list_id in grid.places
-    ]
+        keyword = ctx.state.keywords.get(request.call.query["keyword_id"])
+        tracked = keyword is not None and keyword.domain == domain.id and keyword.list_id in grid.places
+        return [keyword.id] if keyword is not None and tracked else []
+    if len(account.domains) == 1 and len(grid.places) == len(account.keyword_lists):
+        return account.keywords
+    lists = (ctx.state.keyword_lists[which] for which in grid.places)
+    return keywords_in(one for one in lists if one.domain == domain.id)
 
 
 def _until(ctx: Context, ids: Sequence[str], run: Micros) -> int:

@@ -240,7 +240,7 @@ def _spread_note(name: str, spec: Arrivals) -> str:
     if spec.source.log is None or spread <= SECOND:
         return ""
     return (
-        f"clients.{name}: the calls of each {format_duration(spread)} of {spec.source.log} are placed anew, "
+        f"clients.{name}: the calls of each {format_duration(spread)} of {Path(spec.source.log).name} are placed anew, "
         f"uniformly over it; bursts shorter than that are not those of the recording"
     )
 
