@@ -269,13 +269,13 @@ class Twin:
         the latest there. `timeout` (seconds of wall time) bounds the whole. Under every clock time stands
         still while attempts are out. Raises BadInput, and AdvanceUnderWay.
         """
-        target = self._target(by, to, until)
         if self._happened is not None:
             raise AdvanceUnderWay("clock: an advance is under way; wait until it has returned")
         happened: list[Happening] = []
         self._happened = happened
         self.clock.hold()
         try:
+            target = self._target(by, to, until)
             limit = self.settle_timeout if timeout is None else timeout
             settled = await self._run(target, until, limit)
         finally:
@@ -374,7 +374,7 @@ class Twin:
         if self.clock.signature != "wall":
             return attempt
         secret = self.service.state.endpoints[attempt.endpoint].secret
-        signature = sign(secret, self.clock.wall() // SECOND, attempt.body)
+        signature = sign(secret, self.clock.signed_at(self.clock.now()) // SECOND, attempt.body)
         return replace(attempt, headers={**attempt.headers, "Service-Signature": signature})
 
     # Attempts
