@@ -239,8 +239,9 @@ def _spread_note(name: str, spec: Arrivals) -> str:
     spread = HOUR if spec.source.spread is None else spec.source.spread
     if spec.source.log is None or spread <= SECOND:
         return ""
+    log = Path(spec.source.log).name
     return (
-        f"clients.{name}: the calls of each {format_duration(spread)} of {Path(spec.source.log).name} are placed anew, "
+        f"clients.{name}: the calls of each {format_duration(spread)} of {log} are placed anew, "
         f"uniformly over it; bursts shorter than that are not those of the recording"
     )
 
