@@ -1,0 +1,33 @@
+"""The same scenario and seed give the same bytes: result and trace, on one process or two, and again."""
+
+from pathlib import Path
+
+import pytest
+
+from ranksim.sim.runner import run
+from ranksim.sim.scenario import Scenario
+
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return Scenario.load(SCENARIO)
+
+
+def outputs(scenario: Scenario, folder: Path, seed: int, workers: int) -> tuple[str, bytes]:
+    path = folder / "trace.jsonl"
+    result = run(scenario, seed=seed, replications=3, workers=workers, trace=path)
+    return result.to_json(), path.read_bytes()
+
+
+def test_same_seed_same_bytes_and_another_seed_others(scenario: Scenario, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in "abcd"]
+    for folder in folders:
+        folder.mkdir()
+    first = outputs(scenario, folders[0], 1, 1)
+    assert outputs(scenario, folders[1], 1, 1) == first
+    assert outputs(scenario, folders[2], 1, 2) == first
+    other = outputs(scenario, folders[3], 2, 2)
+    assert other[0] != first[0]
+    assert other[1] != first[1]
