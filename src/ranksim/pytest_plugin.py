@@ -1,13 +1,19 @@
-"""The pytest plugin: every scenario file in a tested directory is a test of its own expectations.
+"""The pytest plugin: fixtures of a fake deployment, and scenario files that are tests.
 
-A file is a scenario when its name matches the ini option `ranksim_scenarios` ("*.yaml") and one of its first
-lines says `scenario: 1`. Where `expected/NAME.json` stands beside it, the digest of the result must equal it;
-`--ranksim-update` writes it anew. Loading the plugin imports nothing of the simulation.
+`ranksim` is one world per test (`ranksim.testing.World`), `ranksim_clock` its clock, `ranksim_receiver` a
+recording webhook receiver, `ranksim_server` the same world on a port. The environment variable RANKSIM_TARGET
+(inproc, server, or the URL of a real sandbox, with RANKSIM_KEY) says what the tests run on.
+
+Every scenario file in a tested directory is a test of its own expectations. A file is a scenario when its
+name matches the ini option `ranksim_scenarios` ("*.yaml") and one of its first lines says `scenario: 1`.
+Where `expected/NAME.json` stands beside it, the digest of the result must equal it; `--ranksim-update`
+writes it anew. Loading the plugin imports nothing of the simulation or of the facade.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -20,12 +26,22 @@ from ranksim.errors import BadInput
 
 if TYPE_CHECKING:
     from ranksim.sim.results import Result
+    from ranksim.testing import Clock, Deployment, Receiver, World
 
 SCENARIO = re.compile(r"scenario:\s*\d+\s*(#.*)?$")
 LOOKED_AT = 20
 """How many lines of a file, comments apart, may come before and with `scenario: 1`."""
 
 MOST_DIFFERENCES = 20
+
+
+MARKER = (
+    "ranksim(plan, policy, seed, clock, start, traffic_clock, signature_clock): the world that the ranksim "
+    "fixtures give; policy is a Policy, or a path relative to the test's file"
+)
+
+SETTINGS = {"plan", "policy", "seed", "clock", "start", "traffic_clock", "signature_clock", "settle_timeout"}
+"""What the marker may say: settings of `ranksim.testing.World`."""
 
 
 class ScenarioFailed(Exception):
@@ -40,6 +56,71 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write expected/NAME.json beside every ranksim scenario that runs, instead of comparing with it",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", MARKER)
+
+
+# Fixtures
+
+
+@pytest.fixture(name="ranksim")
+def _ranksim(request: pytest.FixtureRequest) -> Iterator[World | Deployment]:
+    """A fake deployment of the test's own; what RANKSIM_TARGET names if it is set."""
+    try:
+        from ranksim.testing import open_target
+
+        target = os.environ.get("RANKSIM_TARGET", "") or "inproc"
+        if target == "inproc" and "ranksim_server" in request.fixturenames:
+            target = "server"
+        world = open_target(target, os.environ.get("RANKSIM_KEY", ""), **marked(request.node))
+    except BadInput as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+    except ModuleNotFoundError as error:
+        needs = f"the fixtures of ranksim need {error.name}: pip install 'ranksim[server]'"
+        raise pytest.fail.Exception(needs, pytrace=False) from None
+    with world:
+        yield world
+
+
+@pytest.fixture(name="ranksim_server")
+def _ranksim_server(ranksim: World | Deployment) -> World | Deployment:
+    """The same, listening at its `url`."""
+    return ranksim
+
+
+@pytest.fixture(name="ranksim_clock")
+def _ranksim_clock(ranksim: World | Deployment) -> Clock:
+    """The clock of the test's world; on a real deployment the test is skipped."""
+    clock: Clock = ranksim.clock
+    return clock
+
+
+@pytest.fixture(name="ranksim_receiver")
+def _ranksim_receiver(ranksim: World | Deployment) -> Receiver:
+    """A recording receiver of the world's webhooks; on a real deployment the test is skipped."""
+    receiver: Receiver = ranksim.receiver()
+    return receiver
+
+
+def marked(item: pytest.Item) -> dict[str, Any]:
+    """What the `ranksim` markers of a test say; the closest one wins. Raises BadInput."""
+    said: dict[str, Any] = {}
+    for marker in item.iter_markers("ranksim"):
+        if unknown := marker.kwargs.keys() - SETTINGS:
+            known = ", ".join(sorted(SETTINGS))
+            raise BadInput(f"marker ranksim: {min(unknown)} is unknown; it takes {known}")
+        if marker.args:
+            raise BadInput("marker ranksim: expected settings by name, such as plan='starter'")
+        said = {**marker.kwargs, **said}
+    if isinstance(said.get("policy"), str | Path):
+        said["policy"] = item.path.parent / said["policy"]
+    return said
+
+
+# Scenarios
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
