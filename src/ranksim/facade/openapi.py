@@ -75,6 +75,9 @@ FILTER_SCHEMAS: dict[str, Schema] = {
     "date": {"type": "string", "format": "date"},
 }
 
+TRIMMED: Schema = {"minLength": 1, "maxLength": 200}
+"""Text that is trimmed before it is measured, so that blanks alone are nothing."""
+
 BODY_ASSUMPTIONS = {"KeywordsBody": "", "JobBody": "U41"}
 """What a body rests on, where that is not U108."""
 
@@ -263,6 +266,8 @@ def _tidy(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     tidy = {key: _tidy(value) for key, value in schema.items() if key not in ("title", "description")}
+    if TRIMMED.items() <= schema.items():
+        tidy["pattern"] = r"\S"
     if "properties" in schema:
         tidy["properties"] = {name: _tidy(value) for name, value in schema["properties"].items()}
     return tidy
