@@ -1,0 +1,31 @@
+"""The examples run as they stand, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("target", ["inproc", "server"])
+@pytest.mark.fact("S90", "S93", "S79", "S86")
+def test_the_webhook_consumer(target: str) -> None:
+    more = {
+        "RANKSIM_TARGET": target,
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-q", "-p", "ranksim.pytest_plugin", "-p", "no:cacheprovider",
+            "-W", "error", "-c", os.devnull, "--rootdir", "examples", "examples/webhook_consumer",
+        ],
+        cwd=ROOT, capture_output=True, text=True, check=False, env=kept | more,
+    )  # fmt: skip
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
