@@ -157,6 +157,23 @@ def test_a_world_in_which_nothing_happens_can_be_drawn(tables: Tables, name: str
     assert plots.png({name: rows}, name)
 
 
+def test_what_was_never_used_is_not_saved(tables: Tables) -> None:
+    assert {"slots", "meters", "spend"} <= set(plots.drawable(tables))
+    for name, column in plots.USED.items():
+        for row in tables[name]:
+            row[column] = 0
+    assert {"slots", "meters", "spend"}.isdisjoint(plots.drawable(tables))
+
+
+def test_a_few_bars_are_not_very_wide(tables: Tables) -> None:
+    tables["deliveries"] = tables["deliveries"][:1]
+    tables["refusals"] = tables["refusals"][:1]
+    low, high = plots.plot(tables, "deliveries").get_xlim()
+    assert high - low == plots.FEWEST_BARS
+    low, high = plots.plot(tables, "refusals").get_ylim()
+    assert low - high == plots.FEWEST_BARS
+
+
 def test_only_tables_with_rows_are_drawn(tables: Tables) -> None:
     tables["slots"] = []
     assert "slots" not in plots.drawable(tables)

@@ -29,6 +29,12 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 TOP = len(COLOURS)
 """How many lines a plot holds."""
 
+USED = {"slots": "used", "meters": "used", "spend": "spent_uusd"}
+"""The column of a plot's table that shows whether there was anything to draw."""
+
+FEWEST_BARS = 3
+"""Room for so many bars is made even where there are fewer, which would be very wide."""
+
 SIZE = (6.4, 3.4)
 """Width and height of a saved plot, inches."""
 
@@ -49,8 +55,12 @@ def plot(tables: Tables, name: str, ax: Axes | None = None) -> Axes:
 
 
 def drawable(tables: Tables) -> list[str]:
-    """The names of the plots that these tables fill, in order."""
-    return [name for name in PLOTS if tables.get(name)]
+    """The names of the plots that these tables fill, in order; what was never used needs none."""
+    return [
+        name
+        for name in PLOTS
+        if tables.get(name) and (name not in USED or any(row[USED[name]] for row in tables[name]))
+    ]
 
 
 def save_all(tables: Tables, directory: Path) -> list[Path]:
@@ -169,7 +179,7 @@ def _refusals(tables: Tables, ax: Axes) -> None:
     errors = _errors([group[0] if len(group) == 1 else {} for group in groups.values()], counts)
     ax.barh(names, counts, color=BLUE, height=0.6, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
     _bar_labels(ax, counts, errors[1] if errors else [0] * len(counts))
-    ax.invert_yaxis()
+    ax.set_ylim(max(len(names), FEWEST_BARS) - 0.5, -0.5)
     ax.set_xlabel("refused calls")
     ax.set_title("Refusals, in the order of the checks")
 
@@ -195,9 +205,10 @@ def _deliveries(tables: Tables, ax: Axes) -> None:
     top = max(g + b for g, b in zip(good, bad, strict=True)) or 1
     for x, (g, b) in enumerate(zip(good, bad, strict=True)):
         ax.text(x, g + b + top * 0.02, units.count(g + b), ha="center", color=INK, fontsize=8)
-    ax.text(0.98, 0.94, "acknowledged", color=BLUE, transform=ax.transAxes, ha="right", va="top")
-    ax.text(0.98, 0.84, "failed", color=VERMILLION, transform=ax.transAxes, ha="right", va="top")
+    ax.set_xlim(-0.5, max(len(names), FEWEST_BARS) - 0.5)
     ax.set_ylim(0, top * 1.12)
+    labels = [(top * 0.9, "acknowledged", BLUE), (top, "failed", VERMILLION)]
+    _label_ends(ax, labels if any(bad) else labels[:1])
     ax.set_xlabel("attempt number")
     ax.set_ylabel("attempts")
     ax.set_title("Webhook attempts")
