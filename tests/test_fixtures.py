@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +88,13 @@ def test_a_consumers_test_is_the_same_on_every_target(
 def test_one_world_per_test_with_a_port_where_one_is_wanted(project: pytest.Pytester) -> None:
     project.makepyfile(ONE_WORLD)
     run(project, "-q").assert_outcomes(passed=2)
+
+
+def test_the_page_about_the_facade_shows_a_test_that_passes(project: pytest.Pytester) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "facade.md").read_text("utf-8")
+    (shown,) = re.findall(r"^```python title=test_\w+\.py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    project.makepyfile(shown)
+    run(project, "-q").assert_outcomes(passed=1)
 
 
 def test_marks_say_what_the_world_is_like(project: pytest.Pytester) -> None:
