@@ -47,6 +47,8 @@ MIB = 1_048_576
 
 CONTROL = "/_ranksim"
 
+GRAPHQL_ALLOWS = "OPTIONS, POST"
+
 
 class Dropped(Exception):
     """The connection is to be closed without an answer; raised where the server gives no way to close it."""
@@ -184,8 +186,10 @@ class Facade:
         environment: str,
         path: str,
         extra: tuple[Header, ...],
+        allow: str = "",
     ) -> None:
         asked = await read(scope, receive, path, environment, most=self.max_body, strict=self.strict_query)
+        asked.allow = asked.allow or allow
         fault = None if self.twin.faults is None else self.twin.faults.pick(asked.call)
         if fault is not None and not await _suffer(fault, asked.call, scope):
             return
@@ -211,10 +215,12 @@ class Facade:
         environment = "sandbox" if scope["path"].startswith("/sandbox") else "production"
         graphql = _optional("graphql")
         if graphql is None or scope["method"] == "OPTIONS":
-            await self._rest(scope, receive, send, environment, "", ())
+            await self._rest(
+                scope, receive, send, environment, "", (), "" if graphql is None else GRAPHQL_ALLOWS
+            )
             return
         headers = dict(scope["headers"])
-        asked = Asked(call_of(scope, headers, "", environment), allow="OPTIONS, POST")
+        asked = Asked(call_of(scope, headers, "", environment), allow=GRAPHQL_ALLOWS)
         call = asked.call
         call.surface = "graphql"
         if scope["method"] != "POST":
@@ -282,10 +288,10 @@ class Facade:
 
     async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
         control = _optional("control")
-        if control is None:
-            await plain(send, 404, b'{"error":"no control API is installed"}', JSON)
-        elif not self._may_control(scope):
+        if not self._may_control(scope):
             await plain(send, 401, b'{"error":"send the control token as a bearer token"}', JSON)
+        elif control is None:
+            await plain(send, 404, b'{"error":"no control API is installed"}', JSON)
         else:
             await control.control(self.twin, scope, receive, send)
 
@@ -336,12 +342,9 @@ class Facade:
 
 async def plain(send: Send, status: int, body: bytes, content_type: bytes) -> None:
     """Answer outside of the service's rules."""
-    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *_ANY_ORIGIN]
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-_ANY_ORIGIN: tuple[Header, ...] = ()
 
 
 def _raw_path(scope: Scope) -> str:

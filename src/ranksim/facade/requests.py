@@ -69,7 +69,7 @@ def route(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
     else:
         return {}, {}
     for pattern, values in candidates:
-        if pattern in ROUTES and all(values):
+        if pattern in ROUTES and all(values) and len(values) == len(NAMES[pattern]):
             try:
                 read = [unquote_to_bytes(value).decode() if "%" in value else value for value in values]
             except UnicodeDecodeError:
