@@ -157,6 +157,15 @@ def test_any_number_side_by_side(kind: Kind) -> None:
     assert len({world.key for world in worlds}) == 8
 
 
+def test_a_closed_world_says_so() -> None:
+    with World() as world:
+        client = httpx.Client(transport=world.transport(), base_url=world.url)
+    with pytest.raises(RuntimeError, match=r"^ranksim world: is closed"):
+        client.get("/v1/domains")
+    with pytest.raises(RuntimeError, match=r"is closed"):
+        asyncio.run(world.clock.advance_async("1m"))
+
+
 @TARGETS
 def test_closing_twice_is_fine_and_leaves_no_thread(kind: Kind) -> None:
     before = threading.active_count()

@@ -33,6 +33,7 @@ App: TypeAlias = Callable[..., Any]
 class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """An httpx transport, for `Client` and `AsyncClient` alike, into an ASGI app that lives on another loop.
 
+    Answers are read to their end before they are handed on, so a stream without end wants a server.
     `closed` is called when a client that uses it is closed.
     """
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from ranksim.errors import BadInput
@@ -23,17 +24,26 @@ class LoopThread:
         self._running.wait()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its result. Raises RuntimeError in the loop's thread."""
+        """Run a coroutine on the loop and wait for its result.
+
+        Raises RuntimeError in the loop's own thread, and when the thread has been stopped.
+        """
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError("a blocking call from the thread that would have to answer it; await instead")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return self._submit(coroutine).result()
 
     async def call_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and await its result on any loop."""
+        """Run a coroutine on the loop and await its result on any loop. Raises RuntimeError as `call` does."""
         if threading.current_thread() is self._thread:
             return await coroutine
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+        return await asyncio.wrap_future(self._submit(coroutine))
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        if not self._thread.is_alive():
+            coroutine.close()
+            raise RuntimeError(f"{self._thread.name}: is closed; open another")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def stop(self) -> None:
         """End the loop and its thread; a second call does nothing."""
