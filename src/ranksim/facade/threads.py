@@ -34,7 +34,7 @@ class LoopThread:
         return self._submit(coroutine).result()
 
     async def call_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and await its result on any loop. Raises RuntimeError as `call` does."""
+        """Run a coroutine on the loop and await its result on any loop; raises as `call` does."""
         if threading.current_thread() is self._thread:
             return await coroutine
         return await asyncio.wrap_future(self._submit(coroutine))
