@@ -47,7 +47,7 @@ def test_another_test_has_another_world(ranksim):
 MARKED = """
 import pytest
 
-pytestmark = pytest.mark.ranksim(plan="starter", seed=7)
+pytestmark = pytest.mark.ranksim(plan="starter", seed=7, clock="real")
 
 @pytest.mark.ranksim(clock="scaled:60", start="2026-01-31T00:00:00Z", policy="mine.yaml")
 def test_the_closest_mark_wins(ranksim):

@@ -432,12 +432,18 @@ def test_go_back_fork_and_begin_anew(kind: Kind) -> None:
 
     with kind() as world:
         domain_of(world, "one.example")
+        receiver = Receiver()
+        world.mount("https://consumer.test", receiver)
+        endpoint = world.subscribe("https://consumer.test/hooks")["id"]
         saved = world.snapshot()
         domain_of(world, "two.example")
         world.clock.advance("1h")
         with world.fork() as other:
             domain_of(other, "three.example")
             other.clock.advance("1h")
+            other.client().post(f"/v1/webhooks/{endpoint}/test")
+            other.clock.settle()
+            assert [came.path for came in receiver.requests] == ["/hooks"]
             assert hosts(other) == ["one.example", "two.example", "three.example"]
             assert other.clock.now - world.clock.now == HOUR
         assert hosts(world) == ["one.example", "two.example"]
