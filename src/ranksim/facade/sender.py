@@ -151,7 +151,7 @@ def _explained(error: BaseException) -> str:
     ):
         return "connection refused"
     return (
-        "connection failed" if isinstance(error, httpcore.ConnectError) else f"failed: {type(error).__name__}"
+        "connection failed" if isinstance(error, httpcore.ConnectError) else f"failed: {type(causes[-1]).__name__}"
     )
 
 
