@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import ssl
 
     from ranksim.facade.app import Deprecation, Facade
-    from ranksim.facade.twin import Twin
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -91,7 +90,8 @@ def serve(
         typer.Option(
             metavar="FILE",
             envvar="RANKSIM_SERVE_STATE",
-            help="Keep everything in this file (SQLite), and go on from it; in memory without.",
+            help="Keep everything in this file (SQLite), and go on from it, clock and keys included; "
+            "in memory without.",
         ),
     ] = None,
     control_token: Annotated[
@@ -181,6 +181,7 @@ def serve(
     from ranksim.contract.policy import Policy
     from ranksim.facade import app as surface
     from ranksim.facade import server
+    from ranksim.facade.durable import attach
     from ranksim.facade.threads import bound
 
     token = control_token
@@ -197,8 +198,7 @@ def serve(
         sender=HttpSender(public_only=public_receivers, tls=_tls(ca_file)),
         plan=plan,
     )
-    if state is not None:
-        _keep(twin, state)
+    kept = None if state is None else attach(twin, state)
     facade = surface.create_app(
         twin,
         token=token or None,
@@ -211,7 +211,11 @@ def serve(
     listener = bound(host, port)
     server.set_up_logging(log_format)
     _announce(facade, host, listener.getsockname()[1], token, as_json=as_json)
-    server.serve(facade, listener)
+    try:
+        server.serve(facade, listener)
+    finally:
+        if kept is not None:
+            kept.close()
 
 
 def _instant(flag: str, text: str) -> int | None:
@@ -245,13 +249,6 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
     except OSError as error:
         raise BadInput(f"{ca_file}: expected certificates in PEM ({error.strerror or error})") from None
     return context
-
-
-def _keep(twin: Twin, path: Path) -> None:
-    """Let the twin go on from a file, and keep everything there."""
-    from importlib import import_module
-
-    import_module("ranksim.facade.durable").attach(twin, path)
 
 
 def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool) -> None:

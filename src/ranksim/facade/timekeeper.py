@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ranksim.clock import Micros, instant
 from ranksim.errors import BadInput
@@ -161,6 +162,27 @@ class Timekeeper:
     def jump(self, to: Micros, traffic_ahead: Micros = 0) -> None:
         """Begin another world at any instant, earlier ones included."""
         self._then, self._wall_then, self.traffic_ahead = to, self.wall(), traffic_ahead
+
+    # Over restarts
+
+    def saved(self) -> dict[str, Any]:
+        """Give all that `resume` needs to go on, as plain data."""
+        return {
+            "clock": str(self.rate),
+            "traffic_clock": self.traffic_clock,
+            "signature_clock": self.signature,
+            "now": self.now(),
+            "wall": self.wall(),
+            "traffic_ahead": self.traffic_ahead,
+        }
+
+    def resume(self, saved: Mapping[str, Any], now: Micros, traffic: Micros) -> None:
+        """Go on from what `saved` gave, at `now` and `traffic` or later; a clock that runs ran on."""
+        self.rate, self.signature = Rate.parse(saved["clock"]), saved["signature_clock"]
+        self.traffic_clock, self.traffic_ahead = saved["traffic_clock"], saved["traffic_ahead"]
+        self._then, self._wall_then = saved["now"], saved["wall"]
+        self._then, self._wall_then = max(now, self.now()), self.wall()
+        self.traffic_ahead += max(0, traffic - self.traffic(self._then))
 
 
 def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:

@@ -104,8 +104,8 @@ class Out:
 class Record(Protocol):
     """Told of every input of the service, in order: a method, the instant, the arguments.
 
-    Methods are those of `Service`, and three more without a reply: "moved" (an advance reached the instant),
-    "set_clock" and "began" (another world).
+    Methods are those of `Service`, and three more without a reply: "moved" (an advance ended at the instant),
+    "set_clock" and "began" (another world). "advance" is told where it hands out attempts.
     """
 
     def __call__(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
@@ -146,7 +146,7 @@ class Twin:
         """The first key of each environment."""
         self.record: Record | None = None
         self.commit: Callable[[], Any] | None = None
-        """Awaited by the HTTP surface before a reply is written, so that what it acknowledges is kept."""
+        """Awaited before a reply is written or an attempt is sent, so that what led to it is kept."""
         self.faults: Any = None
         self.journal: Any = None
         self.happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
@@ -349,6 +349,8 @@ class Twin:
             found = self.service.state.jobs
             ending = [job for job in ending if found[job].status not in (jobs.DONE, jobs.FAILED)]
             tasks = self.service.advance(due)
+            if tasks and self.record is not None:
+                self.record("advance", due, {})
             for job in ending:
                 self._note_job(job, due)
             self._take(tasks, due)
@@ -393,6 +395,8 @@ class Twin:
 
     async def _send(self, out: Out) -> None:
         try:
+            if self.commit is not None:
+                await self.commit()
             answer = await self.sender.send(out.attempt, self.policy.facts.webhook_timeout / SECOND)
         except asyncio.CancelledError:
             out.task = None
@@ -487,6 +491,8 @@ class Twin:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.sender.close()
+        if self.commit is not None:
+            await self.commit()
 
     # What happens
 
@@ -597,17 +603,24 @@ class Twin:
         return service
 
     def _begin(self, service: Service, now: Micros, traffic_ahead: Micros = 0) -> None:
-        for out in self._out.values():
-            if out.task is not None:
-                out.task.cancel()
-        self._out, self._unsent = {}, []
         self.service = service
         self.world_id = _new_world()
         self.clock.jump(now, traffic_ahead)
         if self.record is not None:
             self.record("began", now, {})
         self._note(now, "world.began", world_id=self.world_id)
-        self._after(service.resume(now), now)
+        self.resume(now)
+
+    def resume(self, now: Micros) -> None:
+        """Go on with a world: what was under way is sent again, under the same numbers (S93)."""
+        self._work(now)
+        for out in self._out.values():
+            if out.task is not None:
+                out.task.cancel()
+        self._out, self._unsent = {}, []
+        if self.record is not None:
+            self.record("resume", now, {})
+        self._after(self.service.resume(now), now)
 
 
 def policy_digest(policy: Policy) -> str:

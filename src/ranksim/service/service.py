@@ -100,11 +100,14 @@ class Service:
 
     def written(self, reply: Reply, now: int) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92, U30)."""
-        stored = self._ctx.state.stored.get(reply.flight)
-        if stored is not None:
-            stored.in_flight = False
-            if self.policy.assumptions.idempotency_from == "response":
-                stored.expires = now + self.policy.facts.idempotency_retention
+        entry = self._ctx.state.stored.get(reply.flight)
+        if entry is not None:
+            self._land(entry, now)
+
+    def _land(self, entry: Stored, now: int) -> None:
+        entry.in_flight = False
+        if self.policy.assumptions.idempotency_from == "response":
+            entry.expires = now + self.policy.facts.idempotency_retention
 
     # Work that falls due
 
@@ -143,9 +146,15 @@ class Service:
         return self._take_tasks()
 
     def resume(self, now: int) -> list[Task]:
-        """Hand out again the attempts that were under way when this state was saved (S93)."""
+        """Hand out again the attempts that were under way when this state was saved (S93).
+
+        Requests that were in flight then are not any more (U92): what they stored is replayed.
+        """
         self._advance(now)
         tasks = [task for task in self._take_tasks() if isinstance(task, StartJob)]
+        for entry in self._ctx.state.stored.values():
+            if entry.in_flight:
+                self._land(entry, now)
         deliveries.send_again(self._ctx, now)
         return tasks + self._take_tasks()
 
