@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -35,7 +35,7 @@ from ranksim.facade.requests import (
     read,
     read_raw,
 )
-from ranksim.facade.twin import Twin
+from ranksim.facade.twin import NotKept, Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.service.errors import problem
 from ranksim.service.traffic import http_date
@@ -258,8 +258,7 @@ class Facade:
             if self.access_log:
                 _log_access(exchange)
         try:
-            if twin.commit is not None:
-                await twin.commit()
+            answer = await self._kept(answer)
             if drop:
                 _drop(scope)
                 return
@@ -270,6 +269,20 @@ class Facade:
         finally:
             for reply in answer.replies:
                 twin.written(reply)
+
+    async def _kept(self, answer: Response) -> Response:
+        """Wait until what led to a response is kept; give what to send, a 500 if it cannot be."""
+        try:
+            if self.twin.commit is not None:
+                await self.twin.commit()
+        except NotKept as error:
+            said = problem(self.twin.policy, "internal_error", f"{str(error).capitalize()}.")
+            headers = answer.replies[0].headers
+            kept = {name: text for name, text in headers.items() if name.startswith(("X-", "RateLimit-"))}
+            payload = to_json((said.body or {}) | {"request_id": headers["X-Request-Id"]})
+            headers = kept | said.headers
+            return Response(said.status, headers_of(headers, len(payload)), payload, answer.replies)
+        return answer
 
     def unreadable(self, caller: str, detail: str) -> tuple[int, list[Header], bytes]:
         """Refuse what came over a connection and is no HTTP request: status, headers and body.
@@ -293,7 +306,19 @@ class Facade:
         elif control is None:
             await plain(send, 404, b'{"error":"no control API is installed"}', JSON)
         else:
-            await control.control(self.twin, scope, receive, send)
+            await control.control(self.twin, scope, receive, self._keeping(send))
+
+    def _keeping(self, send: Send) -> Send:
+        """Send nothing before what led to it is kept."""
+        commit = self.twin.commit
+        if commit is None:
+            return send
+
+        async def keeping(message: MutableMapping[str, Any]) -> None:
+            await commit()
+            await send(message)
+
+        return keeping
 
     def _may_control(self, scope: Scope) -> bool:
         if self.token is None:

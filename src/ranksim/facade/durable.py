@@ -2,8 +2,8 @@
 
 The service is deterministic, so its inputs lead to its state: the calls with their instants, the answers to
 webhook attempts, what the control API did, how the clock was set. A restart reads the last snapshot and
-replays the inputs since. Replies and webhook attempts wait until what led to them is kept; one write serves all
-that wait.
+replays the inputs since. Replies and webhook attempts wait until what led to them is kept; one write serves
+all that wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.statefile import StateFile
-from ranksim.facade.twin import ADMINISTRATION, Twin, policy_digest
+from ranksim.facade.twin import ADMINISTRATION, NotKept, Twin, policy_digest
 from ranksim.service.calls import Answer, Call, Reply
 from ranksim.service.service import Service
 
@@ -38,10 +38,6 @@ IDLE_S = 0.05
 """How long an input that nobody waits for may stay in memory."""
 
 OF_THE_CLOCK = ("set_clock", "moved")
-
-
-class NotKept(Exception):
-    """What was asked for was done but could not be kept; the reply must not go out."""
 
 
 def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> Durable:

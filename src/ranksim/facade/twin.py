@@ -11,7 +11,7 @@ import json
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Protocol
@@ -48,6 +48,10 @@ ADMINISTRATION = frozenset(
 
 class AdvanceUnderWay(BadInput):
     """The clock is being advanced already."""
+
+
+class NotKept(Exception):
+    """What was asked for was done but cannot be kept, so no reply may say that it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +149,8 @@ class Twin:
         self.keys: dict[str, str] = {}
         """The first key of each environment."""
         self.record: Record | None = None
-        self.commit: Callable[[], Any] | None = None
-        """Awaited before a reply is written or an attempt is sent, so that what led to it is kept."""
+        self.commit: Callable[[], Awaitable[None]] | None = None
+        """Awaited before a reply is written or an attempt is sent, so that what led to it is kept (NotKept)."""
         self.faults: Any = None
         self.journal: Any = None
         self.happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
