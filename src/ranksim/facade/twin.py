@@ -150,7 +150,7 @@ class Twin:
         """The first key of each environment."""
         self.record: Record | None = None
         self.commit: Callable[[], Awaitable[None]] | None = None
-        """Awaited before a reply is written or an attempt is sent, so that what led to it is kept (NotKept)."""
+        """Awaited before a reply is written or an attempt is sent, so that what led to it is kept; or NotKept."""
         self.faults: Any = None
         self.journal: Any = None
         self.happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
