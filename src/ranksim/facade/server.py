@@ -9,13 +9,15 @@ import socket
 from typing import Any
 
 import uvicorn
-from httptools import HttpParserError
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ranksim.facade.app import Facade
 
 MOST_HEADERS = 65_536
 """Bytes that a request's line and headers may take."""
+
+TOO_LARGE = f"The request line and headers are larger than {MOST_HEADERS} bytes."
 
 HEADER_SECONDS = 15.0
 """How long a request's line and headers may take to arrive."""
@@ -30,6 +32,8 @@ class Connection(HttpToolsProtocol):
     _heading = False
     """Whether a request's line and headers are on their way."""
     _arrived = 0
+    _left = 0
+    """How much is still to come of the body of a request that asked for an upgrade."""
     _waiting: asyncio.TimerHandle | None = None
     _problem = "The request is not well-formed HTTP/1.1."
 
@@ -45,11 +49,20 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and count what it has not made headers of."""
+        self._unset_keepalive_if_required()
+        if self._left:
+            data = self._take_body(data)
         self._arrived += len(data)
-        super().data_received(data)
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+            return
+        except HttpParserError:
+            self.send_400_response(self._problem)
+            return
         if self._heading and self._arrived > MOST_HEADERS and not self.transport.is_closing():
-            self._problem = f"The request line and headers are larger than {MOST_HEADERS} bytes."
-            self.send_400_response("")
+            self.send_400_response(TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Begin to count, and let the app close the connection."""
@@ -64,20 +77,52 @@ class Connection(HttpToolsProtocol):
         self._heading = False
         self._unwait()
         if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > MOST_HEADERS:
-            self._problem = f"The request line and headers are larger than {MOST_HEADERS} bytes."
+            self._problem = TOO_LARGE
             raise HttpParserError(self._problem)
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """Note the end of a body; the parser thinks that a request for an upgrade has none."""
+        if self.parser.should_upgrade():
+            headers = dict(self.headers)
+            if b"transfer-encoding" in headers:
+                self._problem = "A request with chunked transfer coding cannot ask for an upgrade."
+                raise HttpParserError(self._problem)
+            self._left = int(headers.get(b"content-length", b"0"))
+        if not self._left:
+            super().on_message_complete()
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read."""
-        app = self.config.app
-        if not isinstance(app, Facade) or (self.cycle is not None and not self.cycle.response_complete):
-            super().send_400_response(msg or self._problem)
+        cycle, app = self.cycle, self.config.app
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started or self.pipeline:
+                self.transport.close()
+                return
+        if not isinstance(app, Facade):
+            super().send_400_response(msg)
             return
-        status, headers, body = app.unreadable(self.client[0] if self.client else "", self._problem)
+        status, headers, body = app.unreadable(self.client[0] if self.client else "", msg)
         lines = [STATUS_LINE[status], *(b"%b: %b\r\n" % header for header in headers)]
         self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", body]))
         self.transport.close()
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Go on in HTTP/1.1 though the client offers another protocol, as Java's does (RFC 9110, 7.8)."""
+        self.parser = HttpRequestParser(self)
+        if rest:
+            self.data_received(rest)
+
+    def _take_body(self, data: bytes) -> bytes:
+        """Take what belongs to a body that the parser does not see, and give the rest."""
+        part, rest = data[: self._left], data[self._left :]
+        self._left -= len(part)
+        self.on_body(part)
+        if not self._left:
+            super().on_message_complete()
+        return rest
 
     def _wait(self) -> None:
         self._waiting = self.loop.call_later(HEADER_SECONDS, self._give_up)

@@ -1,0 +1,388 @@
+"""Bad clients get a clear refusal or a closed connection; memory stays bounded and the service alive."""
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import httpx
+import pytest
+
+from ranksim.clock import instant
+from ranksim.facade import requests, server
+from ranksim.facade.app import MIB, create_app
+from ranksim.facade.sender import Scripted
+from ranksim.facade.threads import Listener
+from ranksim.facade.twin import Twin
+
+
+class Victim:
+    """A served twin, spoken to byte by byte."""
+
+    def __init__(self, twin: Twin, listener: Listener) -> None:
+        self.twin, self.listener = twin, listener
+        self.key = twin.keys["production"].encode()
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.listener.port)
+
+    async def answer(self, *parts: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Send these bytes, and give the one response, read until the server closes or it is complete."""
+        reader, writer = await self.open()
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+        except ConnectionError:
+            pass  # refused before all was sent; the answer may be here all the same
+        return await response(reader, writer)
+
+    async def check(self) -> None:
+        """The service is alive: it answers a good request on a new connection."""
+        status, _, body = await self.answer(
+            b"GET /v1/domains HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %b\r\n\r\n"
+            % self.key
+        )
+        assert (status, json.loads(body)["data"]) == (200, [])
+
+
+async def response(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[int, dict[str, str], bytes]:
+    try:
+        heading = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in heading[1:])}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        return int(heading[0].split()[1]), headers, body
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return 0, {}, b""
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def victim() -> AsyncIterator[Victim]:
+    twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
+    listener = await Listener(create_app(twin)).open()
+    try:
+        yield Victim(twin, listener)
+    finally:
+        await listener.close()
+        await twin.close()
+
+
+@contextmanager
+def memory_below(limit: int) -> Iterator[None]:
+    """Fail when what is allocated meanwhile, by server and client together, peaks above `limit` bytes."""
+    tracemalloc.start()
+    try:
+        yield
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < limit
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(story())  # type: ignore[arg-type]
+
+
+def post(victim: Victim, path: bytes = b"/v1/domains", *headers: bytes) -> bytes:
+    lines = [b"POST %b HTTP/1.1" % path, b"Host: x", b"Authorization: Bearer %b" % victim.key, *headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+GARBAGE = [
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS handshake
+    b"HELO example.com\r\n\r\n",
+    b"GET\r\n\r\n",
+    b"GET /v1/domains HTTP/9.9\r\n\r\n",
+    b"\x00" * 100,
+    b"GET /v1/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /v1/domains HTTP/1.1\r\nHost: x\r\nBroken header\r\n\r\n",
+    b"GET /v1/domains HTTP/1.1\r\nHost: x\r\nX: a\x00b\r\n\r\n",
+    b"POST /v1/domains HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+    b"POST /v1/domains HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    b"POST /v1/domains HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0",
+    b"POST /v1/domains HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /v1/domains HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_what_is_no_http_is_refused_or_hung_up_on(garbage: bytes) -> None:
+    async def story() -> None:
+        async with victim() as it:
+            status, headers, body = await it.answer(garbage)
+            assert status in (0, 400, 401, 404)
+            if status:
+                assert headers["x-request-id"]
+                assert {"ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"} <= set(headers)
+                assert json.loads(body)["request_id"] == headers["x-request-id"]
+            await it.check()
+
+    run(story)
+
+
+def test_the_refusal_of_garbage_says_what_it_is() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            status, headers, body = await it.answer(GARBAGE[6])
+            problem = json.loads(body)
+            assert (status, problem["code"], headers["content-type"]) == (
+                400,
+                "invalid_request",
+                "application/problem+json",
+            )
+            assert problem["detail"] == "The request is not well-formed HTTP/1.1."
+            assert headers["connection"] == "close"
+
+    run(story)
+
+
+def test_garbage_is_rate_limited_like_any_stranger() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            _, headers, _ = await it.answer(GARBAGE[6])
+            assert headers["ratelimit-remaining"] == "599"
+            status, headers, _ = await it.answer(b"GET /v1/domains HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (status, headers["ratelimit-remaining"]) == (401, "598")
+
+    run(story)
+
+
+def test_a_flood_of_headers_is_refused() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            heading = b"GET /v1/domains HTTP/1.1\r\nHost: x\r\n"
+            floods = [
+                [heading, *(b"X-%d: %b\r\n" % (n, b"y" * 1000) for n in range(100)), b"\r\n"],
+                [heading, b"X: " + b"y" * 10 * MIB],
+                [heading, *(b"X-%d: y\r\n" % n for n in range(20_000))],
+                [b"GET /v1/domains?" + b"y" * 10 * MIB],
+            ]
+            for flood in floods:
+                with memory_below(25 * MIB):
+                    status, _, body = await it.answer(*flood)
+                assert status in (0, 400)
+                if status:
+                    assert "headers are larger than 65536 bytes" in json.loads(body)["detail"]
+                await it.check()
+
+    run(story)
+
+
+def test_headers_that_never_end_are_waited_for_no_longer_than_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with victim() as it:
+            connections = [await it.open() for _ in range(100)]
+            for number, (_, writer) in enumerate(connections):
+                writer.write(b"GET /v1/domains HTTP/1.1\r\n"[:number])
+            await it.check()
+            assert {await reader.read() for reader, _ in connections} == {b""}
+            for _, writer in connections:
+                writer.close()
+
+    run(story)
+
+
+def test_a_second_request_that_never_ends_is_hung_up_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with victim() as it:
+            reader, writer = await it.open()
+            writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            monkeypatch.setattr(server, "HEADER_SECONDS", 0.05)
+            writer.write(b"GET /v1/dom")
+            assert await reader.read() == b""
+            writer.close()
+
+    run(story)
+
+
+def test_a_body_that_never_comes_is_waited_for_no_longer_than_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "BODY_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with victim() as it:
+            status, headers, body = await it.answer(post(it, b"/v1/domains", b"Content-Length: 10"), b"{")
+            assert (status, headers["connection"]) == (400, "close")
+            assert "did not arrive within" in json.loads(body)["detail"]
+            await it.check()
+
+    run(story)
+
+
+def test_a_client_that_leaves_in_the_middle_changes_nothing() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            _, writer = await it.open()
+            writer.write(post(it, b"/v1/domains", b"Content-Length: 10") + b"{")
+            await writer.drain()
+            writer.close()
+            await it.check()
+
+    run(story)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("path", ["/v1/domains", "/graphql", "/v1/nothing"])
+def test_a_body_of_a_hundred_megabytes_is_refused_unread(declared: bool, path: str) -> None:
+    async def story() -> None:
+        async with victim() as it:
+            chunk = b"x" * 65_536
+            size = 100 * MIB
+            if declared:
+                parts = [
+                    post(it, path.encode(), b"Content-Length: %d" % size),
+                    *[chunk] * (size // len(chunk)),
+                ]
+            else:
+                framed = b"%x\r\n%b\r\n" % (len(chunk), chunk)
+                parts = [
+                    post(it, path.encode(), b"Transfer-Encoding: chunked"),
+                    *[framed] * (size // len(chunk)),
+                ]
+            with memory_below(25 * MIB):
+                status, *_ = await it.answer(*parts)
+            assert status in (0, 404 if "nothing" in path else 413)
+            await it.check()
+
+    run(story)
+
+
+def test_a_body_that_is_only_too_large_hears_so_and_the_connection_goes_on() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            base, auth = it.listener.url, {"authorization": f"Bearer {it.key.decode()}"}
+            async with httpx.AsyncClient(base_url=base, headers=auth, timeout=30) as client:
+                for content in (b"x" * 5 * MIB, b"x" * (MIB + 1)):
+                    sent = {"content-type": "application/json"}
+                    refused = await client.post("/v1/domains", content=content, headers=sent)
+                    assert refused.status_code == 413
+                    assert "connection" not in refused.headers
+                    assert (await client.get("/v1/domains")).status_code == 200
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b'{"host": ' + b"[" * 150 + b"]" * 150 + b"}",
+        b'{"host": ' + b"9" * 500_000 + b"}",
+        b'{"host": 1e' + b"9" * 500_000 + b"}",
+        b'{"host": "' + b"\\u0000" * 50_000 + b'"}',
+        b'{"host": "a.example", ' + b", ".join(b'"k%d": 1' % n for n in range(50_000)) + b"}",
+        b'{"host": "\xed\xa0\x80"}',
+        b'{"host": "\xc0\xaf"}',
+    ],
+)
+def test_hostile_json_gets_an_answer(body: bytes) -> None:
+    async def story() -> None:
+        async with victim() as it:
+            headers = (
+                b"Content-Type: application/json",
+                b"Content-Length: %d" % len(body),
+                b"Idempotency-Key: k",
+            )
+            heading = post(it, b"/v1/domains", *headers)
+            status, _, answer = await it.answer(heading, body)
+            assert status in (201, 400, 422)
+            assert json.loads(answer)
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Authorization: Bearer \xff\xfe",
+        b"Authorization: Bearer " + b"x" * 60_000,
+        b"X-Request-Id: \xff",
+        b"X-Request-Id: " + b"x" * 300,
+        b"Idempotency-Key: \xff\xfe",
+        b"Idempotency-Key: ",
+        b"Idempotency-Key: " + b"k" * 256,
+        b"Content-Type: application/json; charset=\xff",
+        b"Content-Encoding: \xff",
+        b"Expect: 100-continue",
+    ],
+)
+def test_strange_headers_get_an_answer(header: bytes) -> None:
+    async def story() -> None:
+        async with victim() as it:
+            body = b'{"host": "a.example"}'
+            heading = post(it, b"/v1/domains", b"Content-Length: %d" % len(body), header)
+            status, headers, _ = await it.answer(heading, body)
+            assert status in (100, 400, 401, 415)
+            assert status == 100 or headers["x-request-id"].isascii()
+            await it.check()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [b"Upgrade: websocket\r\nConnection: Upgrade", b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings"],
+)
+@pytest.mark.parametrize("cut", [0, 1, 10, None])
+def test_an_offer_of_another_protocol_is_ignored_and_the_body_read(offer: bytes, cut: int | None) -> None:
+    async def story() -> None:
+        async with victim() as it:
+            body = b'{"host": "a.example"}'
+            headers = (b"Content-Type: application/json", b"Content-Length: %d" % len(body), offer)
+            heading = post(it, b"/v1/domains", *headers)
+            reader, writer = await it.open()
+            if cut is None:
+                writer.write((heading + body) * 2)
+            else:
+                writer.write(heading + body[:cut])
+                connections = it.listener._server.server_state.connections
+                while not any(connection._left for connection in connections):  # until it has read so far
+                    await asyncio.sleep(0)
+                writer.write(body[cut:] + heading + body)
+            for _ in range(2):
+                line = await reader.readuntil(b"\r\n\r\n")
+                assert line.startswith(b"HTTP/1.1 201 ")
+                length = int(line.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                assert json.loads(await reader.readexactly(length))["data"]["host"] == "a.example"
+            writer.close()
+
+    run(story)
+
+
+def test_many_requests_on_one_connection_are_answered_in_order() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            reader, writer = await it.open()
+            for number in range(200):
+                writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\nX-Request-Id: n%d\r\n\r\n" % number)
+            for number in range(200):
+                heading = await reader.readuntil(b"\r\n\r\n")
+                assert b"x-request-id: n%d\r\n" % number in heading
+            writer.close()
+
+    run(story)
+
+
+def test_a_client_that_does_not_read_holds_nobody_up() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            _, writer = await it.open()
+            one = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+            writer.write(one * 500)
+            await it.check()
+            writer.close()
+
+    run(story)
