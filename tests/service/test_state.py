@@ -33,6 +33,7 @@ def begin(open_desk: Any, seed: int = 1) -> Any:
         {"cost_ceiling": "100 USD"}, **RICH, seed=seed, words=["a", "b"], scan=True, pooled=["crawl"]
     )
     desk.set_add_on("briefs", 2)
+    desk.service.waive(["subscription"], desk.now)
     desk.made("labels.create", {"domain_id": desk.domain, "name": "x"})
     desk.made("competitors.create", {"domain_id": desk.domain, "host": "rival.example"})
     for number in range(2):

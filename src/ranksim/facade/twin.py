@@ -41,7 +41,7 @@ LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
 LONGEST_SLEEP_S = 3600.0
 
 ADMINISTRATION = frozenset(
-    {"open_account", "issue_key", "withdraw_key", "change_plan", "set_add_on", "set_status"}
+    {"open_account", "issue_key", "withdraw_key", "change_plan", "set_add_on", "set_status", "waive"}
 )
 """What the API itself does not offer: methods of `Service` that `Twin.administer` passes on."""
 
@@ -150,7 +150,7 @@ class Twin:
         """The first key of each environment."""
         self.record: Record | None = None
         self.commit: Callable[[], Awaitable[None]] | None = None
-        """Awaited before a reply is written or an attempt is sent, so that what led to it is kept; or NotKept."""
+        """Awaited before a reply or an attempt goes out, so that what led to it is kept; raises NotKept."""
         self.faults: Any = None
         self.journal: Any = None
         self.happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)

@@ -11,6 +11,7 @@ from ranksim.contract.facts import Refusal, Spend
 from ranksim.rules import admission
 from ranksim.rules.books import Ask, Cooldown, Meter
 from ranksim.rules.slots import Widening
+from ranksim.service.accounts import LIMITS
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem, status_of
@@ -18,7 +19,7 @@ from ranksim.service.replies import single
 from ranksim.service.state import Account, Job
 from ranksim.service.traffic import retry_after, whole_seconds
 
-CHECK_NAMES = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
+CHECK_NAMES = LIMITS[1:]
 """The six checks in order (S59)."""
 
 MICRO_USD = 1_000_000
@@ -49,7 +50,8 @@ def rows_of(ctx: Context, account: Account, spend: Spend, domain: str) -> Rows:
 
 def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
     """Begin the ask of an operation: which checks apply, and the capability it needs."""
-    return Ask(spend=spend, checks=ctx.checks[spend], capability=ctx.needs[spend], dry_run=int(dry_run))
+    checks = ctx.checks[spend] & ~ctx.state.waived
+    return Ask(spend=spend, checks=checks, capability=ctx.needs[spend], dry_run=int(dry_run))
 
 
 def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Refusal:
@@ -229,7 +231,8 @@ def outcome_of_scan_patch(
     rows = rows_of(ctx, request.account, Spend.SCANS, domain)
     ask = ask_for(ctx, Spend.SCANS, dry_run=False)
     if mode == "dimensions_slots":
-        ask.checks = 1 << Refusal.ENTITLEMENT_REQUIRED | 1 << Refusal.SLOT_LIMIT_EXCEEDED
+        minded = 1 << Refusal.ENTITLEMENT_REQUIRED | 1 << Refusal.SLOT_LIMIT_EXCEEDED
+        ask.checks = minded & ~ctx.state.waived
         ask.capability = 0
     elif mode == "none":
         ask.checks = 0

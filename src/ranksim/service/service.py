@@ -4,7 +4,7 @@ The order of one call (U86): advance → access → traffic → faults of form �
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from heapq import heappop
 from typing import Any, Self
@@ -26,7 +26,7 @@ from ranksim.service.errors import problem
 from ranksim.service.operations import OPERATIONS, Operation
 from ranksim.service.replies import nothing
 from ranksim.service.state import Account, Key, State, Stored
-from ranksim.service.traffic import charge_caller, charge_key, retry_after, show_only
+from ranksim.service.traffic import charge_caller, charge_key, rates_waived, retry_after, show_only
 
 STATE = TypeAdapter(State)
 STATE_FIELDS = {field.name for field in fields(State)}
@@ -235,7 +235,9 @@ class Service:
         return charge_key(ctx, key, charged, now, headers, graphql=graphql)
 
     def _class_of(self, call: Call) -> RateClass | None:
-        """Give the class a call is charged in; None for a dry run that is free (U10, U87)."""
+        """Give the class a call is charged in; None for a dry run that is free (U10, U87), or a waiver."""
+        if rates_waived(self._ctx):
+            return None
         said = self.policy.assumptions
         operation = OPERATIONS.get(call.operation)
         if (
@@ -361,6 +363,11 @@ class Service:
         """Set the status of an account's subscription (S61, U57)."""
         self._advance(now)
         accounts.set_status(self._ctx, self._account(account), status)
+
+    def waive(self, limits: Collection[str], now: int) -> None:
+        """Switch off limits, of `accounts.LIMITS`, for everybody: these and no others."""
+        self._advance(now)
+        accounts.waive(self._ctx, limits)
 
     def _account(self, account: str) -> Account:
         if account not in self._ctx.state.accounts:

@@ -265,6 +265,8 @@ class State:
     seed: int = 0
     serial: int = 0
     """The last number given out: to ids, deliveries, attempts and agenda entries."""
+    waived: int = 0
+    """Limits that are switched off, by bit: k for check k, 0 for the rate limits."""
     requests: int = 0
     """Requests answered so far: the source of request ids that no client gave (S107)."""
     accounts: dict[str, Account] = field(default_factory=dict)
