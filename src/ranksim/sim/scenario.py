@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
-from ranksim.contract.plans import JobLabel
+from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
 from ranksim.contract.yamlfile import Located, Part, explain, load_yaml, read_yaml, validate
@@ -17,9 +17,9 @@ from ranksim.service.accounts import STATUSES
 from ranksim.sim.clients import Arrivals, ClientSpec, below
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.moments import Moment
-from ranksim.sim.portfolio import AccountSpec
+from ranksim.sim.portfolio import AccountSpec, PortfolioSpec
 from ranksim.sim.receivers import ReceiverSpec
-from ranksim.sim.timeline import Action, IssueKey, ResizePool
+from ranksim.sim.timeline import CLIENT, Action, IssueKey, ResizePool
 from ranksim.sim.workers import PoolSpec
 
 SAMPLES = 200
@@ -202,6 +202,7 @@ def _problems(scenario: Scenario) -> Iterator[Problem]:
     for index, action in enumerate(scenario.timeline):
         for path, message in _action_problems(scenario, action):
             yield ("timeline", index, *path), message
+    yield from _expectation_problems(scenario)
     if isinstance(scenario.warm_up, int) and not 0 <= scenario.warm_up < scenario.length:
         yield ("warm_up",), f"expected less than the length of {format_duration(scenario.length)}"
 
@@ -221,13 +222,22 @@ def _account_problems(scenario: Scenario) -> Iterator[Problem]:
             if key.domain is not None:
                 yield from _unknown((*at, "keys", index, "domain"), "domain", key.domain, account.hosts(name))
         if account.portfolio is not None and account.plan in catalogue.plans:
-            slots, limit = account.portfolio.slots(), catalogue.plans[account.plan].slot_limit
-            if slots > limit:
-                yield (
-                    (*at, "portfolio"),
-                    f"takes {slots} slots where plan {account.plan!r} has {limit}; "
-                    "make it smaller or choose another plan",
-                )
+            for path, message in _portfolio_problems(account.portfolio, catalogue.plans[account.plan]):
+                yield (*at, "portfolio", *path), f"{message}; make it smaller or choose another plan"
+
+
+def _portfolio_problems(portfolio: PortfolioSpec, plan: Plan) -> Iterator[Problem]:
+    slots = portfolio.slots()
+    if slots > plan.slot_limit:
+        yield (), f"takes {slots} slots where plan {plan.name!r} has {plan.slot_limit}"
+    for index, scan in enumerate(portfolio.scans):
+        most = plan.dimensions
+        for what, asked, limit in (
+            ("engine_devices", len(scan.engine_devices), most.max_engine_devices),
+            ("geographies", len(scan.geographies), most.max_geographies),
+        ):
+            if asked > limit:
+                yield ("scans", index, what), f"asks for {asked} where plan {plan.name!r} has {limit}"
 
 
 def _client_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -277,6 +287,18 @@ def _action_problems(scenario: Scenario, action: Action) -> Iterator[Problem]:
         value = getattr(action, field, None)
         if value is not None:
             yield from _unknown((field,), field.replace("_", "-"), value, options)
+
+
+def _expectation_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Metrics about an account or client that the scenario has not, which a long run would end with."""
+    clients = ("client", (*scenario.clients, CLIENT))
+    accounts = ("account", tuple(scenario.accounts))
+    about = {"clients": clients} | dict.fromkeys(("slots", "spend", "meters", "windows"), accounts)
+    for index, expectation in enumerate(scenario.expect):
+        family, _, rest = expectation.metric.partition(".")
+        what, known = about.get(family, ("", ()))
+        if known and not any(rest.startswith(f"{name}.") for name in known):
+            yield from _unknown(("expect", index), what, rest.partition(".")[0], known)
 
 
 def _keys(scenario: Scenario, account: str) -> list[str]:

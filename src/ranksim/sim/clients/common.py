@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -24,7 +25,8 @@ Count = Annotated[int, Field(ge=1)]
 
 def _read_operation(value: Any) -> Any:
     if value not in OPERATIONS:
-        raise ValueError(f"expected an operation such as {', '.join(list(OPERATIONS)[:3])}, found {value!r}")
+        close = get_close_matches(str(value), OPERATIONS, n=3) or list(OPERATIONS)[:3]
+        raise ValueError(f"expected an operation such as {', '.join(close)}, found {value!r}")
     return value
 
 
