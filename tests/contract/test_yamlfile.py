@@ -119,3 +119,9 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
         read_yaml(path)
     assert str(caught.value).startswith(f"{path}")
     assert "not valid YAML" in str(caught.value)
+
+
+@pytest.mark.parametrize("style", [">", ">-"])
+def test_folded_text_is_one_line(style: str) -> None:
+    text = f"name: {style}\n  first line\n  second line\n"
+    assert load_yaml(text, "x.yaml").data["name"].rstrip("\n") == "first line second line"

@@ -118,7 +118,9 @@ def _plain(
             lines[(*path, index)] = item.start_mark.line + 1
             items.append(_plain(item, (*path, index), lines, where, above))
         return items
-    return _scalar(str(node.tag), node.value)
+    # In folded text the loader marks each fold with a bell, for writing it back.
+    text = node.value.replace("\a", "") if node.style == ">" else node.value
+    return _scalar(str(node.tag), text)
 
 
 def _scalar(tag: str, text: str) -> Any:
