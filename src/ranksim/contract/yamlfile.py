@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from ranksim.errors import BadInput
 
@@ -119,8 +119,8 @@ def _plain(
             items.append(_plain(item, (*path, index), lines, where, above))
         return items
     # In folded text the loader marks each fold with a bell, for writing it back.
-    text = node.value.replace("\a", "") if node.style == ">" else node.value
-    return _scalar(str(node.tag), text)
+    folded = isinstance(node, ScalarNode) and node.style == ">"
+    return _scalar(str(node.tag), node.value.replace("\a", "") if folded else node.value)
 
 
 def _scalar(tag: str, text: str) -> Any:
