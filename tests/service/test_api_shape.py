@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ranksim.clock import DAY, HOUR, MINUTE, instant
+from ranksim.rules.paging import bind, encode
 from ranksim.service.calls import Answer, Attempt
 from ranksim.service.operations import TABLE
 
@@ -141,13 +142,16 @@ def test_every_timestamp_is_iso_8601_in_utc(open_desk: Any) -> None:
     }
 
 
-@pytest.mark.fact("S17", "S82")
-def test_a_delivery_tells_time_in_the_same_way(open_desk: Any) -> None:
+@pytest.mark.fact("S17", "S82", "S83")
+def test_a_delivery_names_things_and_tells_time_in_the_same_way(open_desk: Any) -> None:
     desk = busy(open_desk)
     sent = [task for task in desk.tasks if isinstance(task, Attempt)]
     assert len(sent) >= 4
     for attempt in sent:
         body = json.loads(attempt.body)
+        assert list(body) == ["id", "type", "created_at", "data"]
+        job = ["id", "kind", "status", "domain_id", "error_detail", "finished_at"]
+        assert [list(body["data"]), list(body["data"]["job"])] == [["job"], job]
         for value in (body["created_at"], body["data"]["job"]["finished_at"]):
             assert TIMESTAMP.fullmatch(value)
 
@@ -248,7 +252,23 @@ def test_a_walk_stays_correct_while_others_write(open_desk: Any, writes: Any, li
     assert always <= set(found)
 
 
-# What two of the bodies take
+@pytest.mark.fact("E41", "S70")
+@pytest.mark.parametrize("resource", ["keyword_lists", "labels", "competitors", "webhooks"])
+def test_a_cursor_shows_a_scoped_key_nothing_of_other_domains(desk: Any, resource: str) -> None:
+    other = desk.new_domain("other.example")
+    bodies = [
+        {"domain_id": domain, "name": "x", "host": "rival.example", "url": "https://hooks.example/"}
+        for domain in (desk.domain, other, other, desk.domain)
+    ]
+    made = [desk.made(f"{resource}.create", body) for body in bodies]
+    cursor = encode(made[0]["id"], bind(f"{resource}.list", desk.account, {}))
+    own = desk.token("bound", desk.domain)
+    for key, shown in (desk.key, made[1:]), (own, made[3:]):
+        page = desk.get(f"{resource}.list", query={"cursor": cursor}, key=key)
+        assert [item["id"] for item in page] == [item["id"] for item in shown]
+
+
+# What is taken, and what is shown of it
 
 
 @pytest.mark.fact("S32", "S29", "S57")
@@ -271,6 +291,35 @@ def test_a_job_is_for_the_domain_that_its_body_names(desk: Any) -> None:
     job = desk.made("jobs.create", {"kind": "crawl", "domain_id": other})
     assert (job["kind"], job["domain_id"]) == ("crawl", other)
     assert desk.call("jobs.create", {"kind": "crawl"}).code == "validation_failed"
+
+
+@pytest.mark.fact("S35", "S56", "S108", "U54")
+def test_briefs_are_bounded_by_the_weekly_allowance(desk: Any) -> None:
+    desk.must(desk.briefs(*map(str, range(9))))
+    assert desk.briefs("x", "y").code == "quota_exhausted"
+    desk.must(desk.briefs("x"))
+    assert desk.briefs("y").code == "quota_exhausted"
+    monday = instant("2026-03-09T00:00:00Z")
+    desk.at(monday - 1)
+    assert desk.briefs("y").code == "quota_exhausted"
+    desk.at(monday)
+    desk.must(desk.briefs("y"))
+    assert desk.usage()["used"] == 1
+
+
+@pytest.mark.fact("S22", "S91")
+def test_a_disabled_endpoint_shows_its_state_and_the_reason(desk: Any) -> None:
+    hook = desk.made("webhooks.create", {"url": "https://hooks.example/"})["id"]
+    for _ in range(20):
+        shown = desk.get("webhooks.get", id=hook)
+        assert (shown["enabled"], shown["disabled_reason"]) == (True, None)
+        desk.must(desk.call("webhooks.test", id=hook))
+        desk.tasks = []
+        desk.at(desk.now)
+        [attempt] = desk.tasks
+        desk.answer(attempt, Answer(500))
+    for shown in (desk.get("webhooks.get", id=hook), *desk.get("webhooks.list")):
+        assert (shown["enabled"], shown["disabled_reason"]) == (False, "20 consecutive failed deliveries")
 
 
 # Reads that cost nothing
