@@ -20,6 +20,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros
+from ranksim.facade.faults import Fault
+from ranksim.facade.metrics import metrics
 from ranksim.facade.requests import (
     JSON,
     PREFLIGHT,
@@ -35,6 +37,7 @@ from ranksim.facade.requests import (
     read,
     read_raw,
 )
+from ranksim.facade.requests_journal import Exchange
 from ranksim.facade.twin import NotKept, Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.service.errors import problem
@@ -67,25 +70,6 @@ class Deprecation:
             (b"deprecation", b"@%d" % (self.since // SECOND)),
             (b"sunset", http_date(self.sunset).encode()),
         )
-
-
-@dataclass(slots=True)
-class Exchange:
-    """A request and its response, for the journal. `headers` and `body` are as they were sent."""
-
-    at: Micros
-    surface: str
-    environment: str
-    method: str
-    path: str
-    query: bytes
-    request_headers: list[Header]
-    body: bytes
-    operations: tuple[str, ...]
-    account: str
-    status: int
-    response_headers: list[Header]
-    response: bytes
 
 
 @dataclass(slots=True)
@@ -190,7 +174,7 @@ class Facade:
     ) -> None:
         asked = await read(scope, receive, path, environment, most=self.max_body, strict=self.strict_query)
         asked.allow = asked.allow or allow
-        fault = None if self.twin.faults is None else self.twin.faults.pick(asked.call)
+        fault = self.twin.faults.pick(asked.call)
         if fault is not None and not await _suffer(fault, asked.call, scope):
             return
         reply = self._answer(asked.call)
@@ -227,7 +211,7 @@ class Facade:
             call.fault = "method_not_allowed"
         else:
             await read_raw(asked, headers, receive, self.max_body)
-        fault = None if self.twin.faults is None else self.twin.faults.pick(call)
+        fault = self.twin.faults.pick(call)
         if fault is not None and not await _suffer(fault, call, scope):
             return
         said = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
@@ -251,6 +235,8 @@ class Facade:
         twin = self.twin
         if asked.close:
             answer.headers.append((b"connection", b"close"))
+        for reply in answer.replies:
+            twin.replies[reply.operation, reply.status] += 1
         if twin.journal is not None or self.access_log:
             exchange = _exchange(twin.now(), scope, asked.call, answer)
             if twin.journal is not None:
@@ -300,13 +286,12 @@ class Facade:
     # The user's hands
 
     async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
-        control = _optional("control")
-        if not self._may_control(scope):
-            await plain(send, 401, b'{"error":"send the control token as a bearer token"}', JSON)
-        elif control is None:
-            await plain(send, 404, b'{"error":"no control API is installed"}', JSON)
-        else:
+        from ranksim.facade import control  # its many models take a while to build, and few worlds want them
+
+        if self._may_control(scope):
             await control.control(self.twin, scope, receive, self._keeping(send))
+        else:
+            await control.refuse(send, 401, "Send the control token as a bearer token.")
 
     def _keeping(self, send: Send) -> Send:
         """Send nothing before what led to it is kept."""
@@ -332,9 +317,7 @@ class Facade:
         await plain(send, 200, b"ok\n", b"text/plain; charset=utf-8")
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
-        metrics = _optional("metrics")
-        text = b"" if metrics is None else metrics.metrics(self.twin)
-        await plain(send, 200, text, b"text/plain; version=0.0.4; charset=utf-8")
+        await plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def _openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         openapi = _optional("openapi")
@@ -394,7 +377,7 @@ def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
     return ((b"allow", allow.encode()),) if allow and status == 405 else ()
 
 
-async def _suffer(fault: Any, call: Call, scope: Scope) -> bool:
+async def _suffer(fault: Fault, call: Call, scope: Scope) -> bool:
     """Let a fault have its way before the effect; tells whether the request goes on."""
     if fault.delay_s:
         await asyncio.sleep(fault.delay_s)

@@ -64,6 +64,12 @@ class Connection(HttpToolsProtocol):
         if self._heading and self._arrived > MOST_HEADERS and not self.transport.is_closing():
             self.send_400_response(TOO_LARGE)
 
+    def shutdown(self) -> None:
+        """End a stream without end, since the server shuts down; other answers are finished."""
+        super().shutdown()
+        if self.scope is not None and "ranksim.stop" in self.scope:
+            self.scope["ranksim.stop"]()  # type: ignore[typeddict-item]  # our own
+
     def on_message_begin(self) -> None:
         """Begin to count, and let the app close the connection."""
         super().on_message_begin()

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -22,9 +22,11 @@ from ranksim.clock import DAY, SECOND, Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.conditions import Condition
+from ranksim.facade.faults import Faults
+from ranksim.facade.requests_journal import Journal
 from ranksim.facade.sender import HttpSender, Sender
 from ranksim.facade.timekeeper import Timekeeper, wall
-from ranksim.rules.webhooks import sign
+from ranksim.rules.webhooks import acknowledged, sign
 from ranksim.service import jobs
 from ranksim.service.accounts import ENVIRONMENTS
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
@@ -66,6 +68,14 @@ class Happening:
     def shown(self) -> dict[str, Any]:
         """Give it as JSON shows it."""
         return {"seq": self.seq, "at": iso(self.at), "what": self.what, **self.details}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A snapshot that is kept, and the instant at which it was taken."""
+
+    now: Micros
+    world: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +161,21 @@ class Twin:
         self.record: Record | None = None
         self.commit: Callable[[], Awaitable[None]] | None = None
         """Awaited before a reply or an attempt goes out, so that what led to it is kept; raises NotKept."""
-        self.faults: Any = None
-        self.journal: Any = None
+        self.faults = Faults(seed)
+        self.journal: Journal | None = Journal()
+        """The requests that came over HTTP; None remembers none."""
+        self.snapshots: dict[str, Saved] = {}
+        """What the control API saved, by name."""
+        self.replies: Counter[tuple[str, int]] = Counter()
+        """Operations answered, by name and status."""
+        self.answers: Counter[str] = Counter()
+        """Attempts answered: acknowledged, rejected with a status, or unanswered."""
         self.happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
         self.seq = 0
-        self._start, self._plan, self._empty = start, plan, empty
+        plans = list(self.policy.catalogue.plans)
+        self.plan = plan or ("pro" if "pro" in plans else plans[-1])
+        """The plan of accounts for which no other is wanted."""
+        self._start, self._empty = start, empty
         self._out: dict[int, Out] = {}
         self._unsent: list[Out] = []
         self._happened: list[Happening] | None = None
@@ -438,6 +458,9 @@ class Twin:
         tasks = self.service.attempted(attempt.attempt, answer, now)
         record = state.attempts[state.accounts[attempt.account].attempts[-1]]
         due = record.next_attempt_at
+        acknowledges = acknowledged(answer.status, answer.duration, self.policy.facts)
+        rejects = "unanswered" if record.status_code is None else "rejected"
+        self.answers["acknowledged" if acknowledges else rejects] += 1
         self._note(
             now,
             "attempt.answered",
@@ -580,7 +603,7 @@ class Twin:
             signature_clock=self.clock.signature,
             settle_timeout=self.settle_timeout,
             sender=self.sender,
-            plan=self._plan,
+            plan=self.plan,
             empty=True,
             read_wall=self.clock.wall,
         )
@@ -598,11 +621,9 @@ class Twin:
         self.keys = {}
         if self._empty:
             return service
-        plans = list(self.policy.catalogue.plans)
-        plan = self._plan or ("pro" if "pro" in plans else plans[-1])
         now = self.clock.now()
         for environment in ENVIRONMENTS:
-            account = service.open_account("demo", plan, now, environment=environment)
+            account = service.open_account("demo", self.plan, now, environment=environment)
             self.keys[environment] = service.issue_key(account, "demo", now)
         return service
 

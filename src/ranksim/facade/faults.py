@@ -1,0 +1,143 @@
+"""Faults on purpose: late answers, errors and dropped connections, per operation and key.
+
+What a rule does to its n-th request is drawn at the address (seed, rule, n), so the same requests meet the
+same faults in every run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema, model_validator
+
+from ranksim.clock import SECOND
+from ranksim.contract.quantities import Distribution, Frozen
+from ranksim.draws import Purpose, entity, uniform
+from ranksim.errors import BadInput
+from ranksim.facade.patterns import fits
+from ranksim.service.calls import Call
+
+GRAPHQL = "graphql"
+"""The operation that a GraphQL request counts as here: its fields are read later."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+DISTRIBUTION_SCHEMA: dict[str, Any] = {
+    "description": "A duration such as 250ms, or a distribution: {uniform: {low: 1ms, high: 1s}}, "
+    "{exponential: {mean: 50ms}}, {lognormal: {median: 50ms, sigma: 0.5}} or {empirical: [1s, 2s]}.",
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": True},
+    ],
+}
+
+Latency = Annotated[Distribution, WithJsonSchema(DISTRIBUTION_SCHEMA)]
+
+
+class Rule(Frozen):
+    """What befalls requests of an operation and a key, with what likelihood."""
+
+    operation: str = Field(
+        "*",
+        description="Operations it befalls, such as jobs.create or jobs.*; GraphQL requests are 'graphql'.",
+    )
+    key: str | None = Field(None, description="The API key it befalls; by default every one.")
+    environment: Literal["production", "sandbox"] | None = Field(None, description="By default both.")
+    latency: Latency | None = Field(None, description="How long a request waits, in wall time.")
+    error_rate: Share = Field(0.0, description="The share answered 500, without effect.")
+    drop_before_rate: Share = Field(0.0, description="The share whose connection closes before the effect.")
+    drop_after_rate: Share = Field(0.0, description="The share whose connection closes after the effect.")
+    times: int | None = Field(None, ge=1, description="How many requests it befalls; by default all.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Rule:
+        if self.latency is None and not (self.error_rate or self.drop_before_rate or self.drop_after_rate):
+            raise ValueError("give at least one of latency, error_rate, drop_before_rate, drop_after_rate")
+        if self.drop_before_rate + self.drop_after_rate > 1:
+            raise ValueError("drop_before_rate and drop_after_rate together are at most 1")
+        return self
+
+    def befalls(self, call: Call) -> bool:
+        """Tell whether a request is one of the rule's."""
+        name = GRAPHQL if call.surface == "graphql" else call.operation
+        return (
+            fits(self.operation, name)
+            and self.key in (None, call.key)
+            and self.environment in (None, call.environment)
+        )
+
+
+@dataclass(slots=True)
+class Fault:
+    """What befalls one request. `drop` is "before", "after" or ""; `delay_s` is wall time."""
+
+    delay_s: float = 0.0
+    drop: str = ""
+    fails: bool = False
+
+
+@dataclass(slots=True)
+class Active:
+    """A rule in force, and what it did so far: requests `seen`, and how often each effect came."""
+
+    id: str
+    rule: Rule
+    seen: int = 0
+    effects: Counter[str] = field(default_factory=Counter)
+
+    def shown(self) -> dict[str, Any]:
+        """Give it as JSON shows it."""
+        effects = {name: self.effects[name] for name in ("delayed", "failed", "dropped")}
+        return {"id": self.id, **self.rule.model_dump(mode="json"), "seen": self.seen, "effects": effects}
+
+
+class Faults:
+    """The fault rules in force; `seed` addresses their draws."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        self._made = 0
+        self.active: dict[str, Active] = {}
+
+    def add(self, rule: Rule) -> Active:
+        """Put a rule in force, after those that are."""
+        self._made += 1
+        active = Active(f"fault_{self._made}", rule)
+        self.active[active.id] = active
+        return active
+
+    def remove(self, rule: str) -> None:
+        """End a rule. Raises BadInput."""
+        if rule not in self.active:
+            raise BadInput(f"fault: there is none with the id {rule!r}")
+        del self.active[rule]
+
+    def clear(self) -> None:
+        """End all rules."""
+        self.active.clear()
+
+    def pick(self, call: Call) -> Fault | None:
+        """Say what befalls a request: delays add up, of dropping before and after the first rule's counts."""
+        fault = None
+        for active in self.active.values():
+            rule = active.rule
+            if (rule.times is None or active.seen < rule.times) and rule.befalls(call):
+                fault = fault or Fault()
+                self._strike(active, fault)
+        return fault
+
+    def _strike(self, active: Active, fault: Fault) -> None:
+        rule, who, index = active.rule, entity(active.id), active.seen
+        active.seen += 1
+        if rule.latency is not None:
+            fault.delay_s += rule.latency.at(uniform(self._seed, who, index, Purpose.LATENCY)) / SECOND
+            active.effects["delayed"] += 1
+        drawn = uniform(self._seed, who, index, Purpose.LOSS)
+        if not fault.drop and drawn < rule.drop_before_rate + rule.drop_after_rate:
+            fault.drop = "before" if drawn < rule.drop_before_rate else "after"
+            active.effects["dropped"] += 1
+        if uniform(self._seed, who, index, Purpose.OUTAGE) < rule.error_rate:
+            fault.fails = True
+            active.effects["failed"] += 1
