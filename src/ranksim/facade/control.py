@@ -7,7 +7,7 @@ service: nothing here is counted, and no page of another origin may use it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -109,41 +109,45 @@ ROUTES = (
 """Every command that answers JSON. GET /events streams, and GET /openapi.json describes."""
 
 
-BY_PATH: dict[tuple[str, ...], dict[str, Route]] = {}
-"""Segments of a path, such as ("jobs", "{id}"), to method to route."""
-
-for _route in ROUTES:
-    BY_PATH.setdefault(tuple(_route.path[1:].split("/")), {})[_route.method] = _route
-
-
 async def control(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request to the control API. Raises Gone."""
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     path = scope["path"].removeprefix(PREFIX)
-    methods, values = _find(path)
+    found = _find(path)
     if not _same_origin(scope):
         await refuse(send, 403, "The control API is not for pages of another origin.")
     elif path in ALONE and method == "GET":
         await ALONE[path](twin, scope, receive, send)
-    elif method in methods:
-        await _command(twin, methods[method], values, scope, receive, send)
-    elif methods or path in ALONE:
-        allow = ", ".join(sorted(methods)) or "GET"
+    elif method in found:
+        await _command(twin, *found[method], scope, receive, send)
+    elif found or path in ALONE:
+        allow = ", ".join(sorted(found)) or "GET"
         await refuse(send, 405, f"This path takes {allow}.", (b"allow", allow.encode()))
     else:
         await refuse(send, 404, f"There is nothing here; {PREFIX}/openapi.json lists what there is.")
 
 
-def _find(path: str) -> tuple[Mapping[str, Route], dict[str, str]]:
-    """Find what a path offers: method → route, and its parameters; both empty where there is nothing."""
-    parts = path[1:].split("/")
-    for names, methods in BY_PATH.items():
-        if len(names) == len(parts) and all(
-            name == part or (name[0] == "{" and part) for name, part in zip(names, parts, strict=True)
-        ):
-            values = {name[1:-1]: part for name, part in zip(names, parts, strict=True) if name[0] == "{"}
-            return methods, values
-    return {}, {}
+def _find(path: str) -> dict[str, tuple[Route, dict[str, str]]]:
+    """Find what a path offers: method → route, and the values of its parameters."""
+    found = {}
+    for route in ROUTES:
+        values = _values(route.path.split("/"), path.split("/"))
+        if values is not None:
+            found[route.method] = route, values
+    return found
+
+
+def _values(names: list[str], parts: list[str]) -> dict[str, str] | None:
+    """Match a path with that of a route."""
+    values = {}
+    if len(names) != len(parts):
+        return None
+    for name, part in zip(names, parts, strict=True):
+        if name.startswith("{") and part:
+            values[name[1:-1]] = part
+        elif name != part:
+            return None
+    return values
 
 
 def _same_origin(scope: Scope) -> bool:
