@@ -24,10 +24,10 @@ async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, 
     """
     last = twin.seq if after is None or after > twin.seq else after
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-    await _part(send, f": world {twin.world_id}\n\n")
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
         return
+    await _part(send, f": world {twin.world_id}\n\n")
     leaving = asyncio.create_task(_gone(receive))
     scope["ranksim.stop"] = leaving.cancel  # a server that shuts down calls it
     try:
