@@ -37,8 +37,8 @@ p { margin: .25rem 0; max-width: 50rem; }
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
 .tables section { min-width: 0; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .85rem; }
-th, td { padding: .3rem .45rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top;
+table { border-collapse: collapse; width: 100%; font-size: .8rem; }
+th, td { padding: .3rem .35rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top;
   overflow-wrap: normal; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
