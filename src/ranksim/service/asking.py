@@ -22,6 +22,17 @@ from ranksim.service.traffic import retry_after, whole_seconds
 CHECK_NAMES = LIMITS[1:]
 """The six checks in order (S59)."""
 
+WHAT = {
+    Spend.RANK_RUN: "rank run",
+    Spend.CRAWL: "crawl",
+    Spend.SITE_OPTIMIZATION: "site optimization",
+    Spend.AI_SCAN: "AI scan",
+    Spend.KEYWORD_BRIEFS: "refresh of keyword briefs",
+    Spend.KEYWORDS: "addition of keywords",
+    Spend.SCANS: "scan",
+}
+"""What a spending operation is called in a sentence."""
+
 MICRO_USD = 1_000_000
 
 
@@ -133,9 +144,9 @@ def meta_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Ro
 
 def detail_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> str:
     """Explain a refusal in a sentence."""
-    account, label = request.account, rows.spend.label.replace("_", " ")
+    account, what = request.account, WHAT[rows.spend]
     if refusal == Refusal.ENTITLEMENT_REQUIRED:
-        return f"The {account.plan} plan does not allow this {label}."
+        return f"The {account.plan} plan does not allow this {what}."
     if refusal == Refusal.SUBSCRIPTION_INACTIVE:
         return f"The subscription is {account.status.replace('_', ' ')}; reading goes on, spending does not."
     if refusal == Refusal.COST_CAP_REACHED:
@@ -147,7 +158,7 @@ def detail_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: 
         held = admission.held_at(request.now, account.books)
         room = account.books.slot_limit - account.books.active - held
         return f"{ask.slots - ask.revived} slots asked for, {max(0, room)} free ({held} held to month end)."
-    return f"The same {label} was accepted less than {rows.cooldown.length // SECOND} s ago."
+    return f"The same {what} was accepted less than {rows.cooldown.length // SECOND} s ago."
 
 
 def refuse(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> Reply:
