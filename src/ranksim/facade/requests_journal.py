@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -20,6 +21,9 @@ KEPT = 10_000
 
 KEPT_BYTES = 64 * 1_048_576
 """How many bytes of bodies and headers are remembered."""
+
+OVERHEAD = 2_048
+"""Bytes that an exchange takes beside its texts, roughly."""
 
 NEAREST = 3
 
@@ -80,12 +84,13 @@ class Difference:
         return f"{self.field}: expected {self.expected!r}, found {found}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
-    """An exchange with its number, which counts from 1."""
+    """An exchange with its number, which counts from 1, and about how many bytes it takes."""
 
     number: int
     exchange: Exchange
+    size: int
 
     def shown(self) -> dict[str, Any]:
         """Give it as JSON shows it: bodies as JSON where they are, else as text."""
@@ -152,10 +157,11 @@ class Journal:
     def record(self, exchange: Exchange) -> None:
         """Remember an exchange."""
         self.last += 1
-        self._entries.append(Entry(self.last, exchange))
-        self._bytes += _size(exchange)
+        size = _size(exchange)
+        self._entries.append(Entry(self.last, exchange, size))
+        self._bytes += size
         while len(self._entries) > self._kept or self._bytes > self._kept_bytes:
-            self._bytes -= _size(self._entries.popleft().exchange)
+            self._bytes -= self._entries.popleft().size
 
     def __iter__(self) -> Iterator[Entry]:
         """Go through what is remembered, oldest first."""
@@ -261,8 +267,8 @@ def _members(where: str, expected: Any, found: Any) -> Iterator[Difference]:
 
 
 def _size(one: Exchange) -> int:
-    headers = sum(len(name) + len(text) + 64 for name, text in one.request_headers)
-    return len(one.body) + len(one.response) + len(one.query) + len(one.path) + headers + 1024
+    headers = sum(map(len, chain.from_iterable(one.request_headers)))
+    return len(one.body) + len(one.response) + len(one.query) + len(one.path) + headers + OVERHEAD
 
 
 def _texts(headers: list[Header]) -> dict[str, str]:
