@@ -20,6 +20,9 @@ from ranksim.files import check_file
 APPLICATION = 0x52414E4B
 """SQLite's application id of our files: "RANK"."""
 
+MAGIC = b"SQLite format 3\0"
+"""What every SQLite database begins with."""
+
 FORMAT = "1"
 
 RULEBOOK = ("clock.py", "draws.py", "contract", "rules", "service")
@@ -35,9 +38,9 @@ CREATE TABLE inputs (number INTEGER PRIMARY KEY, batch BLOB NOT NULL, crc INTEGE
 class StateFile:
     """A state file, opened and locked for this process alone.
 
-    `policy` is the digest of the policy in force. `world` is what the file holds: the last snapshot, or None
-    in a new file; `batches` the inputs since. Each is checked by a CRC that goes on from the one before.
-    Raises BadInput for a file that is in use, broken, or of another policy or rulebook.
+    `policy` is the digest of the policy in force. `world` is the last snapshot, or None in a new file, which
+    wants one from `begin` first; `batches` are the inputs since. Each has a CRC that goes on from the one
+    before. Raises BadInput for a file that is in use, damaged, or of another policy or rulebook.
     """
 
     def __init__(self, path: Path, policy: str) -> None:
@@ -46,8 +49,7 @@ class StateFile:
         self.world: bytes | None = None
         self.batches: list[bytes] = []
         self._number = self._crc = 0
-        with self._explained():
-            self._database = _connected(path)
+        self._database = self._connected()
         try:
             with self._explained():
                 self._read(policy)
@@ -59,7 +61,8 @@ class StateFile:
         """Let a snapshot replace all that the file holds. Raises sqlite3.Error, and then changes nothing."""
         number, crc = self._number + 1, crc32(world)
         with self._database:
-            self._database.execute("BEGIN")
+            if not self._database.in_transaction:  # as it is in a new file
+                self._database.execute("BEGIN")
             self._database.execute("DELETE FROM snapshot")
             self._database.execute("DELETE FROM inputs")
             self._database.execute("INSERT INTO snapshot VALUES (?, ?, ?)", (number, world, crc))
@@ -75,6 +78,20 @@ class StateFile:
         """Close the file and let others have it."""
         self._database.close()
 
+    def _connected(self) -> sqlite3.Connection:
+        """Open the file; a new one is for its owner's eyes alone, since it holds keys and secrets."""
+        path = self._path
+        try:
+            path.touch(mode=0o600)
+            with path.open("rb") as file:
+                head = file.read(len(MAGIC))
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be written ({error.strerror}); give another path") from None
+        if head not in (b"", MAGIC):
+            raise self._broken()
+        with self._explained():
+            return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+
     def _read(self, policy: str) -> None:
         database = self._database
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -87,9 +104,9 @@ class StateFile:
             for statement in (*TABLES.split(";"), f"PRAGMA application_id = {APPLICATION}"):
                 database.execute(statement)
             database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-        else:
-            self._check(about)
-            self._load()
+            return  # the first snapshot completes the file
+        self._check(about)
+        self._load()
         database.execute("COMMIT")
 
     def _own(self, application: int) -> None:
@@ -119,11 +136,9 @@ class StateFile:
         if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self._broken()
         snapshots = database.execute("SELECT number, world, crc FROM snapshot").fetchall()
-        if not snapshots:
-            return
-        self._number, self.world, self._crc = snapshots[0]
-        if crc32(self.world or b"") != self._crc:
+        if len(snapshots) != 1 or crc32(snapshots[0][1]) != snapshots[0][2]:
             raise self._broken()
+        self._number, self.world, self._crc = snapshots[0]
         for number, batch, crc in database.execute("SELECT number, batch, crc FROM inputs ORDER BY number"):
             if number != self._number + 1 or crc != crc32(batch, self._crc):
                 raise self._broken()
@@ -135,13 +150,15 @@ class StateFile:
         """Say in a sentence what SQLite says in a word."""
         try:
             yield
+        except TypeError:
+            raise self._broken() from None
         except sqlite3.Error as error:
             word = getattr(error, "sqlite_errorname", "")
             if word.startswith("SQLITE_BUSY"):
                 raise BadInput(
                     f"{self._path}: is in use by another process; stop that one, or give another file"
                 ) from None
-            if word.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or not word:
+            if word.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR")) or not word:
                 raise self._broken() from None
             raise BadInput(f"{self._path}: cannot be used as a state file ({error})") from None
 
@@ -149,15 +166,6 @@ class StateFile:
         return BadInput(
             f"{self._path}: is damaged or no state file of ranksim; restore a copy of it, or give a new file"
         )
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    """Open a database; a new one is for its owner's eyes alone, since it holds keys and secrets."""
-    try:
-        path.touch(mode=0o600)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be written ({error.strerror}); give another path") from None
-    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
 
 
 def rulebook_digest() -> str:
