@@ -773,6 +773,16 @@ def test_the_document_is_served_valid_and_complete() -> None:
         }
         operations = [operation for methods in paths.values() for operation in methods.values()]
         assert len({operation["operationId"] for operation in operations}) == len(operations)
+        required = {
+            one["operationId"]: one["requestBody"]["required"] for one in operations if "requestBody" in one
+        }
+        assert [name for name, needed in required.items() if not needed] == [
+            "set_clock",
+            "change_account",
+            "set_limits",
+            "count_requests",
+            "verify_requests",
+        ]
         tags = {tag["name"] for tag in DOCUMENT["tags"]}
         assert all(set(operation["tags"]) <= tags for operation in operations)
         assert tags == {tag for operation in operations for tag in operation["tags"]}

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ranksim.facade.control import PREFIX, ROUTES, Route
 from ranksim.facade.control_shapes import EventsQuery, Problem
@@ -93,8 +93,18 @@ def _operation(route: Route, schemas: Schema) -> Schema:
         operation["parameters"] = parameters
     if route.body is not None:
         schema = {"type": "object"} if route.body is dict else _schema(route.body, schemas)
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        content = {"application/json": {"schema": schema}}
+        operation["requestBody"] = {"required": not _may_be_empty(route.body), "content": content}
     return operation
+
+
+def _may_be_empty(body: type[Any]) -> bool:
+    """Tell whether nothing is a body too."""
+    try:
+        TypeAdapter(body).validate_python({})
+    except ValidationError:
+        return False
+    return body is not dict
 
 
 def _events(schemas: Schema) -> Schema:

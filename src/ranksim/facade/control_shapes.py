@@ -33,6 +33,9 @@ Json = dict[str, Any]
 NAME = "[A-Za-z0-9._-]{1,100}"
 """What a snapshot may be called."""
 
+SPEED = r"^(real|manual|scaled:[1-9][0-9]{0,8}(/[1-9][0-9]{0,8})?)$"
+"""How a clock may run."""
+
 LISTED = 100
 """How many of a list are shown unless more are wanted."""
 
@@ -44,7 +47,7 @@ class ClockBody(Frozen):
     """How time runs from here on; what is left out stays."""
 
     clock: str | None = Field(
-        None, description="real, manual, scaled:60 or scaled:1/10.", pattern=r"^(real|manual|scaled:.+)$"
+        None, description="real, manual, scaled:60 or scaled:1/10.", json_schema_extra={"pattern": SPEED}
     )
     traffic_clock: Literal["same", "wall"] | None = Field(None, description="What rate limits run on.")
     signature_clock: Literal["virtual", "wall"] | None = Field(
