@@ -496,3 +496,18 @@ def test_a_deployment_is_called_but_not_controlled(deployment: Deployment) -> No
             getattr(deployment, name)
     with pytest.raises(AttributeError):
         _ = deployment.clocks
+
+
+def test_a_failing_assertion_names_what_came_near() -> None:
+    with World() as world:
+        client = world.client()
+        client.post("/v1/domains", json={"host": "a.example"})
+        client.get("/v1/domains")
+        world.requests.assert_made(operation="domains.create", body={"host": "a.example"}, times=1)
+        assert world.requests.count(path="/v1/domains") == 2
+        with pytest.raises(AssertionError) as failed:
+            world.requests.assert_made(operation="domains.create", body={"host": "b.example"})
+    message = str(failed.value)
+    assert message.startswith("expected at least 1 with operation 'domains.create'")
+    assert "request 1 (POST /v1/domains, answered 201) differs in body.host" in message
+    assert "expected 'b.example', found 'a.example'" in message

@@ -28,6 +28,7 @@ from ranksim.facade.app import create_app
 from ranksim.facade.conditions import Condition, EndpointDisabled, JobFinished, meter_resets
 from ranksim.facade.inprocess import App, Mounts, Transport
 from ranksim.facade.receiver import Received, Receiver, Step
+from ranksim.facade.requests_journal import Entry, Expected, Journal
 from ranksim.facade.threads import Listener, LoopThread
 from ranksim.facade.twin import Advance, AdvanceUnderWay, Twin
 
@@ -121,6 +122,7 @@ class World:
         self.url = URL
         self.clock = Clock(self)
         self.jobs = Jobs(self)
+        self.requests = Requests(self)
         self._receivers: list[Receiver] = []
         self._clients: list[httpx.Client] = []
         self._closed = False
@@ -441,6 +443,38 @@ class Jobs:
                 await _settled(twin.advance(by=0))
 
         self._world.thread.call(ended())
+
+
+class Requests:
+    """The requests that a world was sent, oldest first; the last 10,000 of them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def search(self, **expected: Any) -> list[Entry]:
+        """Give the requests as expected; the arguments are fields of `requests_journal.Expected`."""
+        wanted = Expected(**expected)
+        return self._world.run(lambda: self._journal().search(wanted))
+
+    def count(self, **expected: Any) -> int:
+        """Count the requests as expected."""
+        return len(self.search(**expected))
+
+    def assert_made(self, times: int | None = None, **expected: Any) -> None:
+        """Assert that such a request came, or that it came so many times.
+
+        The AssertionError names the requests that came near, and what tells them apart.
+        """
+        wanted = Expected(**expected)
+        least = 1 if times is None else times
+        verdict = self._world.run(lambda: self._journal().verify(wanted, least, times))
+        if not verdict:
+            raise AssertionError(verdict.message)
+
+    def _journal(self) -> Journal:
+        if self._world.twin.journal is None:
+            raise BadInput("requests: this world keeps no journal")
+        return self._world.twin.journal
 
 
 class Deployment:
