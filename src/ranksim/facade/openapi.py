@@ -76,7 +76,7 @@ FILTER_SCHEMAS: dict[str, Schema] = {
 }
 
 TRIMMED: Schema = {"minLength": 1, "maxLength": 200}
-"""Text that is trimmed before it is measured, so that blanks alone are nothing."""
+"""Text that is trimmed before it is measured: blanks alone, as Python has them, are nothing."""
 
 BODY_ASSUMPTIONS = {"KeywordsBody": "", "JobBody": "U41"}
 """What a body rests on, where that is not U108."""
@@ -85,7 +85,7 @@ REFINED: dict[tuple[str, str], Schema] = {
     (model, field): extra
     for model in ("EndpointBody", "EndpointPatch")
     for field, extra in (
-        ("url", {"format": "uri", "pattern": r"^https?://[A-Za-z0-9.-]+(:[1-9][0-9]{0,3})?(/[!-~]*)?$"}),
+        ("url", {"pattern": r"^https?://[A-Za-z0-9.-]+(:[1-9][0-9]{0,3})?(/[!-~]*)?$"}),
         ("event_types", {"items": {"type": "string", "enum": list(EVENT_TYPES)}}),
     )
 }
@@ -267,7 +267,7 @@ def _tidy(schema: Any) -> Any:
         return schema
     tidy = {key: _tidy(value) for key, value in schema.items() if key not in ("title", "description")}
     if TRIMMED.items() <= schema.items():
-        tidy["pattern"] = r"\S"
+        tidy["pattern"] = r"[^\s\x1c-\x1f\x85]"
     if "properties" in schema:
         tidy["properties"] = {name: _tidy(value) for name, value in schema["properties"].items()}
     return tidy
@@ -468,6 +468,7 @@ LINKS: dict[tuple[str, str], dict[str, Schema]] = {
     ("jobs.create", "job_accepted"): {
         "get": _link("jobs.get", kind="$response.body#/data/kind", id=ID),
     },
+    ("analyses.list", "200"): {"read_findings": _link("analyses.findings", id="$response.body#/data/0/id")},
     ("webhooks.create", "created"): {
         "test": _link("webhooks.test", id=ID),
         "read_deliveries": _link("webhook_deliveries.list", endpoint_id=ID),

@@ -1,0 +1,176 @@
+"""Programs that were made from the served documents alone: generated requests, and a generated client."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ranksim.clock import DAY, instant
+from ranksim.contract.policy import Policy
+from ranksim.facade.app import create_app
+from ranksim.facade.threads import Listener, LoopThread
+from ranksim.facade.twin import Twin
+from ranksim.service.calls import Answer, Attempt, Call
+from ranksim.service.operations import OPERATIONS
+
+pytestmark = pytest.mark.heavy
+
+MIB = 1_048_576
+PLENTY = {"read": 10**6, "write": 10**6, "expensive": 10**6}
+"""Rate limits that generated requests do not reach."""
+
+
+class Acknowledging:
+    """A sender that opens no socket: every webhook is received."""
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        return Answer(200)
+
+    async def close(self) -> None:
+        pass
+
+
+class Served:
+    """A deployment behind a socket whose time stands still, with two domains that have results."""
+
+    def __init__(self) -> None:
+        policy = Policy().replace(facts={"rates": PLENTY})
+        start = instant("2026-03-04T10:00:00Z")
+        self.twin = Twin(policy, clock="manual", start=start, plan="agency", sender=Acknowledging())
+        self.key = self.twin.keys["production"]
+        self.loop = LoopThread()
+        self.loop.call(self._furnish())
+        # Bodies may be large, so that too many items are refused for being too many.
+        self.listener = Listener(create_app(self.twin, max_body=64 * MIB))
+        self.loop.call(self.listener.open())
+        self.url = self.listener.url
+
+    def _create(self, noun: str, body: dict[str, Any]) -> Any:
+        reply = self.twin.call(Call(f"{noun}.create", self.key, body=body))
+        assert reply.status < 300, reply.body
+        return (reply.body or {})["data"]
+
+    async def _furnish(self) -> None:
+        for host in ("www.example.com", "example.org"):
+            domain = {"domain_id": self._create("domains", {"host": host})["id"]}
+            listed = self._create("keyword_lists", domain | {"name": "words"})["id"]
+            self._create("keywords", {"list_id": listed, "keywords": ["boots", "shoes"]})
+            scan = {"engine_devices": ["google/desktop"], "geographies": [{"country": "DE"}]}
+            self._create("scans", domain | {"list_ids": [listed]} | scan)
+            self._create("webhooks", {"url": "https://hooks.example"})
+            for kind in ("rank_run", "crawl", "site_optimization", "ai_scan"):
+                self._create("jobs", domain | {"kind": kind})
+        await self.twin.advance(by=DAY)
+
+    def close(self) -> None:
+        self.loop.call(self.listener.close())
+        self.loop.call(self.twin.close())
+        self.loop.stop()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    deployment = Served()
+    yield deployment
+    deployment.close()
+
+
+def generate_requests(served: Served, path: str, folder: Path, *options: str, settings: str = "") -> str:
+    """Let schemathesis try a document out, all its checks on; gives its report, which must be good."""
+    config = folder / "schemathesis.toml"
+    config.write_text(settings)
+    command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config)]
+    command += ["run", served.url + path, "-H", f"Authorization: Bearer {served.key}"]
+    command += ["--generation-database", "none", "--continue-on-failure", *options]
+    hooks = {"SCHEMATHESIS_HOOKS": "exclusions", "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | hooks, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+    return done.stdout
+
+
+@pytest.mark.fact("S94", "S96", "S105", "S107", "E36")
+def test_generated_requests_find_nothing_wrong(served: Served, tmp_path: Path) -> None:
+    said = generate_requests(served, "/openapi.json", tmp_path, "-n", "50")
+    assert f"Tested: {len(OPERATIONS)}" in said
+
+
+@pytest.mark.fact("S70", "E39")
+def test_following_the_links_finds_nothing_wrong(served: Served, tmp_path: Path) -> None:
+    """Only the links of the document, none that are guessed, so that long chains come about."""
+    links = "[phases.stateful]\nmax-steps = 10\n[phases.stateful.inference]\nalgorithms = []\n"
+    options = ("-n", "300", "--phases", "stateful")
+    said = generate_requests(served, "/openapi.json", tmp_path, *options, settings=links)
+    covered = re.search(r"(\d+) covered", said)
+    assert covered is not None
+    assert int(covered[1]) >= 15
+
+
+@pytest.mark.fact("U83", "S4")
+def test_generated_graphql_finds_nothing_wrong(served: Served, tmp_path: Path) -> None:
+    said = generate_requests(served, "/graphql", tmp_path, "-n", "50")
+    assert f"Tested: {len(OPERATIONS)}" in said
+
+
+@pytest.mark.fact("S44", "S113", "E46")
+def test_a_generated_client_does_its_work(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.yml"
+    config.write_text("post_hooks: []\n")
+    command = [
+        sys.executable,
+        "-m",
+        "openapi_python_client",
+        "generate",
+        "--url",
+        f"{served.url}/openapi.json",
+    ]
+    command += ["--meta", "none", "--output-path", str(tmp_path / "tracked"), "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert "WARNING" not in done.stdout + done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def api(operation: str) -> Any:
+        noun = operation.partition(".")[0]
+        return importlib.import_module(f"tracked.api.{noun}.{operation.replace('.', '_')}").sync
+
+    models = importlib.import_module("tracked.models")
+    client = importlib.import_module("tracked").AuthenticatedClient(served.url, served.key)
+    with client as client:
+        domain = api("domains.create")(client=client, body=models.DomainBody(host="new.example")).data
+        made = api("keyword_lists.create")(
+            client=client, body=models.NamedBody(domain_id=domain.id, name="words")
+        ).data
+        added = api("keywords.create")(
+            client=client,
+            body=models.KeywordsBody(list_id=made.id, keywords=[f"word {n}" for n in range(45)]),
+        ).data
+        assert len(added.created) == 45
+
+        words, cursor = [], None
+        while True:
+            more = {} if cursor is None else {"cursor": cursor}
+            page = api("keywords.list")(client=client, list_id=made.id, limit=10, **more)
+            words += [keyword.keyword for keyword in page.data]
+            cursor = page.next_cursor
+            if not page.has_more:
+                break
+        assert words == [f"word {n}" for n in range(45)]
+
+        body = models.JobBody(kind=models.JobBodyKind.CRAWL, domain_id=domain.id)
+        job = api("jobs.create")(client=client, body=body, idempotency_key="once").data
+        assert api("jobs.create")(client=client, body=body, idempotency_key="once").data.id == job.id
+        served.loop.call(served.twin.advance(by=DAY))
+        done_job = api("jobs.get")(job.kind, job.id, client=client).data
+        assert (done_job.status.value, done_job.progress) == ("done", 100)
+        refused = api("jobs.get")(job.kind, "none", client=client)
+        assert refused.code == "not_found"
+        assert api("crawled_pages.list")(client=client, domain_id=domain.id).has_more in (True, False)
