@@ -119,7 +119,7 @@ def test_generated_graphql_finds_nothing_wrong(served: Served, tmp_path: Path) -
     assert f"Tested: {len(OPERATIONS)}" in said
 
 
-@pytest.mark.fact("S44", "S113", "E46")
+@pytest.mark.fact("S44", "S47")
 def test_a_generated_client_does_its_work(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
