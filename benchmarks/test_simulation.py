@@ -4,6 +4,7 @@ Ratios within one run: both sides are timed here, in turn, on the same machine.
 """
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -141,7 +142,8 @@ def test_memory_of_the_agency_month(benchmark: Any) -> None:
 
     def peak(length: str) -> int:
         command = [sys.executable, "-c", PEAK, "scenarios/agency-month.yaml", length]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        environment = os.environ | {"PYTHONPATH": "src"}
+        printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
         return int(json.loads(printed))
 
     month = benchmark.pedantic(peak, args=("30d",), rounds=1, iterations=1)
