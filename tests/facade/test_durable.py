@@ -20,9 +20,10 @@ from ranksim.facade import durable as keeping
 from ranksim.facade import statefile
 from ranksim.facade.app import create_app
 from ranksim.facade.durable import Durable, attach, replay
+from ranksim.facade.faults import Rule
 from ranksim.facade.sender import Scripted
 from ranksim.facade.statefile import StateFile, rulebook_digest
-from ranksim.facade.twin import Twin, policy_digest
+from ranksim.facade.twin import Saved, Twin, policy_digest
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.service.context import Context
 from ranksim.service.traffic import charge_key
@@ -166,6 +167,8 @@ STEPS = st.lists(
     | st.tuples(st.just("key"), st.text(max_size=3))
     | st.tuples(st.just("finish"), st.sampled_from(["done", "failed"]))
     | st.tuples(st.just("world"), st.sampled_from(["reset", "restore"]))
+    | st.tuples(st.just("fault"), st.sampled_from(["add", "strike", "clear"]))
+    | st.tuples(st.just("save"), st.sampled_from(["a", "b", "not a"]))
     | st.tuples(st.just("commit"), st.none()),
     min_size=5,
     max_size=25,
@@ -219,6 +222,17 @@ class Story:
                     twin.finish_job(running[0], details)
             case "world":
                 twin.restore(self.saved) if details == "restore" else twin.reset()
+            case "fault" if details == "add":
+                twin.faults.add(Rule(operation="jobs.*", latency="1s", error_rate=0.5, times=3))
+            case "fault" if details == "strike":
+                twin.faults.pick(Call("jobs.create"))
+            case "fault":
+                twin.faults.clear()
+            case "save" if details == "not a":
+                if "a" in twin.snapshots:
+                    twin.forget("a")
+            case "save":
+                twin.save_as(details, Saved(twin.now(), twin.snapshot()))
             case "commit":
                 await self.compare()
 
@@ -250,6 +264,7 @@ class Story:
         at.service.advance(now)
         twin.service.advance(now)
         assert at.service.save() == twin.service.save()
+        assert (at.keys, at.faults, at.snapshots) == (twin.keys, twin.faults.saved(), twin.snapshots)
         other = make(read_wall=self.wall)
         other.clock.resume(at.clock, at.now, at.traffic)
         assert (other.now(), other.clock.traffic(now)) == (now, twin.clock.traffic(now))
@@ -596,6 +611,47 @@ def test_what_fell_due_while_nobody_was_there_is_done_at_its_instant(tmp_path: P
     run(after)
     (sent,) = again.sender.sent  # type: ignore[attr-defined]
     assert f"t={(START + DAY) // SECOND}," in sent.headers["Service-Signature"]
+    durable.close()
+
+
+def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    twin = make(seed=3)
+    durable = attach(twin, path)
+    crawl(twin, "a.example")
+    twin.save_as("one", Saved(twin.now(), twin.snapshot() + b"\n"))
+    twin.save_as("two", Saved(twin.now(), b"\xff\n"))
+    twin.forget("two")
+    twin.faults.add(Rule(operation="domains.*", error_rate=0.5, latency={"exponential": {"mean": "1s"}}))
+    twin.faults.remove(twin.faults.add(Rule(error_rate=1.0)).id)
+    struck = [twin.faults.pick(Call("domains.list")) for _ in range(20)]
+    saved, rules = dict(twin.snapshots), [one.shown() for one in twin.faults.active.values()]
+    durable.close()
+    assert twin.faults.changed is None
+
+    again = make()
+    durable = attach(again, path)
+    assert again.snapshots == saved
+    assert list(again.snapshots) == ["one"]
+    assert [one.shown() for one in again.faults.active.values()] == rules
+    assert again.faults.add(Rule(error_rate=1.0)).id == "fault_3"
+    again.faults.remove("fault_3")
+    more = [twin.faults.pick(Call("domains.list")) for _ in range(20)]
+    assert [again.faults.pick(Call("domains.list")) for _ in range(20)] == more != struck
+    again.restore(again.snapshots["one"].world)
+    assert len(again.service.state.jobs) == 1
+    durable.close()
+
+
+def test_limits_that_were_switched_off_stay_off(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    twin = make()
+    durable = attach(twin, path)
+    twin.administer("waive", limits=["rate"])
+    durable.close()
+    again = make()
+    durable = attach(again, path)
+    assert again.service.state.waived == twin.service.state.waived != 0
     durable.close()
 
 

@@ -135,7 +135,7 @@ async def list_snapshots(twin: Twin, asked: Asked) -> shapes.SnapshotList:
 
 
 async def save(twin: Twin, asked: Asked) -> shapes.SnapshotShown:
-    """Save the world under a name, in memory; what had the name is overwritten."""
+    """Save the world under a name; what had the name is overwritten."""
     return _save(twin, asked.body.name, Saved(twin.now(), twin.snapshot()))
 
 
@@ -157,7 +157,7 @@ async def put_snapshot(twin: Twin, asked: Asked) -> shapes.SnapshotShown:
 async def drop_snapshot(twin: Twin, asked: Asked) -> shapes.SnapshotShown:
     """Forget a saved world."""
     saved = _snapshot(twin, asked)
-    del twin.snapshots[asked.path["name"]]
+    twin.forget(asked.path["name"])
     return _saved(asked.path["name"], saved)
 
 
@@ -185,7 +185,7 @@ def _snapshot(twin: Twin, asked: Asked) -> Saved:
 def _save(twin: Twin, name: str, saved: Saved) -> shapes.SnapshotShown:
     if name not in twin.snapshots and len(twin.snapshots) >= MOST_SNAPSHOTS:
         raise Conflict(f"snapshot: there are {MOST_SNAPSHOTS} already; delete some")
-    twin.snapshots[name] = saved
+    twin.save_as(name, saved)
     return _saved(name, saved)
 
 

@@ -24,8 +24,9 @@ from pydantic_core import from_json, to_json
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.facade.faults import Faults
 from ranksim.facade.statefile import StateFile
-from ranksim.facade.twin import ADMINISTRATION, NotKept, Twin, policy_digest
+from ranksim.facade.twin import ADMINISTRATION, NotKept, Saved, Twin, policy_digest
 from ranksim.service.calls import Answer, Call, Reply
 from ranksim.service.service import Service
 
@@ -85,6 +86,7 @@ class Durable:
         """Begin to record; what the file holds leads to the world as it is now."""
         self._world_kept = self._twin.world_id
         self._twin.record, self._twin.commit = self.record, self.commit
+        self._twin.faults.changed = self._faults_changed
 
     def record(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
         """Note one input."""
@@ -105,7 +107,7 @@ class Durable:
         """Write what is left and close the file, outside of an event loop. Raises BadInput."""
         if self._idle is not None:
             self._idle.cancel()
-        self._twin.record = self._twin.commit = None
+        self._twin.record = self._twin.commit = self._twin.faults.changed = None
         self._thread.shutdown()
         try:
             if self._lines:
@@ -116,15 +118,21 @@ class Durable:
             self._file.close()
 
     def world(self) -> bytes:
-        """Give the whole world, as a line of JSON about it and its state."""
+        """Give the whole world: a line of JSON about it, the worlds saved by name, and its state."""
         twin = self._twin
         heading = {
             "world_id": twin.world_id,
             "keys": twin.keys,
             "clock": twin.clock.saved(),
             "traffic": twin.clock.traffic(twin.clock.now()),
+            "faults": twin.faults.saved(),
+            "snapshots": [(name, saved.now, len(saved.world)) for name, saved in twin.snapshots.items()],
         }
-        return json.dumps(heading).encode() + b"\n" + twin.service.save()
+        worlds = [saved.world for saved in twin.snapshots.values()]
+        return b"".join([json.dumps(heading).encode(), b"\n", *worlds, twin.service.save()])
+
+    def _faults_changed(self) -> None:
+        self.record("faults", self._twin.now(), self._twin.faults.saved())
 
     # Writing
 
@@ -200,34 +208,53 @@ def _seen(task: asyncio.Task[None]) -> None:
 
 @dataclass(slots=True)
 class Replayed:
-    """Where a replay led: the service, and the last that is known of the clock."""
+    """Where a replay led: the service, and what is around it."""
 
     service: Service
+    world_id: str
+    keys: dict[str, str]
     clock: dict[str, Any]
     now: Micros
     traffic: Micros
+    faults: dict[str, Any]
+    snapshots: dict[str, Saved]
 
 
 def replay(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
     """Go from a snapshot through the inputs since. Raises BadInput for what is no snapshot."""
-    heading, state = _opened(world)
-    clock = heading["clock"]
-    at = Replayed(Service.restore(state, policy), clock, clock["now"], heading["traffic"])
+    at = _opened(world, policy)
     for batch in batches:
         for line in batch.splitlines():
             method, now, arguments = from_json(line)
             at.now = max(at.now, now)
             at.traffic = max(at.traffic, arguments.get("traffic_now", 0))
-            if method in OF_THE_CLOCK:
-                at.clock = arguments
-            else:
-                _redo(at.service, method, now, arguments)
+            _redo(at, method, now, arguments)
             at.service.advance(now)
     return at
 
 
-def _redo(service: Service, method: str, now: Micros, arguments: dict[str, Any]) -> None:
-    """Give the service one input again."""
+def _opened(world: bytes, policy: Policy) -> Replayed:
+    line, _, rest = world.partition(b"\n")
+    heading = from_json(line)
+    snapshots = {}
+    for name, now, size in heading["snapshots"]:
+        snapshots[name], rest = Saved(now, rest[:size]), rest[size:]
+    clock = heading["clock"]
+    return Replayed(
+        Service.restore(rest, policy),
+        heading["world_id"],
+        heading["keys"],
+        clock,
+        clock["now"],
+        heading["traffic"],
+        heading["faults"],
+        snapshots,
+    )
+
+
+def _redo(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> None:
+    """Take in one input again."""
+    service = at.service
     match method:
         case "handle" | "handle_batch":
             if method == "handle":
@@ -244,6 +271,14 @@ def _redo(service: Service, method: str, now: Micros, arguments: dict[str, Any])
             service.attempted(arguments["attempt"], Answer(**arguments["answer"]), now)
         case "ended" | "advance" | "resume":
             getattr(service, method)(now=now, **arguments)
+        case "set_clock" | "moved":
+            at.clock = arguments
+        case "faults":
+            at.faults = arguments
+        case "snapshot" if arguments["world"] is None:
+            del at.snapshots[arguments["name"]]
+        case "snapshot":
+            at.snapshots[arguments["name"]] = Saved(arguments["now"], _bytes(arguments["world"]))
         case _ if method in ADMINISTRATION:
             getattr(service, method)(now=now, **arguments)
         case _:
@@ -253,21 +288,20 @@ def _redo(service: Service, method: str, now: Micros, arguments: dict[str, Any])
 def _call(fields: dict[str, Any]) -> Call:
     call = Call(**fields)
     if call.raw is not None:
-        call.raw = b64decode(fields["raw"], altchars=b"-_")
+        call.raw = _bytes(fields["raw"])
     return call
 
 
-def _opened(world: bytes) -> tuple[dict[str, Any], bytes]:
-    heading, _, state = world.partition(b"\n")
-    return from_json(heading), state
+def _bytes(text: str) -> bytes:
+    return b64decode(text, altchars=b"-_")
 
 
 def _go_on(twin: Twin, file: StateFile) -> None:
     """Put a twin where a file ends."""
-    world = file.world or b""
-    at = replay(world, file.batches, twin.policy)
+    at = replay(file.world or b"", file.batches, twin.policy)
     file.batches = []
-    heading, _ = _opened(world)
     twin.service, twin.seed = at.service, at.service.state.seed
-    twin.keys, twin.world_id = heading["keys"], heading["world_id"]
+    twin.keys, twin.world_id, twin.snapshots = at.keys, at.world_id, at.snapshots
+    twin.faults = Faults(twin.seed)
+    twin.faults.resume(at.faults)
     twin.clock.resume(at.clock, at.now, at.traffic)

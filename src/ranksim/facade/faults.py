@@ -7,6 +7,7 @@ same faults in every run.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -100,12 +101,31 @@ class Faults:
         self._seed = seed
         self._made = 0
         self.active: dict[str, Active] = {}
+        self.changed: Callable[[], None] | None = None
+        """Told when rules come, go or strike, so that they can be kept."""
+
+    def saved(self) -> dict[str, Any]:
+        """Give all that `resume` needs, as plain data."""
+        return {"made": self._made, "rules": [active.shown() for active in self.active.values()]}
+
+    def resume(self, saved: dict[str, Any]) -> None:
+        """Go on from what `saved` gave."""
+        self._made, self.active = saved["made"], {}
+        for shown in saved["rules"]:
+            given = {name: shown[name] for name in Rule.model_fields}
+            active = Active(shown["id"], Rule.model_validate(given), shown["seen"], Counter(shown["effects"]))
+            self.active[active.id] = active
+
+    def _change(self) -> None:
+        if self.changed is not None:
+            self.changed()
 
     def add(self, rule: Rule) -> Active:
         """Put a rule in force, after those that are."""
         self._made += 1
         active = Active(f"fault_{self._made}", rule)
         self.active[active.id] = active
+        self._change()
         return active
 
     def remove(self, rule: str) -> None:
@@ -113,10 +133,12 @@ class Faults:
         if rule not in self.active:
             raise BadInput(f"fault: there is none with the id {rule!r}")
         del self.active[rule]
+        self._change()
 
     def clear(self) -> None:
         """End all rules."""
         self.active.clear()
+        self._change()
 
     def pick(self, call: Call) -> Fault | None:
         """Say what befalls a request: delays add up, of dropping before and after the first rule's counts."""
@@ -126,6 +148,8 @@ class Faults:
             if (rule.times is None or active.seen < rule.times) and rule.befalls(call):
                 fault = fault or Fault()
                 self._strike(active, fault)
+        if fault is not None:
+            self._change()
         return fault
 
     def _strike(self, active: Active, fault: Fault) -> None:

@@ -118,8 +118,9 @@ class Out:
 class Record(Protocol):
     """Told of every input of the service, in order: a method, the instant, the arguments.
 
-    Methods are those of `Service`, and three more without a reply: "moved" (an advance ended at the instant),
-    "set_clock" and "began" (another world). "advance" is told where it hands out attempts.
+    Methods are those of `Service`, and some more: "moved" (an advance ended at the instant), "set_clock",
+    "began" (another world), "snapshot" (a saved world) and "faults" (the rules, changed or struck). "advance"
+    is told where it hands out attempts.
     """
 
     def __call__(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
@@ -592,6 +593,18 @@ class Twin:
         service = Service.restore(state, self.policy)
         self.keys = keys
         self._begin(service, now, ahead)
+
+    def save_as(self, name: str, saved: Saved) -> None:
+        """Remember a saved world under a name."""
+        self.snapshots[name] = saved
+        if self.record is not None:
+            self.record("snapshot", self.now(), {"name": name, "now": saved.now, "world": saved.world})
+
+    def forget(self, name: str) -> None:
+        """Forget a saved world. Raises KeyError."""
+        del self.snapshots[name]
+        if self.record is not None:
+            self.record("snapshot", self.now(), {"name": name, "now": 0, "world": None})
 
     def fork(self) -> Twin:
         """Make a second world that continues from this one and shares nothing with it but the sender."""
