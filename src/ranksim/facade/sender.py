@@ -150,9 +150,9 @@ def _explained(error: BaseException) -> str:
         "refused" in str(cause).lower() or "connect call failed" in str(cause).lower() for cause in causes
     ):
         return "connection refused"
-    return (
-        "connection failed" if isinstance(error, httpcore.ConnectError) else f"failed: {type(causes[-1]).__name__}"
-    )
+    if isinstance(error, httpcore.ConnectError):
+        return "connection failed"
+    return f"failed: {type(causes[-1]).__name__}"
 
 
 def _causes(error: BaseException | None) -> Iterable[BaseException]:
