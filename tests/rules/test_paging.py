@@ -168,3 +168,10 @@ def test_a_walk_neither_skips_nor_repeats_while_others_write(
     assert seen == sorted(set(seen))
     assert {one for one in throughout if not even_only or one % 2 == 0} <= set(seen)
     assert not even_only or all(one % 2 == 0 for one in seen)
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(-1, 61), st.integers(1, 70))
+def test_a_walk_that_keeps_all_needs_no_questions(ids: set[int], after: int, limit: int) -> None:
+    ordered = sorted(ids)
+    for start in (None, after):
+        assert walk(ordered, start, limit) == walk(ordered, start, limit, everything)

@@ -62,9 +62,9 @@ def decode(cursor: str, query_digest: str) -> str | None:
 
 
 def walk(
-    ids: Sequence[Id], after: Id | None, limit: int, keep: Callable[[Id], bool]
+    ids: Sequence[Id], after: Id | None, limit: int, keep: Callable[[Id], bool] | None = None
 ) -> tuple[list[Id], Id | None]:
-    """Take the next page of `ids`: at most `limit` of those behind `after` that `keep` accepts.
+    """Take the next page of `ids`: at most `limit` of those behind `after` that `keep` accepts, or of all.
 
     `ids` ascend, which is the order of creation (U37). `after` need not be among them any more, and ids that
     come or go elsewhere shift nothing (S46, E39). Returns the page, and the id that the next page begins
@@ -72,6 +72,9 @@ def walk(
     """
     page: list[Id] = []
     start = 0 if after is None else bisect_right(ids, after)
+    if keep is None:
+        page = list(ids[start : start + limit])
+        return page, page[-1] if start + limit < len(ids) else None
     for position in range(start, len(ids)):
         if not keep(ids[position]):
             continue

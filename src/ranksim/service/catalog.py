@@ -89,7 +89,10 @@ def list_owned(
         domain = table[which].domain
         return sees(request.scope, domain) and filters.get("domain_id", domain) == domain
 
-    return paged(ctx, request, ids, ("domain_id",), keep, lambda which: show(table[which]))
+    unfiltered = request.scope is None and "domain_id" not in request.call.query
+    return paged(
+        ctx, request, ids, ("domain_id",), None if unfiltered else keep, lambda which: show(table[which])
+    )
 
 
 def drop(ids: list[str], which: str) -> None:
@@ -306,12 +309,14 @@ def list_keywords(ctx: Context, request: Request) -> Reply:
             and ("keyword" not in filters or fold(filters["keyword"], folding) == keyword.folded)
         )
 
+    names = ("domain_id", "list_id", "label_id", "keyword")
+    unfiltered = request.scope is None and not any(name in query for name in names)
     return paged(
         ctx,
         request,
         candidates,
-        ("domain_id", "list_id", "label_id", "keyword"),
-        keep,
+        names,
+        None if unfiltered else keep,
         lambda which: show_keyword(keywords[which]),
     )
 

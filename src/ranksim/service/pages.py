@@ -14,14 +14,15 @@ def paged(
     request: Request,
     ids: Sequence[Id],
     names: tuple[str, ...],
-    keep: Callable[[Id, Mapping[str, str]], bool],
+    keep: Callable[[Id, Mapping[str, str]], bool] | None,
     show: Callable[[Id], Body],
     notice: Body | None = None,
 ) -> Reply:
     """Answer a list call with the page that it asks for (S9, S30, S31, S43-S46).
 
     `ids` ascend in order of creation. `names` are the filters the operation knows; `keep` gets an id and the
-    filters sent, and must apply the scope of the key too, on every page anew (E41). `show` makes an item.
+    filters sent, and must apply the scope of the key too, on every page anew (E41), or is None to keep all.
+    `show` makes an item.
     """
     query = request.call.query
     policy = ctx.policy
@@ -40,7 +41,7 @@ def paged(
             return problem(policy, "invalid_cursor", detail)
         if ids:
             after = type(ids[0])(anchor)
-    page, next_after = walk(ids, after, limit, lambda item: keep(item, filters))
+    page, next_after = walk(ids, after, limit, None if keep is None else lambda item: keep(item, filters))
     next_cursor = None if next_after is None else encode(str(next_after), digest)
     reply = collection([show(item) for item in page], next_cursor, notice)
     if request.call.surface == "graphql":
