@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from ranksim.clock import instant
-from ranksim.facade import requests, server
+from ranksim.facade import server
 from ranksim.facade.app import MIB, create_app
 from ranksim.facade.sender import Scripted
 from ranksim.facade.threads import Listener
@@ -177,7 +177,7 @@ def test_a_flood_of_headers_is_refused() -> None:
 def test_headers_that_never_end_are_waited_for_no_longer_than_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.05)
 
     async def story() -> None:
         async with victim() as it:
@@ -198,7 +198,7 @@ def test_a_second_request_that_never_ends_is_hung_up_on_too(monkeypatch: pytest.
             reader, writer = await it.open()
             writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n")
             await reader.readuntil(b"\r\n\r\n")
-            monkeypatch.setattr(server, "HEADER_SECONDS", 0.05)
+            monkeypatch.setattr(server, "REQUEST_SECONDS", 0.05)
             writer.write(b"GET /v1/dom")
             assert await reader.read() == b""
             writer.close()
@@ -209,7 +209,7 @@ def test_a_second_request_that_never_ends_is_hung_up_on_too(monkeypatch: pytest.
 def test_a_body_that_never_comes_is_waited_for_no_longer_than_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(requests, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.05)
 
     async def story() -> None:
         async with victim() as it:

@@ -248,10 +248,13 @@ class Facade:
             if drop:
                 _drop(scope)
                 return
+            body = b"" if scope["method"] == "HEAD" else answer.body
+            whole = scope.get("ranksim.respond")
+            if whole is not None:
+                await whole(answer.status, answer.headers, body)
+                return
             await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-            await send(
-                {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body}
-            )
+            await send({"type": "http.response.body", "body": body})
         finally:
             for reply in answer.replies:
                 twin.written(reply)

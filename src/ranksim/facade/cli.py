@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 KIB = 1024
+BACKLOG = 2048
 
 
 def serve(
@@ -209,6 +210,7 @@ def serve(
         access_log=access_log,
     )
     listener = bound(host, port)
+    listener.listen(BACKLOG)  # from the moment that the addresses are announced nobody is turned away
     server.set_up_logging(log_format)
     _announce(facade, host, listener.getsockname()[1], token, as_json=as_json)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +16,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
-
-BODY_SECONDS = 30.0
-"""How long a body may take to arrive."""
 
 DRAINED = 8
 """A body up to so many times the limit is read to its end, so that its sender hears the refusal."""
@@ -172,13 +168,7 @@ async def read_raw(asked: Asked, headers: Mapping[bytes, bytes], receive: Receiv
         asked.close = not await _drained(receive, headers, most)
         raw = None
     else:
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                raw = await _body(receive, most)
-        except TimeoutError:
-            call.fault, asked.close = "invalid_request", True
-            asked.detail = f"The body did not arrive within {BODY_SECONDS:.0f} s."
-            return
+        raw = await _body(receive, most)
         asked.close = raw is None
     if raw is None:
         call.fault = "payload_too_large"
@@ -226,20 +216,16 @@ async def _body(receive: Receive, most: int) -> bytes | None:
 
 
 async def _drained(receive: Receive, headers: Mapping[bytes, bytes], most: int) -> bool:
-    """Read a refused body to its end unless it is far too large or slow; tells whether that worked."""
+    """Read a refused body to its end unless it is far too large; tells whether it was."""
     if _declared(headers) > DRAINED * most:
         return False
     size, more = 0, True
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while more and size <= DRAINED * most:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise Gone
-                size += len(message.get("body", b""))
-                more = message.get("more_body", False)
-    except TimeoutError:
-        return False
+    while more and size <= DRAINED * most:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
     return not more
 
 
