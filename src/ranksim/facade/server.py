@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+import signal
 import socket
 from functools import partial
 from typing import Any
@@ -206,7 +207,14 @@ def configured(app: Any, **settings: Any) -> uvicorn.Config:
 def serve(app: Facade, listener: socket.socket) -> None:
     """Serve an app on a bound socket until SIGINT or SIGTERM; requests under way are answered first."""
     spare_the_collector()
-    uvicorn.Server(configured(app, lifespan="on")).run(sockets=[listener])
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    # uvicorn stops at these signals and raises them again when it has stopped; then they have been obeyed.
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    try:
+        uvicorn.Server(configured(app, lifespan="on")).run(sockets=[listener])
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def spare_the_collector() -> None:

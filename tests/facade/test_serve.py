@@ -1,0 +1,165 @@
+"""`ranksim serve`: what it says, its flags and variables, how it stops."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.cli import app
+
+START = "2026-03-04T10:00:00Z"
+
+
+class Serving:
+    """A running `ranksim serve`, and what it announced."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.said: dict[str, Any] = json.loads(process.stdout.readline())
+        self.base: str = self.said["base_url"]
+        self.auth = {"authorization": f"Bearer {self.said['key']}"}
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal; give the exit code and what it logged."""
+        self.process.send_signal(number)
+        _, log = self.process.communicate(timeout=60)
+        return self.process.returncode, log
+
+
+@contextmanager
+def serving(*flags: str, **variables: str) -> Iterator[Serving]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ranksim", "serve", "--port", "0", "--json", *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables,
+    )
+    try:
+        yield Serving(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_says_where_it_serves_and_does() -> None:
+    with serving("--clock", "manual", "--start", START, "--seed", "5") as one:
+        said = one.said
+        assert (said["clock"], said["now"], said["control_token"]) == ("manual", START, "")
+        assert httpx.get(said["rest"] + "/account", headers=one.auth).json()["data"]["plan"] == "pro"
+        sandbox = {"authorization": f"Bearer {said['sandbox_key']}"}
+        assert httpx.get(said["sandbox_rest"] + "/account", headers=sandbox).status_code == 200
+        for url in (said["graphql"], said["sandbox_graphql"]):
+            assert httpx.post(url, json={"query": "{ __typename }"}).status_code == 401
+        assert httpx.get(said["docs"]).status_code == 200
+        assert httpx.get(said["control"] + "/clock").status_code == 200
+        assert httpx.get(one.base + "/readyz").status_code == 200
+        code, log = one.stop()
+        assert code == 0
+        assert "Traceback" not in log
+
+
+def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
+    variables = {
+        "RANKSIM_SERVE_ACCESS_LOG": "1",
+        "RANKSIM_SERVE_LOG_FORMAT": "json",
+        "RANKSIM_SERVE_PLAN": "free",
+    }
+    with serving(**variables) as one:
+        response = httpx.get(one.base + "/v1/account", headers=one.auth)
+        assert response.json()["data"]["plan"] == "free"
+        _, log = one.stop(signal.SIGINT)
+    lines = [json.loads(line) for line in log.splitlines()]
+    (line,) = (line for line in lines if line["logger"] == "ranksim.access")
+    assert (line["path"], line["status"], line["operations"]) == ("/v1/account", 200, ["account.get"])
+    assert line["request_id"] == response.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_stop_that_was_asked_for_is_no_failure(number: signal.Signals) -> None:
+    with serving("--clock", "manual") as one:
+        code, log = one.stop(number)
+    assert "interrupted" not in log
+    assert code == 0
+
+
+def test_a_request_under_way_is_answered_before_it_stops() -> None:
+    with serving() as one:
+        body = b'{"host": "a.example"}'
+        with socket.create_connection(("127.0.0.1", httpx.URL(one.base).port)) as connection:
+            heading = (
+                f"POST /v1/domains HTTP/1.1\r\nHost: x\r\nAuthorization: {one.auth['authorization']}\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
+                "\r\n"
+            )
+            connection.sendall(heading.encode())
+            assert connection.recv(100).startswith(b"HTTP/1.1 100")  # it is being read
+            one.process.send_signal(signal.SIGTERM)
+            connection.sendall(body)
+            assert connection.recv(100).startswith(b"HTTP/1.1 201")
+        assert one.process.wait(60) == 0
+
+
+def test_beyond_loopback_the_control_api_wants_a_token() -> None:
+    with serving("--host", "0.0.0.0") as one:
+        control = f"http://127.0.0.1:{httpx.URL(one.base).port}/_ranksim/clock"
+        assert httpx.get(control).status_code == 401
+        token = {"authorization": f"Bearer {one.said['control_token']}"}
+        assert httpx.get(control, headers=token).status_code == 200
+
+
+def test_what_is_kept_in_a_file_is_there_after_a_kill(tmp_path: Path) -> None:
+    flags = ("--state", str(tmp_path / "state.db"), "--clock", "manual")
+    with serving(*flags) as one:
+        made = httpx.post(one.base + "/v1/domains", json={"host": "a.example"}, headers=one.auth).json()
+        one.stop(signal.SIGKILL)
+    with serving(*flags) as one:
+        assert httpx.get(one.base + "/v1/domains", headers=one.auth).json()["data"] == [made["data"]]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--clock", "fast"], "clock: expected real, manual"),
+        (["--start", "yesterday"], "--start: expected an instant"),
+        (["--traffic-clock", "none"], "traffic clock: expected one of same, wall"),
+        (["--signature-clock", "none"], "signature clock: expected one of virtual, wall"),
+        (["--plan", "gold"], "plan: expected one of"),
+        (["--policy", "none.yaml"], "none.yaml"),
+        (["--sunset", START], "together with --deprecated-since"),
+        (["--deprecated-since", START], "together with --deprecated-since"),
+        (["--deprecated-since", START, "--sunset", "2026-01-01T00:00:00Z"], "not earlier"),
+        (["--log-format", "xml"], "expected text or json"),
+        (["--ca-file", "none.pem"], "none.pem: expected certificates in PEM"),
+        (["--host", "no-such-host.invalid"], "no address to listen at"),
+    ],
+)
+def test_a_wrong_flag_is_told_in_one_line(flags: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["serve", "--port", "0", *flags])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = CliRunner().invoke(app, ["serve", "--port", str(taken.getsockname()[1])])
+    assert result.exit_code == 2
+    assert "cannot listen there" in result.stderr
+
+
+def test_help_is_there() -> None:
+    result = CliRunner().invoke(app, ["serve", "--help"])
+    assert result.exit_code == 0
+    assert "--clock real|manual|scaled:N" in result.stdout
