@@ -12,9 +12,6 @@ import hmac
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from pydantic_core import to_json
@@ -197,12 +194,11 @@ class Facade:
 
     async def _graphql(self, scope: Scope, receive: Receive, send: Send) -> None:
         environment = "sandbox" if scope["path"].startswith("/sandbox") else "production"
-        graphql = _optional("graphql")
-        if graphql is None or scope["method"] == "OPTIONS":
-            await self._rest(
-                scope, receive, send, environment, "", (), "" if graphql is None else GRAPHQL_ALLOWS
-            )
+        if scope["method"] == "OPTIONS":
+            await self._rest(scope, receive, send, environment, "", (), GRAPHQL_ALLOWS)
             return
+        from ranksim.facade import graphql  # its schema takes a while to build, and few tests want it
+
         headers = dict(scope["headers"])
         asked = Asked(call_of(scope, headers, "", environment), allow=GRAPHQL_ALLOWS)
         call = asked.call
@@ -323,18 +319,19 @@ class Facade:
         await plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def _openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        openapi = _optional("openapi")
-        document = {} if openapi is None else openapi.document(self.twin.policy)
-        await plain(send, 200, to_json(document), JSON)
+        from ranksim.facade import openapi
+
+        await plain(send, 200, to_json(openapi.document(self.twin.policy)), JSON)
 
     async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
-        graphql = _optional("graphql")
-        text = "" if graphql is None else graphql.SDL
-        await plain(send, 200, text.encode(), b"text/plain; charset=utf-8")
+        from ranksim.facade import graphql
+
+        await plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
 
     async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        openapi = _optional("openapi")
-        page = "" if openapi is None else openapi.reference_page(self.twin.policy)
+        from ranksim.facade import openapi
+
+        page = openapi.reference_page(self.twin.policy)
         await plain(send, 200, page.encode(), b"text/html; charset=utf-8")
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -422,14 +419,3 @@ def _log_access(exchange: Exchange) -> None:
         "bytes": len(exchange.response),
     }
     access.info("%s %s %d", exchange.method, exchange.path, exchange.status, extra={"fields": fields})
-
-
-@cache
-def _optional(name: str) -> ModuleType | None:
-    """Load a part of the facade on first use; None where it is not there."""
-    try:
-        return import_module(f"ranksim.facade.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"ranksim.facade.{name}":
-            raise
-        return None
