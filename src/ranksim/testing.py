@@ -26,11 +26,12 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.app import create_app
 from ranksim.facade.conditions import Condition, EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.happenings import Advance, AdvanceUnderWay
 from ranksim.facade.inprocess import App, Mounts, Transport
 from ranksim.facade.receiver import Received, Receiver, Step
 from ranksim.facade.requests_journal import Entry, Expected, Journal
 from ranksim.facade.threads import Listener, LoopThread
-from ranksim.facade.twin import Advance, AdvanceUnderWay, Twin
+from ranksim.facade.twin import Twin
 
 __all__ = [
     "START",

@@ -21,9 +21,10 @@ from ranksim.facade import statefile
 from ranksim.facade.app import create_app
 from ranksim.facade.durable import Durable, attach, replay
 from ranksim.facade.faults import Rule
+from ranksim.facade.keeping import Saved, policy_digest
 from ranksim.facade.sender import Scripted
 from ranksim.facade.statefile import StateFile, rulebook_digest
-from ranksim.facade.twin import Saved, Twin, policy_digest
+from ranksim.facade.twin import Twin
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.service.context import Context
 from ranksim.service.traffic import charge_key

@@ -12,8 +12,9 @@ from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.conditions import EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.happenings import AdvanceUnderWay, Happening
 from ranksim.facade.sender import Scripted
-from ranksim.facade.twin import AdvanceUnderWay, Happening, Twin
+from ranksim.facade.twin import Twin
 from ranksim.rules.webhooks import verify
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.service.service import Service

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros
 from ranksim.facade.faults import Fault
+from ranksim.facade.keeping import NotKept
 from ranksim.facade.metrics import metrics
 from ranksim.facade.requests import (
     JSON,
@@ -35,7 +36,7 @@ from ranksim.facade.requests import (
     read_raw,
 )
 from ranksim.facade.requests_journal import Exchange
-from ranksim.facade.twin import NotKept, Twin
+from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.service.errors import problem
 from ranksim.service.traffic import http_date

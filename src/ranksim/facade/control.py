@@ -24,9 +24,10 @@ from ranksim.facade import requests
 from ranksim.facade.control_commands import Asked, Conflict, Missing
 from ranksim.facade.events import stream
 from ranksim.facade.faults import Rule
+from ranksim.facade.happenings import AdvanceUnderWay
 from ranksim.facade.requests import JSON, Header, Receive, Scope, Send
 from ranksim.facade.requests_journal import Expected
-from ranksim.facade.twin import AdvanceUnderWay, Twin
+from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
 from ranksim.service.errors import PROBLEM_JSON, TEXTS
 

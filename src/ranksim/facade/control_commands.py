@@ -14,8 +14,9 @@ from ranksim.errors import BadInput
 from ranksim.facade import control_shapes as shapes
 from ranksim.facade.conditions import Condition, EndpointDisabled, JobFinished, meter_resets
 from ranksim.facade.faults import Rule
+from ranksim.facade.keeping import Saved
 from ranksim.facade.requests_journal import Expected, Journal, NearMiss
-from ranksim.facade.twin import Saved, Twin
+from ranksim.facade.twin import Twin
 from ranksim.service.accounts import LIMITS, STATUSES
 from ranksim.service.asking import usd
 from ranksim.service.state import Account, AttemptRecord, Delivery, Job, Key

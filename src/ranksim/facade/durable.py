@@ -25,8 +25,9 @@ from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.faults import Faults
+from ranksim.facade.keeping import NotKept, Saved, policy_digest
 from ranksim.facade.statefile import StateFile
-from ranksim.facade.twin import ADMINISTRATION, NotKept, Saved, Twin, policy_digest
+from ranksim.facade.twin import ADMINISTRATION, Twin
 from ranksim.service.calls import Answer, Call, Reply
 from ranksim.service.service import Service
 

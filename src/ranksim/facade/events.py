@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+from ranksim.facade.happenings import Happening
 from ranksim.facade.requests import Header, Receive, Scope, Send
-from ranksim.facade.twin import Happening, Twin
+from ranksim.facade.twin import Twin
 
 HEARTBEAT_SECONDS = 15.0
 """How long a stream may be silent before a comment shows that it is alive."""

@@ -13,8 +13,7 @@ import secrets
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -23,6 +22,8 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.conditions import Condition
 from ranksim.facade.faults import Faults
+from ranksim.facade.happenings import Advance, AdvanceUnderWay, Happening, told, told_job
+from ranksim.facade.keeping import Record, Saved, policy_digest
 from ranksim.facade.requests_journal import Journal
 from ranksim.facade.sender import HttpSender, Sender
 from ranksim.facade.timekeeper import Timekeeper, wall
@@ -48,64 +49,6 @@ ADMINISTRATION = frozenset(
 """What the API itself does not offer: methods of `Service` that `Twin.administer` passes on."""
 
 
-class AdvanceUnderWay(BadInput):
-    """The clock is being advanced already."""
-
-
-class NotKept(Exception):
-    """What was asked for was done but cannot be kept, so no reply may say that it was."""
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """One thing that happened, in order: `what` is a word such as "job.done", `at` in µs."""
-
-    seq: int
-    at: Micros
-    what: str
-    details: dict[str, Any]
-
-    def shown(self) -> dict[str, Any]:
-        """Give it as JSON shows it."""
-        return {"seq": self.seq, "at": iso(self.at), "what": self.what, **self.details}
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """A snapshot that is kept, and the instant at which it was taken."""
-
-    now: Micros
-    world: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Advance:
-    """What came of an advance.
-
-    When it could not settle the clock stands at `now`, attempts `waiting` for their answers; to resume,
-    advance to `target` or until the same condition. `met` tells whether the condition came true, if there
-    was one.
-    """
-
-    settled: bool
-    now: Micros
-    target: Micros
-    met: bool | None
-    happened: list[Happening]
-    waiting: list[Attempt]
-
-    def shown(self) -> dict[str, Any]:
-        """Give it as JSON shows it."""
-        return {
-            "settled": self.settled,
-            "now": iso(self.now),
-            "target": iso(self.target),
-            "met": self.met,
-            "happened": [happening.shown() for happening in self.happened],
-            "waiting": [_shown(attempt) for attempt in self.waiting],
-        }
-
-
 @dataclass(slots=True, eq=False)
 class Out:
     """An attempt that is out: the task that sends it, and the answer while it waits for its turn."""
@@ -113,18 +56,6 @@ class Out:
     attempt: Attempt
     task: asyncio.Task[None] | None = None
     answer: Answer | None = None
-
-
-class Record(Protocol):
-    """Told of every input of the service, in order: a method, the instant, the arguments.
-
-    Methods are those of `Service`, and some more: "moved" (an advance ended at the instant), "set_clock",
-    "began" (another world), "snapshot" (a saved world) and "faults" (the rules, changed or struck). "advance"
-    is told where it hands out attempts.
-    """
-
-    def __call__(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
-        """Note one input."""
 
 
 class Twin:
@@ -393,7 +324,7 @@ class Twin:
                 attempt = self._signed(task)
                 out = self._out[attempt.attempt] = Out(attempt)
                 self._unsent.append(out)
-                self._note(now, "attempt.sent", **_shown(attempt))
+                self._note(now, "attempt.sent", **told(attempt))
         self._send_unsent()
 
     def _signed(self, attempt: Attempt) -> Attempt:
@@ -465,7 +396,7 @@ class Twin:
         self._note(
             now,
             "attempt.answered",
-            **_shown(attempt),
+            **told(attempt),
             status_code=record.status_code,
             error=record.error,
             next_attempt_at=None if due is None else iso(due),
@@ -537,15 +468,7 @@ class Twin:
 
     def _note_job(self, job: str, at: Micros) -> None:
         found = self.service.state.jobs[job]
-        self._note(
-            at,
-            f"job.{found.status}",
-            job_id=job,
-            kind=found.kind,
-            domain_id=found.domain,
-            account_id=found.account,
-            error_detail=found.error_detail,
-        )
+        self._note(at, f"job.{found.status}", **told_job(found))
 
     def _note_granted(self, reply: Reply, at: Micros) -> None:
         data = (reply.body or {}).get("data", {})
@@ -661,26 +584,8 @@ class Twin:
         self._after(self.service.resume(now), now)
 
 
-def policy_digest(policy: Policy) -> str:
-    """Give what tells one policy from another."""
-    return sha256(policy.model_dump_json().encode()).hexdigest()
-
-
 def _new_world() -> str:
     return f"world_{secrets.token_hex(8)}"
-
-
-def _shown(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "attempt_id": attempt.attempt,
-        "delivery_id": attempt.delivery,
-        "endpoint_id": attempt.endpoint,
-        "account_id": attempt.account,
-        "url": attempt.url,
-        "event_id": attempt.event,
-        "event_type": attempt.event_type,
-        "attempt": attempt.number,
-    }
 
 
 def _due(agenda: Sequence[tuple[int, int, str, str]], due: Micros) -> Iterator[tuple[int, int, str, str]]:
