@@ -4,9 +4,7 @@ POST keywords and POST scans spend, so they stand in `spending`. Updates are las
 and If-Match is not looked at (S49, S50, E45).
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Mapping
 
 from ranksim.clock import iso, month_end
 from ranksim.rules.access import sees
@@ -18,89 +16,10 @@ from ranksim.service.bodies import invalid, read
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
+from ranksim.service.lookup import OwnedT, check_ids, domain_for, drop, list_for, list_owned, record_for
 from ranksim.service.pages import paged
 from ranksim.service.replies import nothing, single
 from ranksim.service.state import Account, Competitor, Domain, Keyword, KeywordList, Label, Scan
-
-
-class Owned(Protocol):
-    """A record that belongs to a domain of an account."""
-
-    account: str
-    domain: str
-
-
-OwnedT = TypeVar("OwnedT", bound=Owned)
-
-
-# What may be seen
-
-
-def domain_for(ctx: Context, request: Request, domain_id: str) -> Domain | Reply:
-    """Find a domain by its id, or answer 404: another's (not_found) or out of the key's scope (U13)."""
-    domain = ctx.state.domains.get(domain_id)
-    if domain is None or domain.account != request.account.id:
-        return problem(ctx.policy, "not_found", f"There is no domain {domain_id!r}.")
-    if not sees(request.scope, domain.id):
-        return problem(ctx.policy, "out_of_scope", f"There is no domain {domain_id!r}.")
-    return domain
-
-
-def record_for(
-    ctx: Context, request: Request, table: Mapping[str, OwnedT], which: str, noun: str
-) -> OwnedT | Reply:
-    """Find what belongs to a domain by its id, or answer 404 as `domain_for` does."""
-    record = table.get(which)
-    if record is None or record.account != request.account.id:
-        return problem(ctx.policy, "not_found", f"There is no {noun} {which!r}.")
-    if not sees(request.scope, record.domain):
-        return problem(ctx.policy, "out_of_scope", f"There is no {noun} {which!r}.")
-    return record
-
-
-def list_for(ctx: Context, request: Request, list_id: str) -> KeywordList | Reply:
-    """Find a keyword list by its id, or answer 404."""
-    return record_for(ctx, request, ctx.state.keyword_lists, list_id, "keyword list")
-
-
-def check_ids(
-    ctx: Context, request: Request, domain: str, table: Mapping[str, OwnedT], ids: Sequence[str], noun: str
-) -> Reply | None:
-    """Answer 404 unless every id in a body can be seen and belongs to the domain (U86)."""
-    for which in ids:
-        found = record_for(ctx, request, table, which, noun)
-        if isinstance(found, Reply):
-            return found
-        if found.domain != domain:
-            return problem(ctx.policy, "not_found", f"There is no {noun} {which!r} in domain {domain}.")
-    return None
-
-
-def list_owned(
-    ctx: Context,
-    request: Request,
-    table: Mapping[str, OwnedT],
-    ids: Sequence[str],
-    show: Callable[[OwnedT], Body],
-) -> Reply:
-    """Answer a list of what belongs to domains, with the filter domain_id (U110)."""
-
-    def keep(which: str, filters: Mapping[str, str]) -> bool:
-        domain = table[which].domain
-        return sees(request.scope, domain) and filters.get("domain_id", domain) == domain
-
-    unfiltered = request.scope is None and "domain_id" not in request.call.query
-    return paged(
-        ctx, request, ids, ("domain_id",), None if unfiltered else keep, lambda which: show(table[which])
-    )
-
-
-def drop(ids: list[str], which: str) -> None:
-    """Take an id out of a list of ids, which ascend."""
-    position = bisect_left(ids, which)
-    if position < len(ids) and ids[position] == which:
-        del ids[position]
-
 
 # Domains
 
