@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 KIB = 1024
-BACKLOG = 2048
 
 
 def serve(
@@ -210,11 +209,13 @@ def serve(
         access_log=access_log,
     )
     listener = bound(host, port)
-    listener.listen(BACKLOG)  # from the moment that the addresses are announced nobody is turned away
     server.set_up_logging(log_format)
-    _announce(facade, host, listener.getsockname()[1], token, as_json=as_json)
+
+    def announce() -> None:
+        _announce(facade, host, listener.getsockname()[1], token, as_json=as_json)
+
     try:
-        server.serve(facade, listener)
+        server.serve(facade, listener, announce)
     finally:
         if kept is not None:
             kept.close()

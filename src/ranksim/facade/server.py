@@ -8,6 +8,7 @@ import json
 import logging
 import signal
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,9 @@ MOST_HEADERS = 65_536
 """Bytes that a request's line and headers may take."""
 
 TOO_LARGE = f"The request line and headers are larger than {MOST_HEADERS} bytes."
+
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
 
 REQUEST_SECONDS = 30.0
 """How long a request may take to arrive, its body included."""
@@ -204,14 +208,24 @@ def configured(app: Any, **settings: Any) -> uvicorn.Config:
     return uvicorn.Config(app, **usual | settings)
 
 
-def serve(app: Facade, listener: socket.socket) -> None:
-    """Serve an app on a bound socket until SIGINT or SIGTERM; requests under way are answered first."""
+def serve(app: Facade, listener: socket.socket, announce: Callable[[], None]) -> None:
+    """Serve an app on a bound socket until SIGINT or SIGTERM; requests under way are answered first.
+
+    `announce` is called when a signal is already minded, and a request would be answered.
+    """
     spare_the_collector()
+    server = uvicorn.Server(configured(app, lifespan="on"))
+
+    def stop(*_: object) -> None:
+        # uvicorn minds signals once it runs, and raises them again when it has stopped.
+        server.should_exit = True
+
     numbers = (signal.SIGINT, signal.SIGTERM)
-    # uvicorn stops at these signals and raises them again when it has stopped; then they have been obeyed.
-    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    before = [signal.signal(number, stop) for number in numbers]
+    listener.listen(BACKLOG)
     try:
-        uvicorn.Server(configured(app, lifespan="on")).run(sockets=[listener])
+        announce()
+        server.run(sockets=[listener])
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
