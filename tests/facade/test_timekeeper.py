@@ -181,6 +181,26 @@ def test_signatures_can_tell_wall_time(wall_clock: Wall) -> None:
     assert keeper.signed_at(START) == WALL
 
 
+@pytest.mark.parametrize("clock", ["real", "manual", "scaled:60", "scaled:1/3", "scaled:7/3"])
+def test_a_clock_goes_on_over_a_restart_to_the_microsecond(wall_clock: Wall, clock: str) -> None:
+    keeper = Timekeeper(clock, START, read_wall=wall_clock)
+    for step in (0, 1, 1, SECOND, 2):
+        wall_clock.at += step
+        after = Timekeeper(read_wall=wall_clock)
+        after.resume(keeper.saved(), keeper.now(), keeper.traffic(keeper.now()))
+        assert after.now() == keeper.now()
+        wall_clock.at += 1
+        assert after.now() == keeper.now()
+        assert after.saved() == keeper.saved()
+
+
+def test_a_clock_that_is_resumed_is_not_before_what_was_seen(wall_clock: Wall) -> None:
+    saved = Timekeeper("real", START, traffic="wall", read_wall=wall_clock).saved()
+    after = Timekeeper(read_wall=wall_clock)
+    after.resume(saved, START + HOUR, WALL + DAY)
+    assert (after.now(), after.traffic(after.now())) == (START + HOUR, WALL + DAY)
+
+
 def test_another_world_may_begin_earlier(wall_clock: Wall) -> None:
     keeper = Timekeeper("real", START, read_wall=wall_clock)
     keeper.jump(START - DAY)

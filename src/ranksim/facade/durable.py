@@ -125,6 +125,7 @@ class Durable:
             "world_id": twin.world_id,
             "keys": twin.keys,
             "clock": twin.clock.saved(),
+            "now": twin.clock.now(),
             "traffic": twin.clock.traffic(twin.clock.now()),
             "faults": twin.faults.saved(),
             "snapshots": [(name, saved.now, len(saved.world)) for name, saved in twin.snapshots.items()],
@@ -240,13 +241,12 @@ def _opened(world: bytes, policy: Policy) -> Replayed:
     snapshots = {}
     for name, now, size in heading["snapshots"]:
         snapshots[name], rest = Saved(now, rest[:size]), rest[size:]
-    clock = heading["clock"]
     return Replayed(
         Service.restore(rest, policy),
         heading["world_id"],
         heading["keys"],
-        clock,
-        clock["now"],
+        heading["clock"],
+        heading["now"],
         heading["traffic"],
         heading["faults"],
         snapshots,

@@ -166,13 +166,16 @@ class Timekeeper:
     # Over restarts
 
     def saved(self) -> dict[str, Any]:
-        """Give all that `resume` needs to go on, as plain data."""
+        """Give all that `resume` needs to go on, an instant and what the wall clock read then."""
+        runs = (
+            bool(self.rate.over) and not self._held
+        )  # then the start of the run is exact, and now is rounded
         return {
             "clock": str(self.rate),
             "traffic_clock": self.traffic_clock,
             "signature_clock": self.signature,
-            "now": self.now(),
-            "wall": self.wall(),
+            "now": self._then,
+            "wall": self._wall_then if runs else self.wall(),
             "traffic_ahead": self.traffic_ahead,
         }
 
@@ -181,8 +184,9 @@ class Timekeeper:
         self.rate, self.signature = Rate.parse(saved["clock"]), saved["signature_clock"]
         self.traffic_clock, self.traffic_ahead = saved["traffic_clock"], saved["traffic_ahead"]
         self._then, self._wall_then = saved["now"], saved["wall"]
-        self._then, self._wall_then = max(now, self.now()), self.wall()
-        self.traffic_ahead += max(0, traffic - self.traffic(self._then))
+        if self.now() < now:
+            self._then, self._wall_then = now, self.wall()
+        self.traffic_ahead += max(0, traffic - self.traffic(self.now()))
 
 
 def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:
