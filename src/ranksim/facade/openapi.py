@@ -14,7 +14,7 @@ from ranksim.facade.reference import page
 from ranksim.facade.shapes import SHAPES, STRING, WIRES, Schema, Wire, answer_schema, ref
 from ranksim.rules.webhooks import TEST_EVENT
 from ranksim.service.bodies import BriefsBody, RequestBody
-from ranksim.service.deliveries import DESCRIPTIONS
+from ranksim.service.deliveries import DESCRIPTIONS, URL
 from ranksim.service.errors import PROBLEM_JSON, TEXTS, status_of
 from ranksim.service.operations import OPERATIONS, TABLE, Operation
 
@@ -85,7 +85,7 @@ REFINED: dict[tuple[str, str], Schema] = {
     (model, field): extra
     for model in ("EndpointBody", "EndpointPatch")
     for field, extra in (
-        ("url", {"pattern": r"^https?://[A-Za-z0-9.-]+(:[1-9][0-9]{0,3})?(/[!-~]*)?$"}),
+        ("url", {"pattern": URL}),
         ("event_types", {"items": {"type": "string", "enum": list(EVENT_TYPES)}}),
     )
 }
