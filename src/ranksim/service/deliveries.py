@@ -39,8 +39,8 @@ _FORGET = 1_000
 
 
 _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
-URL = rf"^https?://([A-Za-z0-9.-]+|\[::1\])(:({_PORT}))?([/?#][!-~]*)?$"
-"""What an endpoint's URL looks like (U73): a host name or address, perhaps a port, and printable ASCII."""
+URL = rf"^https?://([A-Za-z0-9.-]+|\[::1\])(:({_PORT}))?([/?#][!-~\u00a1-\ud7ff]*)?$"
+"""What an endpoint's URL looks like (U73): a host name or address, perhaps a port, and no blanks."""
 
 
 def _url(text: str) -> str:
