@@ -32,7 +32,7 @@ def decisions(kind: int) -> int:
 
 @pytest.mark.parametrize("kind", range(5), ids=windows.NAMES)
 def test_decisions(benchmark: Callable[..., Any], kind: int) -> None:
-    granted = benchmark.pedantic(decisions, args=(kind,), rounds=3, iterations=1)  # type: ignore[attr-defined]
+    granted = benchmark.pedantic(decisions, args=(kind,), rounds=3, iterations=1)
     assert 0 < granted <= CALLS
-    mean = benchmark.stats.stats.mean  # type: ignore[attr-defined]
-    benchmark.extra_info["decisions_per_second"] = round(CALLS / mean)  # type: ignore[attr-defined]
+    mean = benchmark.stats.stats.mean
+    benchmark.extra_info["decisions_per_second"] = round(CALLS / mean)

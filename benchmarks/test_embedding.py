@@ -26,7 +26,7 @@ def test_start_and_stop(benchmark: Callable[..., Any], kind: type[World]) -> Non
         kind().close()
 
     open_and_close()  # loads modules and plans
-    benchmark.pedantic(open_and_close, rounds=50, iterations=1)  # type: ignore[attr-defined]
+    benchmark.pedantic(open_and_close, rounds=50, iterations=1)
 
 
 def test_start_and_stop_of_a_receiver(benchmark: Callable[..., Any]) -> None:
@@ -34,7 +34,7 @@ def test_start_and_stop_of_a_receiver(benchmark: Callable[..., Any]) -> None:
         Receiver().start().stop()
 
     open_and_close()
-    benchmark.pedantic(open_and_close, rounds=50, iterations=1)  # type: ignore[attr-defined]
+    benchmark.pedantic(open_and_close, rounds=50, iterations=1)
 
 
 @TARGETS
@@ -70,11 +70,11 @@ def test_six_attempts(benchmark: Callable[..., Any], kind: type[World]) -> None:
 
     came: list[str] = []
     worlds: list[Any] = []
-    benchmark.pedantic(timeline, setup=prepare, rounds=5)  # type: ignore[attr-defined]
+    benchmark.pedantic(timeline, setup=prepare, rounds=5)
     for world in worlds:
         world.close()
     assert came == ["1", "2", "3", "4", "5", "6"]
-    assert benchmark.stats.stats.max < MOST_SECONDS  # type: ignore[attr-defined]
+    assert benchmark.stats.stats.max < MOST_SECONDS
 
 
 class Listening:

@@ -127,10 +127,10 @@ def test_requests_a_second(benchmark: Callable[..., Any], method: str) -> None:
                 rates["bare"].append(asyncio.run(rate(bare, method)))
                 rates["facade"].append(asyncio.run(rate(facade, method)))
 
-    benchmark.pedantic(rounds, rounds=1, iterations=1)  # type: ignore[attr-defined]
+    benchmark.pedantic(rounds, rounds=1, iterations=1)
     medians = {name: statistics.median(found) for name, found in rates.items()}
     ratio = medians["facade"] / medians["bare"]
-    benchmark.extra_info.update({name: round(median) for name, median in medians.items()})  # type: ignore[attr-defined]
-    benchmark.extra_info["ratio"] = round(ratio, 2)  # type: ignore[attr-defined]
+    benchmark.extra_info.update({name: round(median) for name, median in medians.items()})
+    benchmark.extra_info["ratio"] = round(ratio, 2)
     print(f"\n{method}: {medians}, ratio {ratio:.2f}")
     assert ratio > LEAST[method]

@@ -93,9 +93,9 @@ def test_the_journal_on_and_off(
                 for name, said in (("off", off), ("on", on)):
                     rates[name].append(asyncio.run(rate(said, request(said, method), connections)))
 
-    benchmark.pedantic(rounds, rounds=1, iterations=1)  # type: ignore[attr-defined]
+    benchmark.pedantic(rounds, rounds=1, iterations=1)
     off, on = (median(rates[name][1:]) for name in ("off", "on"))
     found = {"off": round(off), "on": round(on), "ratio": round(on / off, 2)}
-    benchmark.extra_info.update(found)  # type: ignore[attr-defined]
+    benchmark.extra_info.update(found)
     print(f"\n{method}, {connections} connections: {found}")
     assert on / off > (0.3 if connections > 1 else 0.02)

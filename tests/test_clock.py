@@ -266,7 +266,7 @@ def test_the_arithmetic_compiles_unchanged() -> None:
     )
 
     @numba.njit
-    def compiled(anchor, now):  # type: ignore[no-untyped-def]
+    def compiled(anchor, now):
         start, end = billing_month(anchor, now)
         months = (start, end, month_end(anchor, now), month_end(calendar_anchor(), now))
         return months, (week_start(now, anchor), week_end(now, anchor), weekday(now), time_of_day(now))

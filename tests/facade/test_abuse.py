@@ -85,7 +85,7 @@ def memory_below(limit: int) -> Iterator[None]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 def post(victim: Victim, path: bytes = b"/v1/domains", *headers: bytes) -> bytes:

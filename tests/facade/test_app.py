@@ -51,7 +51,7 @@ async def direct(twin: Twin, **options: Any) -> AsyncIterator[httpx.AsyncClient]
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 def broken(*_: object) -> None:
@@ -531,7 +531,7 @@ def test_requests_can_be_logged(caplog: pytest.LogCaptureFixture) -> None:
         run(story)
     (record,) = (one for one in caplog.records if one.name == "ranksim.access")
     assert record.getMessage() == "GET /v1/nothing 404"
-    assert record.fields["request_id"].startswith("req_")  # type: ignore[attr-defined]
+    assert record.fields["request_id"].startswith("req_")
 
 
 def test_business_time_can_be_moved_between_two_requests() -> None:

@@ -90,7 +90,7 @@ def outcomes(responses: list[httpx.Response]) -> Counter[tuple[int, str]]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 @pytest.mark.fact("E14", "S63")

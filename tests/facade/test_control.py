@@ -124,7 +124,7 @@ async def panel(twin: Twin | None = None, **options: Any) -> AsyncIterator[Panel
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 # The clock

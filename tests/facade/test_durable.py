@@ -70,7 +70,7 @@ def crawl(twin: Twin, host: str, **more: Any) -> str:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 class Memory:
@@ -102,7 +102,7 @@ class Memory:
 def kept(twin: Twin, every: int = 1_000) -> tuple[Memory, Durable]:
     """Keep a twin in memory."""
     memory = Memory()
-    durable = Durable(twin, memory, every)  # type: ignore[arg-type]
+    durable = Durable(twin, memory, every)
     memory.begin(durable.world())
     durable.begin()
     return memory, durable
@@ -379,12 +379,12 @@ def test_no_reply_and_no_attempt_goes_out_before_what_led_to_it_is_kept() -> Non
             asked = asyncio.ensure_future(client.post(f"/v1/webhooks/{hook}/test"))
             await turns()
             assert not asked.done()
-            assert twin.sender.sent == []  # type: ignore[attr-defined]
+            assert twin.sender.sent == []
             assert len(twin.service.state.attempts_out) == 1
             memory.open.set()
             assert (await asked).status_code == 202
         await twin.advance(by=0)
-        assert [attempt.number for attempt in twin.sender.sent] == [1]  # type: ignore[attr-defined]
+        assert [attempt.number for attempt in twin.sender.sent] == [1]
         durable.close()
 
     run(story)
@@ -476,7 +476,7 @@ class Silent:
 
     async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
         self.sent.append(attempt)
-        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+        return await asyncio.get_running_loop().create_future()
 
     async def during(self, advance: Coroutine[Any, Any, Any], sent: int) -> None:
         """Advance until so many attempts are out."""
@@ -518,7 +518,7 @@ def test_a_restart_goes_on_where_the_crash_was(tmp_path: Path) -> None:
     async def after() -> None:
         await again.start()
         await again.advance(by=0)
-        sent = again.sender.sent  # type: ignore[attr-defined]
+        sent = again.sender.sent
         assert [(one.attempt, one.number, one.event, one.body) for one in sent] == out
         assert not again.service.state.attempts_out
         await again.close()
@@ -554,7 +554,7 @@ def test_nothing_goes_out_under_a_number_that_a_restart_could_give_away(tmp_path
         await again.advance(by=HOUR)
 
     run(after)
-    sent = again.sender.sent  # type: ignore[attr-defined]
+    sent = again.sender.sent
     assert [one.event for one in sent] == [one.event for one in silent.sent]
     durable.close()
 
@@ -610,7 +610,7 @@ def test_what_fell_due_while_nobody_was_there_is_done_at_its_instant(tmp_path: P
         await again.close()
 
     run(after)
-    (sent,) = again.sender.sent  # type: ignore[attr-defined]
+    (sent,) = again.sender.sent
     assert f"t={(START + DAY) // SECOND}," in sent.headers["Service-Signature"]
     durable.close()
 

@@ -41,7 +41,7 @@ async def serving(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 60))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(story(), 60))
 
 
 class Events:

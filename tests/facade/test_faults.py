@@ -47,7 +47,7 @@ def make() -> Twin:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(

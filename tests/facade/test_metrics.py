@@ -37,7 +37,7 @@ async def direct(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 async def scraped(client: httpx.AsyncClient) -> Samples:

@@ -74,7 +74,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 @asynccontextmanager
 async def using(**options: object) -> AsyncIterator[HttpSender]:
-    sender = HttpSender(**options)  # type: ignore[arg-type]
+    sender = HttpSender(**options)
     try:
         yield sender
     finally:
@@ -82,7 +82,7 @@ async def using(**options: object) -> AsyncIterator[HttpSender]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 async def answered(receiver: Receiver, timeout_s: float = 10.0, **options: object) -> Answer:
@@ -296,7 +296,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
             async def connect_tcp(self, host: str, port: int, *rest: object) -> None:
                 connected.append((host, port))
 
-        guard._inner = Inner()  # type: ignore[assignment]
+        guard._inner = Inner()
         await guard.connect_tcp("93.184.216.34", 443)
         assert connected == [("93.184.216.34", 443)]
 

@@ -65,7 +65,7 @@ def minutes(happened: list[Happening], what: str) -> list[int]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    asyncio.run(story())
 
 
 # Calls

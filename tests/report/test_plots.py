@@ -80,7 +80,7 @@ def test_labels_stand_beside_what_they_name(tables: Tables, name: str, labels: s
 
 def test_labels_at_line_ends_do_not_overlap(fake: Any) -> None:
     ax = plots.plot(fake(accounts=12).tables(), "slots")
-    heights = sorted(text.xy[1] for text in ax.texts)  # type: ignore[attr-defined]  # they are annotations
+    heights = sorted(text.xy[1] for text in ax.texts)
     low, high = ax.get_ylim()
     gaps = [above - below for below, above in pairwise(heights)]
     assert min(gaps) >= (high - low) * 0.069

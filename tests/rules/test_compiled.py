@@ -72,7 +72,7 @@ def test_interpreted_and_compiled_decide_alike(join: int, timing: int, week_offs
     admit, settle = admission.admit, admission.settle
 
     @numba.njit
-    def replay(times, asks, books, meter, cooldown, terms, decided):  # type: ignore[no-untyped-def]
+    def replay(times, asks, books, meter, cooldown, terms, decided):
         for k in range(len(times)):
             decided[k] = admit(times[k], asks[k], books[0], meter[0], cooldown[0], terms[0])
             if decided[k] == 0 and k % 3 == 0:

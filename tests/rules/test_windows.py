@@ -407,7 +407,7 @@ def test_the_same_functions_compile_and_agree() -> None:
     reset_after, retry_after = module.reset_after, module.retry_after
 
     @numba.njit
-    def replay(times, rows, ring, told):  # type: ignore[no-untyped-def]
+    def replay(times, rows, ring, told):
         w = rows[0]
         start(w)
         for k in range(len(times)):

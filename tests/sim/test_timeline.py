@@ -151,7 +151,7 @@ def test_calls_of_the_timeline_are_counted_as_its_own() -> None:
         def finish(self, *_: object) -> None: ...
 
     text = BASE + "  - {at: 1d, do: add_keywords, account: acme, count: 5000, domain: site1.acme.example}\n"
-    World(Scenario.parse(text, "timeline.yaml"), tally=Count()).run()  # type: ignore[arg-type]
+    World(Scenario.parse(text, "timeline.yaml"), tally=Count()).run()
     assert lines == [("timeline", "keywords.create", 402)]
 
 

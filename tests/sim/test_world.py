@@ -75,7 +75,7 @@ def scenario(extra: str = "", base: str = BASE) -> Scenario:
 
 def make(extra: str = "", **options: Any) -> tuple[World, Log]:
     log = Log()
-    world = World(scenario(extra), tally=log, **options)  # type: ignore[arg-type]
+    world = World(scenario(extra), tally=log, **options)
     return world, log
 
 

@@ -170,7 +170,7 @@ def serve(
         raise BadInput(f"--log-format: expected text or json, found {log_format!r}")
     try:
         import httptools  # noqa: F401  # all of the extra is asked for before anything is opened
-        import uvicorn  # noqa: F401
+        import uvicorn  # noqa: F401  # likewise
 
         from ranksim.facade.sender import HttpSender
         from ranksim.facade.twin import Twin

@@ -101,7 +101,8 @@ class Connection(HttpToolsProtocol):
                 self._problem = TOO_LARGE
                 raise HttpParserError(TOO_LARGE)
         super().on_headers_complete()
-        self.scope["ranksim.respond"] = partial(_respond, self.cycle)  # type: ignore[typeddict-unknown-key]
+        respond = partial(_respond, self.cycle)
+        self.scope["ranksim.respond"] = respond  # type: ignore[typeddict-unknown-key]  # our own
 
     def on_message_complete(self) -> None:
         """Note the end of a body; the parser thinks that a request for an upgrade has none."""
