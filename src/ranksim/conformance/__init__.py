@@ -1,0 +1,1 @@
+"""Judging a recorded trace: for every rule, whether the deployment behaved as the model says."""

@@ -1,0 +1,1 @@
+"""Loading a deployment: profiles, the recorder, and Locust users that drive them."""

@@ -1,0 +1,95 @@
+"""What a profile's programs are made of: steps out, what came of them in.
+
+A profile is written as generators that know nothing of sockets, clocks or Locust: each yields a step and is
+sent what came of it. The same program runs under Locust against a deployment (`users`) and in virtual time
+against the rulebook (`rehearsal`).
+
+    def program(reach: Reach, user: int) -> Program:
+        answer = yield Send("domains.list")
+        yield Pause(2 * SECOND)
+
+`Send` is answered with `Received`; `Pause` and `Until` with the present instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ranksim.clock import Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Make one call of the operations table and wait for its reply.
+
+    `key` names a key of the target ("" sends none); `environment` overrides where it is sent, which is where
+    the key belongs. `path`, `query` and `body` are the call's; `raw` is sent instead of `body` as it stands.
+    `lose` stops listening as soon as the request is out, so that its effect is unknown. `planned` is when it
+    was meant to be sent, for open arrivals.
+    """
+
+    operation: str
+    key: str = "main"
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    raw: bytes | None = None
+    idempotency_key: str | None = None
+    request_id: str | None = None
+    surface: str = "rest"
+    environment: str = ""
+    lose: bool = False
+    planned: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Do nothing for `duration` µs of the recorder's clock."""
+
+    duration: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Do nothing until `instant`, µs of the recorder's clock; at once when it has passed.
+
+    Programs that must act together wait until one instant, which works across processes and machines whose
+    clocks agree.
+    """
+
+    instant: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came of a `Send`. `status` is 0 and `body` None when no reply was seen.
+
+    `body` is the parsed JSON, or None; header names are in lower case; instants are µs of the recorder's clock.
+    """
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+    sent: Micros
+    received: Micros
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is a 2xx."""
+        return 200 <= self.status <= 299
+
+    @property
+    def data(self) -> Any:
+        """The envelope's data, or None."""
+        return self.body.get("data") if isinstance(self.body, dict) else None
+
+    @property
+    def code(self) -> str:
+        """The error code, or ""."""
+        return str(self.body.get("code", "")) if isinstance(self.body, dict) and not self.ok else ""
+
+
+Step: TypeAlias = Send | Pause | Until
+Program: TypeAlias = Generator[Step, Any, None]
