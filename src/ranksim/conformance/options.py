@@ -14,9 +14,9 @@ from ranksim.contract.policy import Policy
 class Options:
     """The open choices of a deployment (U), as far as no policy pins them.
 
-    An assumption or status that the policy states is pinned, even at its default's value; all others are open:
-    every option must fail before a rule deviates. Plan numbers are never taken from a policy (U60): what the
-    deployment lets a key read is what counts.
+    An assumption or status that the policy states is pinned, even at its default's value; all others are
+    open: every option must fail before a rule deviates. Plan numbers are never taken from a policy (U60):
+    what the deployment lets a key read is what counts.
     """
 
     policy: Policy

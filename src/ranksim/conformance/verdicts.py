@@ -1,9 +1,9 @@
 """Verdicts: what was found for each rule, and the evidence.
 
 A check looks at one instance of a rule (one window, one key, one pair of exchanges) and tells the tally that
-the rule held there, that it broke, or that nobody can tell. A rule deviates when it broke anywhere; it conforms
-when it held somewhere and broke nowhere; it is undecided when it was exercised and nothing could be told, and
-not exercised when no instance came up.
+the rule held there, that it broke, or that nobody can tell. A rule deviates when it broke anywhere; it
+conforms when it held somewhere and broke nowhere; it is undecided when it was exercised and nothing could be
+told, and not exercised when no instance came up.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Verdict(StrEnum):
 class Rule:
     """One rule that a trace can show to be broken.
 
-    `name` is "family.rule", `says` the rule in one sentence, `facts` the S numbers it states, `assumptions` the
-    U numbers it leans on. `exercise` tells what run would exercise it, beginning with the profile's name.
+    `name` is "family.rule", `says` the rule in one sentence, `facts` the S numbers it states, `assumptions`
+    the U numbers it leans on. `exercise` tells what run would exercise it, beginning with the profile's name.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Rule:
 class Evidence:
     """The few exchanges (by id) or deliveries (by event/attempt) that cannot all be right.
 
-    `says` tells in numbers what cannot be; `about` names the instance, such as "key main, reads"; `at` is when,
-    in µs of the trace's clock.
+    `says` tells in numbers what cannot be; `about` names the instance, such as "key main, reads"; `at` is
+    when, in µs of the trace's clock.
     """
 
     says: str
@@ -116,7 +116,7 @@ class Tally:
         self._accounts[rule].held += count
 
     def open(self, rule: str, why: str, count: int = 1) -> None:
-        """The rule was exercised, and nobody can tell; `why` is a short reason that repeats across instances."""
+        """The rule was exercised, and nobody can tell; `why` is a short reason that repeats."""
         account = self._accounts[rule]
         account.open += count
         account.reasons[why] += count
@@ -137,7 +137,7 @@ class Tally:
             self.broke(rule, evidence)
 
     def differs(self, number: int, assumed: object, found: object, evidence: Evidence) -> None:
-        """The default of assumption U`number` is excluded; only the first such finding of a number is kept."""
+        """The default of assumption U`number` is excluded; only the first finding of a number is kept."""
         if all(known.number != number for known in self.differences):
             self.differences.append(Difference(number, str(assumed), str(found), evidence))
 

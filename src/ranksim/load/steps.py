@@ -8,7 +8,7 @@ against the rulebook (`rehearsal`).
         answer = yield Send("domains.list")
         yield Pause(2 * SECOND)
 
-`Send` is answered with `Received`; `Pause` and `Until` with the present instant.
+`Send` is answered with `Received`, `Pause` and `Until` with the present instant, `Listen` with a URL.
 """
 
 from __future__ import annotations
@@ -63,10 +63,23 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
+class Listen:
+    """Have the webhook receiver answer on a path of its own as `script` says; answered with the URL for it.
+
+    `script` is as `ranksim receive --script` takes it: "500,500,200", "200+11s", "302:/elsewhere", "timeout".
+    The URL is "" when there is no receiver that the deployment can reach. The driver hands the receiver the
+    secret of every endpoint that is created for such a URL.
+    """
+
+    script: str = "200"
+
+
+@dataclass(frozen=True, slots=True)
 class Received:
     """What came of a `Send`. `status` is 0 and `body` None when no reply was seen.
 
-    `body` is the parsed JSON, or None; header names are in lower case; instants are µs of the recorder's clock.
+    `body` is the parsed JSON, or None; header names are in lower case; instants are µs on the recorder's
+    clock.
     """
 
     status: int
@@ -91,5 +104,5 @@ class Received:
         return str(self.body.get("code", "")) if isinstance(self.body, dict) and not self.ok else ""
 
 
-Step: TypeAlias = Send | Pause | Until
+Step: TypeAlias = Send | Pause | Until | Listen
 Program: TypeAlias = Generator[Step, Any, None]
