@@ -1,0 +1,101 @@
+"""Compare a trace with the rulebook: a verdict for every rule.
+
+Each family of rules is a module with its `RULES` and a `judge(history, options, tally)`; `FAMILIES` lists them.
+Headers and bodies are checked exchange by exchange while the trace is read, so that raw texts need not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ranksim.conformance import verdicts
+from ranksim.conformance.history import History, Seen, read
+from ranksim.conformance.options import Options
+from ranksim.conformance.verdicts import Difference, Finding, Rule, Tally, Verdict
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.trace import Trace
+
+Judge = Callable[[History, Options, Tally], None]
+
+FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = ()
+"""The rules of each family with their judge, in the order of the report."""
+
+RULES: tuple[Rule, ...] = tuple(rule for rules, _ in FAMILIES for rule in rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a trace shows: a finding for every rule, and the assumptions whose default it excludes.
+
+    `exhibits` holds the exchanges that evidence points at, by id.
+    """
+
+    findings: tuple[Finding, ...]
+    differences: tuple[Difference, ...]
+    exhibits: dict[str, Seen]
+    history: History
+
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """(rules exercised, rules in all)."""
+        return verdicts.coverage(self.findings)
+
+    @property
+    def agreement(self) -> tuple[int, int]:
+        """(rules that conform, rules decided)."""
+        return verdicts.agreement(self.findings)
+
+    def finding(self, rule: str) -> Finding:
+        """The finding of one rule. Raises KeyError when there is no such rule."""
+        for finding in self.findings:
+            if finding.rule.name == rule:
+                return finding
+        raise KeyError(rule)
+
+    @property
+    def deviating(self) -> tuple[Finding, ...]:
+        """The findings of rules that deviate."""
+        return tuple(finding for finding in self.findings if finding.verdict == Verdict.DEVIATES)
+
+    def missing(self, required: Iterable[str]) -> tuple[Finding, ...]:
+        """The findings of required rules that do not conform.
+
+        `required` holds rule names, families ("rate"), S numbers ("S102") or "all". Raises BadInput for a name
+        that no rule has.
+        """
+        wanted = set[str]()
+        for name in required:
+            named = {rule.name for rule in RULES if _is_named(rule, name)}
+            if not named:
+                raise BadInput(f"--require: no rule is named {name!r}; `ranksim compare --rules` lists them")
+            wanted |= named
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.rule.name in wanted and finding.verdict != Verdict.CONFORMS
+        )
+
+
+def _is_named(rule: Rule, name: str) -> bool:
+    if name == "all" or name == rule.name or name == rule.name.partition(".")[0]:
+        return True
+    return name[:1] == "S" and name[1:].isdigit() and int(name[1:]) in rule.facts
+
+
+def compare(source: str | Path | Iterable[str] | Trace, policy: Policy | None = None) -> Judgement:
+    """Judge a trace (a path, its lines, or one in memory) rule by rule.
+
+    What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
+    """
+    options, tally = Options.of(policy), Tally(RULES)
+    history = read(source)
+    for _, judge in FAMILIES:
+        judge(history, options, tally)
+    findings, differences = tally.findings(), tuple(tally.differences)
+    named = {name for finding in findings for piece in finding.evidence for name in piece.exchanges}
+    named |= {name for difference in differences for name in difference.evidence.exchanges}
+    exhibits = {seen.id: seen for seen in history.seen if seen.id in named}
+    return Judgement(findings, differences, exhibits, history)

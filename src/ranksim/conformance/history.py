@@ -1,0 +1,449 @@
+"""A trace as the judges see it: what each exchange said, compactly, and who shares what with whom.
+
+An exchange took effect somewhere in [sent, received]; `received` is NEVER where no reply was seen. What a
+judge does not need (raw texts, most bodies) is dropped while reading, so that memory grows slowly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from sys import intern
+from typing import Any, Final
+
+from ranksim.clock import SECOND, Micros
+from ranksim.service.operations import TABLE
+from ranksim.trace import Delivery, Exchange, Header, Note, Trace, TraceKey, entries
+
+NEVER: Final = 1 << 62
+"""The instant by which a lost reply was received."""
+
+Json = Any
+
+
+@dataclass(slots=True)
+class Seen:
+    """One exchange: the call, and what its reply said.
+
+    `status` is 0 and `received` NEVER where no reply was seen. `code` is the error code of a refusal, "" of a
+    success. `data` is the envelope's data: a mapping for a single, the list of ids for a collection (`items`
+    keeps the whole items where a judge reads them). `limit`, `remaining`, `reset` and `retry_after` are the
+    headers' integers, None where missing or not integers. `body` is kept for calls other than GET.
+    `fingerprint` and `answer` are digests of the request's meaning (U28) and of the reply without its
+    request_id (E5). A GraphQL call of one root field reads like its REST twin, with `surface` "graphql"; one
+    of several has operation "".
+    """
+
+    index: int
+    id: str
+    sent: Micros
+    received: Micros
+    key: str
+    account: str
+    environment: str
+    surface: str
+    operation: str
+    method: str
+    path: str
+    parameters: Mapping[str, str]
+    query: Mapping[str, str]
+    status: int
+    code: str = ""
+    happened: bool | None = None
+    """Whether it took effect at the deployment at all: False for a refused connection, None when unknown."""
+    idempotency_key: str | None = None
+    body: Json = None
+    fingerprint: bytes = b""
+    data: Json = None
+    items: Json = None
+    meta: Mapping[str, Json] = field(default_factory=dict)
+    has_more: bool | None = None
+    next_cursor: str | None = None
+    limit: int | None = None
+    remaining: int | None = None
+    reset: int | None = None
+    retry_after: int | None = None
+    date: int | None = None
+    replayed: bool = False
+    answer: bytes = b""
+    planned: Micros | None = None
+    operations: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> bool:
+        """Whether no reply was seen although it may have happened."""
+        return self.status == 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was answered with a 2xx and, on GraphQL, without an error."""
+        return 200 <= self.status <= 299 and not self.code
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the call asked for a dry run (S29)."""
+        return isinstance(self.body, dict) and self.body.get("dry_run") is True
+
+
+@dataclass(slots=True)
+class Arrived:
+    """One webhook attempt as its receiver saw it. `endpoint` is its id where known, else the path it came to.
+
+    `answered` is None where the receiver stayed silent; `status` is what it answered. `valid` and `t` are of
+    the signature; `digest` is of the raw body.
+    """
+
+    received: Micros
+    answered: Micros | None
+    endpoint: str
+    event: str
+    type: str
+    attempt: int
+    status: int | None
+    valid: bool | None
+    t: int | None
+    digest: bytes
+    body: Json
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The deployment's clock less the trace's, as an interval in µs; empty (`low > high`) when they drift.
+
+    From the Date header of each exchange: the server's clock stood in [Date, Date + 1 s) at some moment of
+    [sent, received].
+    """
+
+    low: Micros = -NEVER
+    high: Micros = NEVER
+    count: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether any exchange bounded it, and consistently."""
+        return self.count > 0 and self.low <= self.high
+
+    def of(self, sent: Micros, received: Micros, date: int) -> Offset:
+        """Narrow it by one exchange with a Date in Unix seconds."""
+        return Offset(
+            max(self.low, date * SECOND - received),
+            min(self.high, date * SECOND + SECOND - sent),
+            self.count + 1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """From `t` on, business time ran `rate` times as fast as the trace's, from `business` (µs).
+
+    `traffic_rate` is the same for rate windows. It is a clock note of the trace; without one, both run as the
+    trace's clock does.
+    """
+
+    t: Micros
+    business: Micros
+    rate: int = 1
+    traffic_rate: int = 1
+
+
+@dataclass(slots=True)
+class History:
+    """All that a trace holds, in order of sending, with what the deployment let be read about itself."""
+
+    header: Header = field(default_factory=Header)
+    seen: list[Seen] = field(default_factory=list)
+    arrived: list[Arrived] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    offset: Offset = field(default_factory=Offset)
+    paces: tuple[Pace, ...] = ()
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether nobody else used these accounts; if not, "refused too early" cannot be told."""
+        return self.header.exclusive
+
+    @property
+    def rate(self) -> int:
+        """How many times as fast business time ran: 1, or what the one clock note says; 0 when it changed."""
+        rates = {pace.rate for pace in self.paces} or {1}
+        return rates.pop() if len(rates) == 1 else 0
+
+    @property
+    def traffic_rate(self) -> int:
+        """The same for the time that rate windows run on."""
+        rates = {pace.traffic_rate for pace in self.paces} or {1}
+        return rates.pop() if len(rates) == 1 else 0
+
+    def by_operation(self, *names: str) -> Iterator[Seen]:
+        """Give the exchanges of these operations, in order of sending."""
+        wanted = frozenset(names)
+        return (seen for seen in self.seen if seen.operation in wanted)
+
+    def key(self, name: str) -> TraceKey:
+        """What the header says about a key."""
+        return self.header.keys.get(name) or TraceKey()
+
+
+# Reading
+
+
+def read(source: str | Path | Iterable[str] | Trace) -> History:
+    """Read a trace (a path, its lines, or one in memory) as a history.
+
+    Raises BadInput naming the line that is broken.
+    """
+    reader = Reader()
+    for entry in _all(source):
+        reader.take(entry)
+    return reader.finish()
+
+
+def _all(source: str | Path | Iterable[str] | Trace) -> Iterator[Header | Exchange | Delivery | Note]:
+    if isinstance(source, Trace):
+        yield source.header
+        yield from source.exchanges
+        yield from source.deliveries
+        yield from source.notes
+    else:
+        yield from entries(source)
+
+
+@dataclass(slots=True)
+class Reader:
+    """Turns the entries of a trace, one at a time, into a history."""
+
+    history: History = field(default_factory=History)
+    _endpoints: dict[str, str] = field(default_factory=dict)
+
+    def take(self, entry: Header | Exchange | Delivery | Note) -> Seen | Arrived | None:
+        """Take the next entry; gives what it became."""
+        match entry:
+            case Header():
+                self.history.header = entry
+            case Exchange():
+                return self._exchange(entry)
+            case Delivery():
+                return self._delivery(entry)
+            case Note():
+                self._note(entry)
+        return None
+
+    def finish(self) -> History:
+        """Sort what was taken, and name endpoints by their ids."""
+        history = self.history
+        history.seen.sort(key=lambda seen: (seen.sent, seen.index))
+        history.arrived.sort(key=lambda arrived: arrived.received)
+        for arrived in history.arrived:
+            arrived.endpoint = self._endpoints.get(arrived.endpoint, arrived.endpoint)
+        return history
+
+    def _exchange(self, exchange: Exchange) -> Seen:
+        seen = see(exchange, len(self.history.seen), self.history.header)
+        self.history.seen.append(seen)
+        if seen.date is not None and not seen.lost:
+            self.history.offset = self.history.offset.of(seen.sent, seen.received, seen.date)
+        if seen.operation.startswith("webhooks.") and isinstance(seen.data, dict):
+            url, endpoint = seen.data.get("url"), seen.data.get("id")
+            if isinstance(url, str) and isinstance(endpoint, str):
+                self._endpoints[re.sub(r"^[a-z]+://[^/]*", "", url)] = endpoint
+        return seen
+
+    def _delivery(self, delivery: Delivery) -> Arrived:
+        headers = {name.lower(): value for name, value in delivery.headers.items()}
+        arrived = Arrived(
+            received=delivery.received,
+            answered=delivery.answered,
+            endpoint=delivery.endpoint,
+            event=headers.get("service-event-id", ""),
+            type=headers.get("service-event-type", ""),
+            attempt=_whole(headers.get("service-delivery-attempt")) or 0,
+            status=delivery.status,
+            valid=delivery.signature.valid,
+            t=delivery.signature.t,
+            digest=_digest(delivery.body.encode()),
+            body=parsed(delivery.body),
+            headers=headers,
+        )
+        self.history.arrived.append(arrived)
+        return arrived
+
+    def _note(self, note: Note) -> None:
+        self.history.notes.append(note)
+        extra = note.model_extra or {}
+        if note.t is not None and isinstance(extra.get("business"), int):
+            rates = {
+                name: extra[name] for name in ("rate", "traffic_rate") if isinstance(extra.get(name), int)
+            }
+            self.history.paces += (Pace(note.t, extra["business"], **rates),)
+
+
+# One exchange
+
+KEEPS_ITEMS = frozenset(
+    {"webhooks.list", "webhook_deliveries.list", "webhook_events.list", "jobs.list", "scans.list"}
+)
+"""Collections whose items a judge reads; of all others only the ids are kept."""
+
+
+def see(exchange: Exchange, index: int, header: Header) -> Seen:
+    """Make of one exchange what a judge needs."""
+    headers = {name.lower(): value for name, value in exchange.response_headers.items()}
+    operation, parameters = _operation(exchange)
+    key = exchange.api_key or ""
+    lost = exchange.status is None or exchange.received is None
+    seen = Seen(
+        index=index,
+        id=exchange.id,
+        sent=exchange.sent,
+        received=NEVER if lost or exchange.received is None else exchange.received,
+        key=intern(key),
+        account=intern(_account(exchange, header)),
+        environment=intern(exchange.environment),
+        surface=exchange.surface,
+        operation=operation,
+        operations=exchange.operations,
+        method=intern(exchange.method),
+        path=exchange.path,
+        parameters=parameters,
+        query=exchange.query,
+        status=0 if lost or exchange.status is None else exchange.status,
+        happened=False if lost and exchange.effect == "none" else (None if lost else True),
+        planned=exchange.planned,
+    )
+    _see_request(seen, exchange)
+    if not lost:
+        _see_headers(seen, headers)
+        _see_reply(seen, parsed(exchange.response))
+    return seen
+
+
+def _account(exchange: Exchange, header: Header) -> str:
+    """Whose books it touches: the account that the header names, else the key stands for it."""
+    known = header.keys.get(exchange.api_key or "")
+    if known is not None and known.account:
+        return known.account
+    return exchange.account or (exchange.api_key or "")
+
+
+def _see_request(seen: Seen, exchange: Exchange) -> None:
+    for name, value in exchange.request_headers.items():
+        if name.lower() == "idempotency-key":
+            seen.idempotency_key = value
+    if seen.method in ("GET", "HEAD", "OPTIONS"):
+        return
+    seen.body = parsed(exchange.body)
+    if seen.idempotency_key is not None:
+        meaning = exchange.body if seen.body is None else json.dumps(seen.body, sort_keys=True)
+        query = json.dumps(sorted(exchange.query.items()))
+        seen.fingerprint = _digest(f"{seen.method} {seen.path} {query} {meaning}".encode())
+
+
+def _see_headers(seen: Seen, headers: Mapping[str, str]) -> None:
+    seen.limit = _whole(headers.get("ratelimit-limit"))
+    seen.remaining = _whole(headers.get("ratelimit-remaining"))
+    seen.reset = _whole(headers.get("ratelimit-reset"))
+    seen.retry_after = _whole(headers.get("retry-after"))
+    seen.date = http_date(headers.get("date", ""))
+    seen.replayed = headers.get("idempotent-replayed", "").lower() == "true"
+
+
+def _see_reply(seen: Seen, reply: Json) -> None:
+    if not isinstance(reply, dict):
+        return
+    if seen.surface == "graphql":
+        reply = _root_field(reply)
+    request_id = reply.pop("request_id", None)
+    seen.answer = _digest(json.dumps(reply, sort_keys=True).encode())
+    if request_id is not None:
+        reply["request_id"] = request_id
+    if "code" in reply and not (seen.surface == "rest" and 200 <= seen.status <= 299):
+        seen.code = intern(str(reply["code"]))
+        seen.meta = reply["meta"] if isinstance(reply.get("meta"), dict) else {}
+        return
+    data = reply.get("data")
+    if isinstance(data, list):
+        seen.data = tuple(intern(str(item["id"])) for item in data if isinstance(item, dict) and "id" in item)
+        seen.items = data if seen.operation in KEEPS_ITEMS else None
+        more, cursor = reply.get("has_more"), reply.get("next_cursor")
+        seen.has_more = more if isinstance(more, bool) else None
+        seen.next_cursor = cursor if isinstance(cursor, str) else None
+    else:
+        seen.data = data
+
+
+def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
+    """Read a GraphQL reply of one root field as the REST reply with the same meaning."""
+    errors = reply.get("errors")
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+        extensions = errors[0].get("extensions")
+        return dict(extensions) if isinstance(extensions, dict) else {"code": "graphql"}
+    data = reply.get("data")
+    fields = list(data.values()) if isinstance(data, dict) else []
+    return {"data": fields[0]} if len(fields) == 1 else dict(reply)
+
+
+# Paths
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_ROUTES: Final = tuple(
+    (entry.method, re.compile(_PLACEHOLDER.sub(r"(?P<\1>[^/]+)", entry.path)), entry.name) for entry in TABLE
+)
+_PLAIN: Final = {(entry.method, entry.path): entry.name for entry in TABLE if "{" not in entry.path}
+
+
+def route(method: str, path: str) -> tuple[str, dict[str, str]]:
+    """Find the operation and parameters of a REST path, whatever stands before its /v1/; else ("", {})."""
+    _, found, rest = path.partition("/v1/")
+    if not found:
+        return "", {}
+    rest = rest.partition("?")[0].rstrip("/")
+    plain = _PLAIN.get((method, rest))
+    if plain is not None:
+        return plain, {}
+    for wanted, pattern, name in _ROUTES:
+        match = pattern.fullmatch(rest)
+        if match is not None and wanted == method:
+            return name, match.groupdict()
+    return "", {}
+
+
+def _operation(exchange: Exchange) -> tuple[str, dict[str, str]]:
+    if exchange.surface == "graphql":
+        return (intern(exchange.operations[0]), {}) if len(exchange.operations) == 1 else ("", {})
+    return route(exchange.method, exchange.path)
+
+
+# Small readings
+
+
+def parsed(text: str) -> Json:
+    """Parse JSON; None where it is not JSON."""
+    if not text:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def http_date(text: str) -> int | None:
+    """Read an IMF-fixdate such as ``Sun, 06 Nov 1994 08:49:37 GMT`` as Unix seconds (RFC 9110); else None."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return int(parsedate_to_datetime(text).timestamp()) if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
