@@ -1,7 +1,8 @@
 """Compare a trace with the rulebook: a verdict for every rule.
 
-Each family of rules is a module with its `RULES` and a `judge(history, options, tally)`; `FAMILIES` lists them.
-Headers and bodies are checked exchange by exchange while the trace is read, so that raw texts need not be kept.
+Each family of rules is a module with its `RULES` and a `judge(history, options, tally)`; `FAMILIES` lists
+them. Headers and bodies are checked exchange by exchange while the trace is read, so that raw texts need not
+be kept.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class Judgement:
     def missing(self, required: Iterable[str]) -> tuple[Finding, ...]:
         """The findings of required rules that do not conform.
 
-        `required` holds rule names, families ("rate"), S numbers ("S102") or "all". Raises BadInput for a name
-        that no rule has.
+        `required` holds rule names, families ("rate"), S numbers ("S102") or "all". Raises BadInput for a
+        name that no rule has.
         """
         wanted = set[str]()
         for name in required:
