@@ -33,9 +33,9 @@ class Seen:
     success. `data` is the envelope's data: a mapping for a single, the list of ids for a collection (`items`
     keeps the whole items where a judge reads them). `limit`, `remaining`, `reset` and `retry_after` are the
     headers' integers, None where missing or not integers. `body` is kept for calls other than GET.
-    `fingerprint` and `answer` are digests of the request's meaning (U28) and of the reply without its
-    request_id (E5). A GraphQL call of one root field reads like its REST twin, with `surface` "graphql"; one
-    of several has operation "".
+    `fingerprint`, `wording` and `answer` are digests: of the request's meaning, of its exact text (U28), and
+    of the reply without its request_id (E5). A GraphQL call of one root field reads like its REST twin, with
+    `surface` "graphql"; one of several has operation "".
     """
 
     index: int
@@ -58,6 +58,7 @@ class Seen:
     idempotency_key: str | None = None
     body: Json = None
     fingerprint: bytes = b""
+    wording: bytes = b""
     data: Json = None
     items: Json = None
     meta: Mapping[str, Json] = field(default_factory=dict)
@@ -287,7 +288,7 @@ class Reader:
 KEEPS_ITEMS = frozenset(
     {"webhooks.list", "webhook_deliveries.list", "webhook_events.list", "jobs.list", "scans.list"}
 )
-"""Collections whose items a judge reads; of all others only the ids are kept."""
+"""Collections whose items a judge reads; of all others only a domain-scoped key's are kept, else the ids."""
 
 
 def see(exchange: Exchange, index: int, header: Header) -> Seen:
@@ -318,7 +319,8 @@ def see(exchange: Exchange, index: int, header: Header) -> Seen:
     _see_request(seen, exchange)
     if not lost:
         _see_headers(seen, headers)
-        _see_reply(seen, parsed(exchange.response))
+        scoped = (header.keys.get(key) or TraceKey()).domain_id is not None
+        _see_reply(seen, parsed(exchange.response), scoped)
     return seen
 
 
@@ -341,6 +343,7 @@ def _see_request(seen: Seen, exchange: Exchange) -> None:
         meaning = exchange.body if seen.body is None else json.dumps(seen.body, sort_keys=True)
         query = json.dumps(sorted(exchange.query.items()))
         seen.fingerprint = _digest(f"{seen.method} {seen.path} {query} {meaning}".encode())
+        seen.wording = _digest(exchange.body.encode())
 
 
 def _see_headers(seen: Seen, headers: Mapping[str, str]) -> None:
@@ -352,7 +355,7 @@ def _see_headers(seen: Seen, headers: Mapping[str, str]) -> None:
     seen.replayed = headers.get("idempotent-replayed", "").lower() == "true"
 
 
-def _see_reply(seen: Seen, reply: Json) -> None:
+def _see_reply(seen: Seen, reply: Json, scoped: bool) -> None:
     if not isinstance(reply, dict):
         return
     if seen.surface == "graphql":
@@ -368,7 +371,7 @@ def _see_reply(seen: Seen, reply: Json) -> None:
     data = reply.get("data")
     if isinstance(data, list):
         seen.data = tuple(intern(str(item["id"])) for item in data if isinstance(item, dict) and "id" in item)
-        seen.items = data if seen.operation in KEEPS_ITEMS else None
+        seen.items = data if scoped or seen.operation in KEEPS_ITEMS else None
         more, cursor = reply.get("has_more"), reply.get("next_cursor")
         seen.has_more = more if isinstance(more, bool) else None
         seen.next_cursor = cursor if isinstance(cursor, str) else None
