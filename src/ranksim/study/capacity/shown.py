@@ -22,9 +22,7 @@ def view(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: str 
     Columns of text come first. A column whose name is followed by `_low` and `_high` shows its interval.
     """
     words = sum(quantity == "text" for quantity in columns.values())
-    cells = tuple(
-        tuple(_cell(row, column, quantity) for column, quantity in columns.items()) for row in rows
-    )
+    cells = tuple(tuple(_cell(row, column, quantity) for column, quantity in columns.items()) for row in rows)
     return View(title, tuple(column.replace("_", " ") for column in columns), words, cells, note)
 
 

@@ -1,0 +1,77 @@
+"""Plots of the capacity answers, from their plain rows: direct labels, intervals, units on axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ranksim.report import units
+from ranksim.report.plots import BLUE, GREEN, INK, VERMILLION, _label_ends, _plain, new_figure
+from ranksim.report.tables import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Label = tuple[float, str, str]
+"""Where a line ends, its name, its colour."""
+
+
+def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
+    """Draw the slots used by day: the middle 90 % as a band, what was observed as points, the limit."""
+    ax = new_figure().subplots() if ax is None else ax
+    days = [row["day"] for row in rows]
+    ax.fill_between(
+        days, [row["used_p5"] for row in rows], [row["used_p95"] for row in rows],
+        color=BLUE, alpha=0.2, linewidth=0,
+    )  # fmt: skip
+    ax.plot(days, [row["used_mean"] for row in rows], color=BLUE)
+    ax.axhline(limit, color=VERMILLION, linestyle="--", linewidth=1.2)
+    _observed(ax, [row for row in rows if row["observed_used"] is not None], "day", "observed_used")
+    low = min(row["used_p5"] for row in rows)
+    ax.set_ylim(low - (limit - low) * 0.05, limit + (limit - low) * 0.12)
+    ax.set_xlabel("day of the account, from the beginning of a billing month")
+    ax.set_ylabel("slots used, held ones too")
+    ax.set_title(f"Slots under churn; a refusal by day {days[-1]}: {units.percent(rows[-1]['refused_by'])}")
+    ax.margins(x=0)
+    _plain(ax)
+    labels = [(rows[-1]["used_mean"], "mean; band: 5 to 95 %", BLUE), (limit, "limit", VERMILLION)]
+    _label_ends(ax, labels)
+    return ax
+
+
+WAYS = {"retry": VERMILLION, "wait": BLUE, "paced": GREEN}
+
+
+def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw how long a sync takes, a bar for each way under each algorithm, with the calls refused."""
+    ax = new_figure().subplots() if ax is None else ax
+    names = list(dict.fromkeys(row["window"] for row in rows))
+    shown = [row for row in rows if row["time"] is not None]
+    longest = max((row["time"] for row in shown), default=0) / 60e6 or 1
+    for row in shown:
+        minutes = row["time"] / 60e6
+        y = names.index(row["window"]) + 0.27 * (list(WAYS).index(row["way"]) - 1)
+        ax.barh(y, minutes, height=0.24, color=WAYS[row["way"]])
+        refused = row["refused"] + row["others_refused"]
+        text = f"{row['way']}, {units.count(refused)} refused" if refused else row["way"]
+        ax.text(minutes + longest * 0.01, y, text, va="center", fontsize=7, color=INK)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(0, longest * 1.35)
+    ax.set_xlabel("minutes from the first call to the last reply")
+    ax.set_title("Time of a sync, by algorithm of the rate window")
+    _plain(ax, grid="x")
+    return ax
+
+
+def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str) -> None:
+    """Draw what simulated worlds showed as points with their intervals."""
+    if not rows:
+        return
+    values = [row[y] for row in rows]
+    below = [row[y] - row[f"{y}_low"] for row in rows]
+    above = [row[f"{y}_high"] - row[y] for row in rows]
+    ax.errorbar(
+        [row[x] for row in rows], values, yerr=[below, above],
+        fmt="o", markersize=3, color=INK, ecolor=INK, elinewidth=1,
+    )  # fmt: skip

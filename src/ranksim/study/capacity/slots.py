@@ -1,0 +1,359 @@
+"""Slot use under churn, and the chance of a slot_limit_exceeded by each day (S26, S27, E17, E18).
+
+Within a billing month what is used (active and held) only grows: a removal turns active slots into held
+ones, and a word that comes back takes its own hold (U63). Only fresh words count, so nobody has been refused
+by a day exactly when the fresh words up to it fit what the month began with. At the end of the month the
+holds drop, and the next begins with what is still tracked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import asdict, dataclass
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.clock import DAY, HOUR, Micros, billing_month, iso
+from ranksim.contract.plans import Dimensions
+from ranksim.contract.policy import Policy
+from ranksim.draws import Purpose, entity, uniform
+from ranksim.report.tables import View
+from ranksim.rules.admission import held_at
+from ranksim.sim.intervals import Estimate, estimate
+from ranksim.sim.runner import replication_seed
+from ranksim.sim.scenario import Scenario
+from ranksim.sim.world import World
+from ranksim.study.capacity.shown import Row, expect, share, stats, view
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Law = Literal["poisson", "fixed"]
+Chances = NDArray[np.float64]
+"""Chance by number of words, from 0."""
+
+QUANTILES = (0.05, 0.5, 0.95)
+NEGLIGIBLE = 1e-12
+
+COLUMNS = {
+    "day": "count",
+    "used_mean": "count",
+    "used_p5": "count",
+    "used_p50": "count",
+    "used_p95": "count",
+    "refused_by": "share",
+}
+OBSERVED = {"observed_used": "count", "observed_refused": "share"}
+"""Columns of the table, with their quantities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """What an account tracks when a billing month begins, and how that changes.
+
+    `adds` and `removals` are words a day, on average ("poisson") or exactly ("fixed"); a word that is removed
+    and comes back in the same month counts in neither (U63).
+    """
+
+    keywords: int
+    pairings: int = 1
+    geographies: int = 1
+    adds: float = 0.0
+    removals: float = 0.0
+    law: Law = "poisson"
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        expect(self.keywords >= 0, "keywords", "0 or more", self.keywords)
+        expect(self.pairings >= 1, "pairings", "1 or more", self.pairings)
+        expect(self.geographies >= 1, "geographies", "1 or more", self.geographies)
+        for what, rate in (("adds", self.adds), ("removals", self.removals)):
+            expect(0 <= rate < 1e6, what, "a number of words a day, 0 or more", rate)
+            expect(self.law == "poisson" or rate == int(rate), what, "a whole number with law fixed", rate)
+        expect(self.law in ("poisson", "fixed"), "law", "poisson or fixed", self.law)
+
+    @property
+    def slots_per_keyword(self) -> int:
+        """Slots of one word (S23)."""
+        return self.pairings * self.geographies
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDay:
+    """The end of one day: slots used, and the chance that an addition has been refused by then.
+
+    Under `observed` stand the mean of the used slots and the share of refused accounts in simulated worlds,
+    with their intervals, or None.
+    """
+
+    day: int
+    t: Micros
+    used_mean: float
+    used_p5: int
+    used_p50: int
+    used_p95: int
+    refused_by: float
+    observed_used: Estimate | None = None
+    observed_refused: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """The answer: slot use and chance of refusal by day, under a limit of so many slots."""
+
+    churn: Churn
+    limit: int
+    days: tuple[SlotDay, ...]
+
+    @property
+    def room(self) -> int:
+        """Fresh words that fit before the first refusal of the first month."""
+        return self.limit // self.churn.slots_per_keyword - self.churn.keywords
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        last = self.days[-1]
+        return (
+            f"{self.room:,} fresh words fit; by day {last.day} an addition has been refused "
+            f"with a chance of {last.refused_by:.1%}."
+        )
+
+    def rows(self) -> list[Row]:
+        """One row a day; intervals of what was observed as `…_low` and `…_high`."""
+        return [_row(day) for day in self.days]
+
+    def view(self) -> View:
+        """The table for a terminal; the columns of what was observed only where worlds were simulated."""
+        observed = self.days[0].observed_used is not None
+        title = f"Slots used at the end of each day, of {self.limit:,}"
+        return view(title, self.rows(), COLUMNS | (OBSERVED if observed else {}))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw slots used by day against the limit. Raises BadInput without matplotlib."""
+        from ranksim.report import capacity_plots
+
+        return capacity_plots.slots(self.rows(), self.limit, ax)
+
+
+def _row(day: SlotDay) -> Row:
+    row = asdict(day)
+    for name in OBSERVED:
+        found = getattr(day, name) or Estimate(None, None, None)
+        row |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+    return row | {"at": iso(day.t)}
+
+
+# Exactly
+
+
+def slot_use(churn: Churn, limit: int, *, start: Micros = 0, days: int = 31) -> SlotUse:
+    """Compute slot use and the chance of a refusal by the end of each day.
+
+    The account's billing months begin at `start` (U51); words are added one request at a time, and one
+    that does not fit is refused and forgotten. Exact for the law of the churn but for one thing: removals
+    never outnumber the words there are, which is minded at the end of each month only. Raises BadInput.
+    """
+    expect(days >= 1, "days", "1 or more", days)
+    most = limit // churn.slots_per_keyword
+    expect(
+        churn.keywords <= most,
+        "keywords",
+        f"at most {most}, which is {limit} slots at {churn.slots_per_keyword} each",
+        churn.keywords,
+    )
+    everyone = np.zeros(most + 1)
+    everyone[churn.keywords] = 1.0
+    unrefused = everyone.copy()
+    found: list[SlotDay] = []
+    for length in month_lengths(start, days):
+        for elapsed in range(1, length + 1):
+            fresh = chances(churn.law, churn.adds * elapsed, most)
+            used = _added(everyone, fresh)
+            refused_by = 1.0 - float(_without_refusal(unrefused, fresh).sum())
+            if len(found) < days:
+                found.append(_day(len(found) + 1, start, used, churn.slots_per_keyword, refused_by))
+        fresh = chances(churn.law, churn.adds * length, most)
+        gone = chances(churn.law, churn.removals * length, most)
+        everyone = _removed(_added(everyone, fresh), gone)
+        unrefused = _removed(_without_refusal(unrefused, fresh), gone)
+    return SlotUse(churn, limit, tuple(found))
+
+
+def month_lengths(start: Micros, days: int) -> Iterator[int]:
+    """Give the days of the billing months that begin at `start`, until `days` are covered."""
+    covered = 0
+    while covered < days:
+        begin, end = billing_month(start, start + covered * DAY)
+        yield (end - begin) // DAY
+        covered += (end - begin) // DAY
+
+
+def chances(law: Law, mean: float, most: int) -> Chances:
+    """Give the chance of 0, 1, … words; the last entry, at most at `most + 1`, takes in all that are more."""
+    if law == "fixed":
+        pmf = np.zeros(min(round(mean), most + 1) + 1)
+        pmf[-1] = 1.0
+        return pmf
+    poisson = stats().poisson
+    top = min(int(poisson.isf(NEGLIGIBLE, mean)) + 1, most + 1) if mean > 0 else 0
+    pmf = np.asarray(poisson.pmf(np.arange(top + 1), mean), dtype=np.float64)
+    pmf[-1] = poisson.sf(top - 1, mean)
+    return pmf
+
+
+def _added(words: Chances, fresh: Chances) -> Chances:
+    """The words after additions, of which those beyond the limit are refused."""
+    total = np.convolve(words, fresh)
+    most = len(words) - 1
+    kept = total[: most + 1].copy()
+    kept[most] += total[most + 1 :].sum()
+    return kept
+
+
+def _without_refusal(words: Chances, fresh: Chances) -> Chances:
+    """The words after additions, counting only those histories in which all of them fitted."""
+    total: Chances = np.convolve(words, fresh)[: len(words)]
+    return total
+
+
+def _removed(words: Chances, gone: Chances) -> Chances:
+    """The words after removals; there are never fewer than none."""
+    total = np.convolve(words, gone[::-1])
+    none = len(gone) - 1
+    kept = total[none:].copy()
+    kept[0] += total[:none].sum()
+    return kept
+
+
+def _day(day: int, start: Micros, words: Chances, slots: int, refused_by: float) -> SlotDay:
+    below = np.cumsum(words)
+    low, middle, high = (int(np.searchsorted(below, q - NEGLIGIBLE)) for q in QUANTILES)
+    mean = float(words @ np.arange(len(words)))
+    return SlotDay(
+        day, start + day * DAY, slots * mean, slots * low, slots * middle, slots * high, max(0.0, refused_by)
+    )
+
+
+# In simulated worlds
+
+
+def simulate_slot_use(
+    churn: Churn,
+    limit: int,
+    *,
+    start: Micros = 0,
+    days: int = 31,
+    policy: Policy | None = None,
+    replications: int = 100,
+    seed: int = 1,
+) -> SlotUse:
+    """Answer as `slot_use`, with what so many simulated accounts showed beside it (Student and Wilson).
+
+    Each account really adds and deletes keywords through the rulebook, one request each. Raises BadInput.
+    """
+    exact = slot_use(churn, limit, start=start, days=days)
+    scenario = _scenario(churn, limit, start, days, policy or Policy())
+    seen = [_observe(scenario, churn, days, replication_seed(seed, i)) for i in range(replications)]
+    found = []
+    for index, day in enumerate(exact.days):
+        used = [float(run.used[index]) for run in seen]
+        refused = sum(run.refused_at is not None and run.refused_at < day.t for run in seen)
+        found.append(
+            SlotDay(
+                day.day, day.t, day.used_mean, day.used_p5, day.used_p50, day.used_p95, day.refused_by,
+                estimate(used), share(refused, replications),
+            )
+        )  # fmt: skip
+    return SlotUse(churn, limit, tuple(found))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one simulated account showed: slots used at the end of each day, and when it was first refused."""
+
+    used: list[int]
+    refused_at: Micros | None = None
+
+
+def _scenario(churn: Churn, limit: int, start: Micros, days: int, policy: Policy) -> Scenario:
+    plan = next(iter(policy.catalogue.plans.values())).model_copy(
+        update={
+            "name": "capacity",
+            "capabilities": tuple(set(policy.catalogue.capability_of.values())),
+            "quotas": {},
+            "slot_limit": limit,
+            "cooldowns": {},
+            "cost_ceiling": 10**12,
+            "dimensions": Dimensions(max_engine_devices=churn.pairings, max_geographies=churn.geographies),
+        }
+    )
+    catalogue = policy.catalogue.model_copy(update={"plans": {"capacity": plan}, "add_ons": {}})
+    scan = {
+        "engine_devices": tuple(f"engine{i}/desktop" for i in range(churn.pairings)),
+        "geographies": tuple({"country": "US", "location_id": str(i)} for i in range(churn.geographies)),
+    }
+    portfolio = {"domains": 1, "keywords": churn.keywords, "scans": (scan,)}
+    return Scenario.model_validate(
+        {
+            "name": "churn",
+            "start": start,
+            "length": days * DAY,
+            "policy": policy.model_copy(update={"catalogue": catalogue}),
+            "accounts": {"acme": {"plan": "capacity", "anchor": start, "portfolio": portfolio}},
+        }
+    )
+
+
+def _observe(scenario: Scenario, churn: Churn, days: int, seed: int) -> _Seen:
+    world = World(scenario, seed=seed)
+    seen = _Seen([])
+    world.process(_removals(world, churn))
+    world.process(_additions(world, churn, seen))
+    world.process(_samples(world, days, seen))
+    world.run()
+    return seen
+
+
+def _next(world: World, churn: Churn, what: str, index: int) -> tuple[Micros, int]:
+    """Give the time until the next words come or go, and how many: exponential gaps, or a day's at noon."""
+    rate = churn.adds if what == "adds" else churn.removals
+    if churn.law == "fixed":
+        return (12 * HOUR if index == 0 else DAY), int(rate)
+    u = uniform(world.seed, entity(f"churn/{what}"), index, Purpose.CHURN)
+    return round(-math.log1p(-u) / rate * DAY), 1
+
+
+def _additions(world: World, churn: Churn, seen: _Seen) -> Generator[Any, Any, None]:
+    actor = world.actors["acme"]
+    domain = actor.domains[0]
+    for index in count() if churn.adds else ():
+        pause, words = _next(world, churn, "adds", index)
+        yield world.timeout(pause)
+        for word in actor.fresh_words(domain, words):
+            body = {"list_id": actor.lists[domain][0], "keywords": [word]}
+            reply = world.app_call(actor, "keywords.create", body)
+            if reply.code == "slot_limit_exceeded" and seen.refused_at is None:
+                seen.refused_at = world.now
+
+
+def _removals(world: World, churn: Churn) -> Generator[Any, Any, None]:
+    actor = world.actors["acme"]
+    words = world.service.state.keyword_lists[actor.lists[actor.domains[0]][0]].words
+    for index in count() if churn.removals else ():
+        pause, gone = _next(world, churn, "removals", index)
+        yield world.timeout(pause)
+        for keyword in list(islice(words.values(), gone)):
+            world.app_call(actor, "keywords.delete", None, id=keyword)
+
+
+def _samples(world: World, days: int, seen: _Seen) -> Generator[Any, Any, None]:
+    """Note the used slots a microsecond before each day ends, so before a month's holds drop."""
+    books = world.service.state.accounts[world.actors["acme"].account].books
+    for day in range(1, days + 1):
+        yield world.timeout(world.start + day * DAY - 1 - world.now)
+        seen.used.append(books.active + held_at(world.now, books))
