@@ -9,22 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from ranksim.conformance import verdicts
-from ranksim.conformance.history import History, Seen, read
+from ranksim.conformance import access, idempotency, jobs, paging, shapes, verdicts
+from ranksim.conformance.history import History, Seen, Source, read
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Difference, Finding, Rule, Tally, Verdict
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.trace import Trace
 
 Judge = Callable[[History, Options, Tally], None]
 
-FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = ()
+FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
+    (jobs.RULES, jobs.judge),
+    (idempotency.RULES, idempotency.judge),
+    (paging.RULES, paging.judge),
+    (access.RULES, access.judge),
+)
 """The rules of each family with their judge, in the order of the report."""
 
-RULES: tuple[Rule, ...] = tuple(rule for rules, _ in FAMILIES for rule in rules)
+RULES: tuple[Rule, ...] = (*(rule for rules, _ in FAMILIES for rule in rules), *shapes.RULES)
+"""Every rule that a trace can show to be broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +90,13 @@ def _is_named(rule: Rule, name: str) -> bool:
     return name[:1] == "S" and name[1:].isdigit() and int(name[1:]) in rule.facts
 
 
-def compare(source: str | Path | Iterable[str] | Trace, policy: Policy | None = None) -> Judgement:
+def compare(source: Source, policy: Policy | None = None) -> Judgement:
     """Judge a trace (a path, its lines, or one in memory) rule by rule.
 
     What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
     """
     options, tally = Options.of(policy), Tally(RULES)
-    history = read(source)
+    history = read(source, lambda exchange, seen: shapes.check(exchange, seen, options, tally))
     for _, judge in FAMILIES:
         judge(history, options, tally)
     findings, differences = tally.findings(), tuple(tally.differences)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ranksim.clock import SECOND, Micros
 from ranksim.service.operations import TABLE
@@ -192,19 +192,23 @@ class History:
 
 # Reading
 
+Source: TypeAlias = str | Path | Iterable[str] | Trace
 
-def read(source: str | Path | Iterable[str] | Trace) -> History:
+
+def read(source: Source, watch: Callable[[Exchange, Seen], None] | None = None) -> History:
     """Read a trace (a path, its lines, or one in memory) as a history.
 
-    Raises BadInput naming the line that is broken.
+    `watch` is shown each exchange, raw, beside what it became. Raises BadInput naming the line that is broken.
     """
     reader = Reader()
     for entry in _all(source):
-        reader.take(entry)
+        seen = reader.take(entry)
+        if watch is not None and isinstance(entry, Exchange) and isinstance(seen, Seen):
+            watch(entry, seen)
     return reader.finish()
 
 
-def _all(source: str | Path | Iterable[str] | Trace) -> Iterator[Header | Exchange | Delivery | Note]:
+def _all(source: Source) -> Iterator[Header | Exchange | Delivery | Note]:
     if isinstance(source, Trace):
         yield source.header
         yield from source.exchanges

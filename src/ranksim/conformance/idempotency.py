@@ -1,7 +1,7 @@
 """Judge idempotency: a POST repeated under one Idempotency-Key does its work once (S28, S47, S48, S111).
 
-Exchanges are grouped by API key and Idempotency-Key. The first execution of a group is not before the first was
-sent; so all that took effect within 24 h of that sending is one piece of work.
+Exchanges are grouped by API key and Idempotency-Key. The first execution of a group is not before the first
+was sent; so all that took effect within 24 h of that sending is one piece of work.
 """
 
 from __future__ import annotations
