@@ -21,6 +21,7 @@ PUBLIC = {
     "Result": "ranksim.sim.results",
     "Scenario": "ranksim.sim.scenario",
     "Service": "ranksim.service.service",
+    "Study": "ranksim.study.spec",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
     "run": "ranksim.sim.runner",

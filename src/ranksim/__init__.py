@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ranksim.sim.runner import run
     from ranksim.sim.scenario import Scenario
     from ranksim.sim.world import World
+    from ranksim.study.spec import Study
     from ranksim.trace import Trace
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "Result",
     "Scenario",
     "Service",
+    "Study",
     "Trace",
     "World",
     "__version__",
@@ -46,6 +48,7 @@ MODULES = {
     "Result": "ranksim.sim.results",
     "Scenario": "ranksim.sim.scenario",
     "Service": "ranksim.service.service",
+    "Study": "ranksim.study.spec",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
     "run": "ranksim.sim.runner",

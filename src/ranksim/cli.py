@@ -21,6 +21,7 @@ import ranksim
 from ranksim.errors import BadInput
 from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
+from ranksim.study import cli as studying
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -410,3 +411,4 @@ def _print(text: str) -> None:
 
 app.command("serve", short_help="Serve a fake deployment of the API.")(_spoken()(serving.serve))
 app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))
+app.command("study", short_help="Run a study: many runs compared.")(_spoken()(studying.study))

@@ -104,7 +104,7 @@ def _is_result(marker: Path) -> bool:
         document = json.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(document, dict) and "ranksim_result" in document
+    return isinstance(document, dict) and ("ranksim_result" in document or "ranksim_study" in document)
 
 
 def _check_parents(path: Path) -> None:

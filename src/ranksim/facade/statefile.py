@@ -6,7 +6,7 @@ What is here knows bytes alone; `durable` knows what they say.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from importlib.resources import files
@@ -168,10 +168,10 @@ class StateFile:
         )
 
 
-def rulebook_digest() -> str:
-    """Give what tells one version of the rules from another: a digest of their sources."""
+def rulebook_digest(parts: Sequence[str] = RULEBOOK) -> str:
+    """Give what tells one version of the rules from another: a digest of the sources of these parts."""
     digest = sha256()
-    for part in RULEBOOK:
+    for part in parts:
         for name, source in sorted(_sources(files("ranksim").joinpath(part), part)):
             digest.update(f"{name} {len(source)}\n".encode())
             digest.update(source)

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from ranksim.report.heading import Heading, key_numbers
-from ranksim.report.tables import View, views
+from ranksim.report.tables import View, bounded, views
 
 MOST_ROWS = 200
 """Rows of one table that a page shows; all are in the tables beside it."""
@@ -57,6 +57,25 @@ def page(
     """The page as text. `plots` maps the name of a plot to its PNG; there may be none."""
     title = heading.title or heading.name
     parts = [
+        *_head(heading, title, tables),
+        *_expectations(heading),
+        *_plots(plots),
+        *_tables(views(tables, MOST_ROWS)),
+        *_assumptions(heading),
+        *_notes(heading),
+        *_foot(heading),
+    ]
+    return _whole(title, parts)
+
+
+def tables_page(title: str, lines: Iterable[str], shown: Iterable[View], plots: Mapping[str, bytes]) -> str:
+    """A page of tables and plots under a title and a few lines of text, such as that of a study."""
+    parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines)]
+    return _whole(title, [*parts, *_plots(plots), *_tables(bounded(view, MOST_ROWS) for view in shown)])
+
+
+def _whole(title: str, body: Iterable[str]) -> str:
+    parts = [
         "<!doctype html>",
         '<html lang="en">',
         "<head>",
@@ -68,13 +87,7 @@ def page(
         f"<style>{STYLE}</style>",
         "</head>",
         "<body>",
-        *_head(heading, title, tables),
-        *_expectations(heading),
-        *_plots(plots),
-        *_tables(views(tables, MOST_ROWS)),
-        *_assumptions(heading),
-        *_notes(heading),
-        *_foot(heading),
+        *body,
         "</body>",
         "</html>",
     ]

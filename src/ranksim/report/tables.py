@@ -44,7 +44,7 @@ class View:
 def views(tables: Tables, top: int | None = None) -> list[View]:
     """The views of a result that have rows, in order; `top` bounds the rows of each."""
     makers = (calls, refusals, resources, jobs, waits, endpoints, attempts, delays)
-    return [_bounded(view, top) for view in (make(tables) for make in makers) if view.rows]
+    return [bounded(view, top) for view in (make(tables) for make in makers) if view.rows]
 
 
 def calls(tables: Tables) -> View:
@@ -160,7 +160,8 @@ def to_rich(view: View) -> Table:
     return table
 
 
-def _bounded(view: View, top: int | None) -> View:
+def bounded(view: View, top: int | None) -> View:
+    """The first rows of a view, with a note on how many more there are."""
     left_out = len(view.rows) - top if top is not None else 0
     if left_out <= 0:
         return view

@@ -1,0 +1,216 @@
+"""`ranksim study`: many runs compared, on the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    from ranksim.study.results import StudyResult
+    from ranksim.study.spec import Study
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def study(
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The study to run.")],
+    replications: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            envvar="RANKSIM_STUDY_REPLICATIONS",
+            help="Replications of each point, instead of the file's and of its precision.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            envvar="RANKSIM_STUDY_WORKERS",
+            help="Processes that share the work; the result does not depend on it.",
+        ),
+    ] = 1,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            metavar="tcp://HOST:PORT",
+            envvar="RANKSIM_STUDY_SCHEDULER",
+            help="Run on the Dask cluster of this scheduler instead.",
+        ),
+    ] = "",
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="RANKSIM_STUDY_STORE",
+            help="Keep every replication in this file (SQLite) as it finishes, and go on from it; "
+            "NAME.study.sqlite in the working directory, unless given.",
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed",
+            envvar="RANKSIM_STUDY_RETRY_FAILED",
+            help="Run again what failed earlier, instead of reporting it again.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            envvar="RANKSIM_STUDY_OUT",
+            help="Write result.json, tables/, plots/ and page.html into this directory. "
+            "It must be new, empty, or results of an earlier run, which are replaced.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", envvar="RANKSIM_STUDY_JSON", help="Print the result as JSON, not tables."),
+    ] = False,
+    plots: Annotated[
+        bool,
+        typer.Option(envvar="RANKSIM_STUDY_PLOTS", help="Whether --out draws plots, which needs matplotlib."),
+    ] = True,
+) -> None:
+    """Run a study: compare variants, sweep parameters, seek a goal, measure sensitivity.
+
+    What is finished is kept: a study that was stopped goes on where it was, and replications can be added
+    later. Exit code 1 says that a point failed or a goal was not decided, 2 that the input is wrong or the
+    goal cannot be reached.
+
+    Examples:
+
+    \b
+      ranksim study examples/studies/workers.yaml --workers 2
+      ranksim study examples/studies/ceiling.yaml --replications 50 --out results
+    """  # fmt: skip
+    from ranksim.study.spec import Study
+
+    made = Study.load(file)
+    if replications is not None:
+        made = made.with_replications(replications)
+    _check_outputs(out, plots)
+    kept = store or Path(f"{file.stem}.study.sqlite")
+    try:
+        with _progress() as progress:
+            result = made.run(
+                workers=workers, scheduler=scheduler or None, store=kept,
+                retry_failed=retry_failed, progress=progress,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        _say(f"interrupted; what is finished is kept in {kept}")
+        raise typer.Exit(INTERRUPTED) from None
+    if out is not None:
+        _write(out, result, plots)
+    _print(result.to_json() if as_json else _tables(result))
+    if not as_json:
+        _print(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
+    failed = _problems(made, result)
+    for text in failed:
+        _say(text)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _check_outputs(out: Path | None, plots: bool) -> None:
+    """Find out before a long run what would keep its results from being written. Raises BadInput."""
+    if out is None:
+        return
+    from ranksim.files import check_directory
+    from ranksim.report.plots import check_matplotlib
+
+    check_directory(out)
+    if plots:
+        try:
+            check_matplotlib()
+        except BadInput as error:
+            raise BadInput(f"{error}, or give --no-plots") from None
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on the terminal; nothing at all where stderr is none."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("replications"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, wanted: bar.update(task, completed=done, total=wanted)
+
+
+def _write(out: Path, result: StudyResult, plots: bool) -> None:
+    from ranksim.files import new_directory
+    from ranksim.report.frames import save_tables
+    from ranksim.report.page import tables_page
+    from ranksim.study import plots as drawing
+    from ranksim.study.results import COLUMNS
+    from ranksim.study.shown import heading, views
+
+    with ExitStack() as stack:
+        folder = stack.enter_context(new_directory(out))
+        (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
+        (folder / "tables").mkdir()
+        save_tables({name: rows for name, rows in result.tables.items() if rows}, COLUMNS, folder / "tables")
+        images = {}
+        if plots:
+            (folder / "plots").mkdir()
+            images = drawing.save_all(result, folder / "plots")
+        title, *lines = heading(result)
+        lines += [result.study.spec.description] if result.study.spec.description else []
+        page = tables_page(title, lines, views(result), images)
+        (folder / "page.html").write_text(page, encoding="utf-8")
+
+
+def _tables(result: StudyResult) -> str:
+    """The tables as text: as wide as the terminal, in colour on a terminal alone."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from ranksim.report.tables import to_rich
+    from ranksim.study.shown import heading, views
+
+    title, *lines = heading(result)
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        console.print(Text(title, style="bold"))
+        for line in lines:
+            console.print(Text(line))
+        for view in views(result):
+            console.print()
+            console.print(to_rich(view))
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def _problems(made: Study, result: StudyResult) -> list[str]:
+    """What makes the exit code tell that not all went well, a line each."""
+    failures = result.failures
+    texts = []
+    if failures:
+        points = list(dict.fromkeys(row["point"] for row in failures))
+        others = f" (and {len(points) - 1} more points)" if len(points) > 1 else ""
+        texts.append(f"point {points[0]} failed{others}: {failures[0]['reason']}")
+    for row in result.tables["goals"]:
+        if row["status"] != "found":
+            texts.append(f"goal {row['status']} at {row['point']}: {row['text']}")
+    return texts
+
+
+def _say(message: str) -> None:
+    print("ranksim: " + " ".join(message.split()), file=sys.stderr)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,188 @@
+"""A condition that a goal sets on its replications, and whether it is shown to hold, or to fail.
+
+Either on the mean of a metric, `refusals.total <= 10`, or on the chance that a replication shows something,
+`P(refusals.total > 0) < 1%`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from ranksim.report import units
+from ranksim.sim.expectations import READERS
+from ranksim.sim.intervals import Estimate, estimate, student_t
+
+if TYPE_CHECKING:
+    from ranksim.study.engines import Engine
+
+SIGNS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_BOUND = r"(<=|>=|<|>)\s*([^<>=]+)"
+_CHANCE = re.compile(rf"P\(\s*([^\s<>=]+)\s*{_BOUND}\)\s*{_BOUND}")
+_MEAN = re.compile(rf"([^\s<>=()]+)\s*{_BOUND}")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on the mean of `metric`, or with `event` on the chance that the metric shows the event.
+
+    `sign` and `bound` say what the mean or the chance must keep; `event` is the sign and bound of what a
+    single replication may show.
+    """
+
+    text: str
+    metric: str
+    unit: str
+    sign: str
+    bound: float
+    event: tuple[str, float] | None = None
+
+    @classmethod
+    def parse(cls, text: str, engine: Engine) -> Condition:
+        """Read a condition. Raises ValueError saying what was expected."""
+        if found := _CHANCE.fullmatch(text.strip()):
+            metric, event_sign, event, sign, bound = found.groups()
+            engine.check_metric(metric)
+            unit = engine.unit_of(metric)
+            chance = _number(bound, "share")
+            if not 0 < chance < 1:
+                raise ValueError(f"expected a chance between 0 and 100 %, found {bound.strip()!r}")
+            return cls(text, metric, unit, sign, chance, (event_sign, _number(event, unit)))
+        if found := _MEAN.fullmatch(text.strip()):
+            metric, sign, bound = found.groups()
+            engine.check_metric(metric)
+            unit = engine.unit_of(metric)
+            return cls(text, metric, unit, sign, _number(bound, unit))
+        raise ValueError(
+            "expected a condition such as 'refusals.total <= 10' or 'P(refusals.total > 0) < 1%', "
+            f"found {text!r}"
+        )
+
+    def decide(self, values: Sequence[float], error: float) -> bool | None:
+        """Tell whether independent values show that the condition holds, or fails; None if they show neither.
+
+        Either is said wrongly with a chance of at most `error` (of the mean: by Student's t). Values that all
+        agree are taken to be exact.
+        """
+        if self.event is not None:
+            events = self.events(values)
+            fewer = _tail(len(values), events, self.bound, at_most=True) <= error
+            more = _tail(len(values), events, self.bound, at_most=False) <= error
+            low = True if fewer else False if more else None
+            return low if self.sign in ("<", "<=") or low is None else not low
+        if len(values) < 2:
+            return None
+        mean, half = fmean(values), _one_sided(values, error)
+        if half == 0:
+            return SIGNS[self.sign](mean, self.bound)
+        if mean - half < self.bound < mean + half:
+            return None
+        return SIGNS[self.sign](mean, self.bound)
+
+    def estimate(self, values: Sequence[float], level: float) -> Estimate:
+        """Give the mean or the chance with its two-sided interval."""
+        if self.event is None:
+            return estimate(values, level)
+        return chance(self.events(values), len(values), level)
+
+    def events(self, values: Sequence[float]) -> int:
+        """Count the replications that show the event."""
+        if self.event is None:
+            return 0
+        sign, bound = self.event
+        return sum(SIGNS[sign](value, bound) for value in values)
+
+    def shown(self, value: float | None) -> str:
+        """A mean or chance as people read it."""
+        return units.write("share" if self.event is not None else self.unit, value)
+
+
+def chance(events: int, of: int, level: float) -> Estimate:
+    """Estimate a chance from a count of independent trials, with the exact interval.
+
+    Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934.
+    """
+    if not of:
+        return Estimate(None, None, None)
+    error = (1 - level) / 2
+    low = 0.0 if events == 0 else _solved(lambda p: _tail(of, events, p, at_most=False) > error)
+    high = 1.0 if events == of else _solved(lambda p: _tail(of, events, p, at_most=True) <= error)
+    return Estimate(events / of, low, high)
+
+
+def quantile(values: Sequence[float], q: float, level: float) -> Estimate:
+    """Estimate a quantile of independent values, with the interval that order statistics give.
+
+    The interval assumes nothing of the distribution; its ends are None where there are too few values for
+    them. Source: H. A. David and H. N. Nagaraja, "Order Statistics", 3rd edition, 7.1.
+    """
+    ordered = sorted(values)
+    n, error = len(ordered), (1 - level) / 2
+    if not n:
+        return Estimate(None, None, None)
+    below = max((k for k in range(n) if _tail(n, k, q, at_most=True) <= error), default=None)
+    above = min((k for k in range(n) if _tail(n, k + 1, q, at_most=False) <= error), default=None)
+    return Estimate(
+        ordered[max(0, math.ceil(q * n) - 1)],
+        None if below is None else ordered[below],
+        None if above is None else ordered[above],
+    )
+
+
+def _one_sided(values: Sequence[float], error: float) -> float:
+    spread = stdev(values)
+    return spread and student_t(1 - error, len(values) - 1) * spread / math.sqrt(len(values))
+
+
+def _tail(n: int, k: int, p: float, *, at_most: bool) -> float:
+    """The chance of at most (or at least) `k` successes in `n` trials that each succeed with chance `p`."""
+    terms = range(k + 1) if at_most else range(k, n + 1)
+    return math.fsum(_mass(n, i, p) for i in terms)
+
+
+def _mass(n: int, k: int, p: float) -> float:
+    if p <= 0 or p >= 1:
+        return float(k == (0 if p <= 0 else n))
+    return math.exp(_log_choose(n, k) + k * math.log(p) + (n - k) * math.log1p(-p))
+
+
+@cache
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _solved(is_above: Callable[[float], bool]) -> float:
+    """The chance at which a condition becomes true, by halving [0, 1]."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_above(middle) else (middle, high)
+    return high
+
+
+def _number(text: str, unit: str) -> float:
+    """A bound in the metric's unit, as a file writes it. Raises ValueError."""
+    text = text.strip()
+    try:
+        if unit in READERS:
+            read: Callable[[str], Any] = READERS[unit][0]
+            return float(read(text))
+        if unit == "share" and text.endswith("%"):
+            return float(text[:-1]) / 100
+        return float(text.replace("_", ""))
+    except ValueError:
+        what = (
+            READERS[unit][1] if unit in READERS else "a share such as 95%" if unit == "share" else "a number"
+        )
+        raise ValueError(f"expected {what}, found {text!r}") from None

@@ -1,0 +1,215 @@
+"""What a study runs: simulated worlds of a scenario. An engine builds a point's input and observes it.
+
+An engine is plain data, so that it travels to other processes and machines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel
+
+from ranksim.clock import duration
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.facade.statefile import RULEBOOK
+from ranksim.sim import metrics as names
+from ranksim.sim.clients import Arrivals
+from ranksim.sim.expectations import Expectation
+from ranksim.sim.histogram import Histogram, bucket_of
+from ranksim.sim.runner import replicate
+from ranksim.sim.scenario import Scenario
+from ranksim.study.parameters import Settings, check_path, laid, tree_of
+
+WITHIN = ".wait.within."
+"""In the name of a metric: the share of a kind's jobs that started within a duration of being queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one replication of a point gave: its metrics, and histograms from which others are computed."""
+
+    metrics: dict[str, float | None]
+    histograms: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Builds what a point asks for, and observes one replication of it."""
+
+    name: ClassVar[str]
+    sources: ClassVar[tuple[str, ...]]
+    """The parts of the package that decide what is observed."""
+    usual: ClassVar[tuple[str, ...]]
+    """The metrics that a study measures when it does not say."""
+
+    def roots(self) -> Mapping[str, BaseModel]:
+        """Give the inputs that parameters lead into, by name."""
+
+    def check_path(self, path: str) -> None:
+        """Raise ValueError unless a study can set this parameter."""
+
+    def check_metric(self, metric: str) -> None:
+        """Raise ValueError when no run could give this metric."""
+
+    def unit_of(self, metric: str) -> str:
+        """Give the unit of a metric: count, share, duration, instant or money."""
+
+    def build(self, settings: Settings) -> Any:
+        """Give the input with parameters set. Raises BadInput when its parts do not fit together."""
+
+    def meaning(self, built: Any) -> str:
+        """Give an input as text: the same for inputs that mean the same."""
+
+    def observe(self, built: Any, seed: int, index: int) -> Observation:
+        """Run one replication, which has the same random numbers at every point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worlds:
+    """Simulated worlds of a scenario; paths of policy files are read from `folder`."""
+
+    scenario: Scenario
+    folder: Path = Path()
+
+    name: ClassVar[str] = "worlds"
+    sources: ClassVar[tuple[str, ...]] = (*RULEBOOK, "sim")
+    usual: ClassVar[tuple[str, ...]] = ("calls.total", "refusals.total", "refusals.share")
+
+    RESERVED: ClassVar[tuple[str, ...]] = tuple(
+        f"scenario.{name}"
+        for name in ("scenario", "name", "title", "description", "seed", "replications", "expect", "policy")
+    )
+
+    def roots(self) -> Mapping[str, BaseModel]:
+        """The scenario and its policy."""
+        return {"scenario": self.scenario, "policy": self.scenario.policy}
+
+    def check_path(self, path: str) -> None:
+        """Raise ValueError for a parameter that there is not; `scenario.plan` is the plan of all accounts."""
+        if path != "scenario.plan":
+            check_path(path, self.roots(), self.RESERVED)
+
+    def check_metric(self, metric: str) -> None:
+        """Raise ValueError for a metric that no run of the scenario has."""
+        if WITHIN in metric:
+            within_of(metric)
+            return
+        names.check_name(metric)
+        expecting = self.scenario.model_copy(update={"expect": (Expectation.model_construct(metric=metric),)})
+        try:
+            expecting.check()
+        except BadInput as error:
+            raise ValueError(f"{metric}: {str(error).partition('expect[0]: ')[2]}") from None
+
+    def unit_of(self, metric: str) -> str:
+        """The unit of a scenario's metric."""
+        return "share" if WITHIN in metric else names.unit_of(metric)
+
+    def build(self, settings: Settings) -> Scenario:
+        """The scenario with parameters set. Raises BadInput."""
+        try:
+            scenario, policy = tree_of(settings, "scenario"), tree_of(settings, "policy")
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        changes = laid(self.scenario, {name: part for name, part in scenario.items() if name != "plan"})
+        if "plan" in scenario:
+            changes["plan"] = scenario["plan"].value
+        built = self.scenario.replace(
+            **changes, policy=changed_policy(self.scenario.policy, policy, self.folder)
+        )
+        return built
+
+    def meaning(self, built: Scenario) -> str:
+        """What of a scenario decides its runs; recordings are told by their bytes."""
+        plain = built.model_dump(mode="json")
+        for name in ("name", "title", "description", "seed", "replications", "expect"):
+            del plain[name]
+        for name, client in built.clients.items():
+            if isinstance(client, Arrivals):
+                plain["clients"][name]["source"] |= _recording(client)
+        return json.dumps(plain, sort_keys=True)
+
+    def observe(self, built: Scenario, seed: int, index: int) -> Observation:
+        """One replication: its metrics, and the waits of each kind of job."""
+        replication = replicate(built, seed, index)
+        waits = {
+            f"jobs.{kind}.wait": row["wait"]
+            for kind, row in replication.jobs.items()
+            if row["wait"]["buckets"]
+        }
+        return Observation(names.scalars(replication), waits)
+
+
+def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
+    """Give a policy with a tree of settings laid over it. A text stands for a policy file.
+
+    Raises BadInput.
+    """
+    if isinstance(tree, str):
+        return Policy.load(folder / tree)
+    if "catalogue" in tree and not isinstance(tree["catalogue"], dict):
+        named = tree["catalogue"].value
+        if isinstance(named, str) and named.endswith((".yaml", ".yml")):
+            named = str(folder / named)
+        policy = policy.replace(catalogue=named)
+        tree = {name: part for name, part in tree.items() if name != "catalogue"}
+    return policy.replace(**laid(policy, tree)) if tree else policy
+
+
+def _recording(client: Arrivals) -> dict[str, str]:
+    """The file that a client replays, told by its bytes instead of its path. Raises BadInput."""
+    source = client.source
+    kind = "rates" if source.rates is not None else "log" if source.log is not None else "trace"
+    path = Path(getattr(source, kind))
+    try:
+        return {kind: sha256(path.read_bytes()).hexdigest()}
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a readable recording") from None
+
+
+# Metrics computed from what is kept
+
+
+def within_of(metric: str) -> tuple[str, int]:
+    """Give what `jobs.KIND.wait.within.DURATION` is about: the pool `jobs.KIND` and the bound (µs).
+
+    Raises ValueError for another name.
+    """
+    pool, _, bound = metric.partition(WITHIN)
+    names.check_name(f"{pool}.wait.p50")
+    try:
+        return pool, duration(bound)
+    except ValueError:
+        raise ValueError(f"no metric {metric!r}; write {pool}{WITHIN}DURATION, such as 5m") from None
+
+
+def value_of(observation: Observation, metric: str, unit: str) -> float | None:
+    """Give a metric of a replication, None where nothing was observed; what was never counted is 0."""
+    if WITHIN in metric:
+        return _share_within(observation, *within_of(metric))
+    missing = 0.0 if unit in ("count", "money") else None
+    return observation.metrics.get(metric, missing)
+
+
+def known(observations: Iterable[Observation]) -> set[str]:
+    """Give the names of all metrics that were observed."""
+    return {name for observation in observations for name in observation.metrics}
+
+
+def _share_within(observation: Observation, pool: str, bound: int) -> float | None:
+    """The share of jobs queued that started within `bound`; one that has not started by the end is late.
+
+    Waits that share the histogram's bucket with the bound, up to 0.8 % longer, count as within.
+    """
+    plain = observation.histograms.get(f"{pool}.wait")
+    waits = Histogram.from_plain(plain) if plain else Histogram()
+    queued = max(observation.metrics.get(f"{pool}.queued") or 0, waits.count)
+    if not queued:
+        return None
+    last = bucket_of(bound)
+    return sum(times for bucket, times in waits.buckets.items() if bucket <= last) / queued

@@ -1,0 +1,176 @@
+"""Plots of a study: points and comparisons with their intervals, tornado, Sobol's indices, a goal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
+from ranksim.errors import BadInput
+from ranksim.report.plots import BLUE, GREY, INK, VERMILLION, new_figure
+from ranksim.study.condition import Condition
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ranksim.study.results import StudyResult
+
+Row = dict[str, Any]
+
+DURATIONS = ((HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"))
+
+
+def plot(result: StudyResult, name: str, metric: str | None = None, ax: Axes | None = None) -> Axes:
+    """Draw one table of a result for one metric, by default its first.
+
+    Raises BadInput when there is no such plot, nothing to draw, or no matplotlib.
+    """
+    if name not in PLOTS:
+        raise BadInput(f"no plot {name!r}; expected one of {', '.join(PLOTS)}")
+    rows = list(result.tables[name])
+    if rows and "metric" in rows[0]:
+        metric = metric or rows[0]["metric"]
+        rows = [row for row in rows if row["metric"] == metric]
+    if not rows:
+        raise BadInput(
+            f"this result has nothing to draw for {name!r}" + (f" of {metric!r}" if metric else "")
+        )
+    if ax is None:
+        ax = new_figure().subplots()
+    PLOTS[name](result, rows, ax)
+    return ax
+
+
+def save_all(result: StudyResult, directory: Path) -> dict[str, bytes]:
+    """Write every plot that the result fills into an existing directory; give the PNGs by name."""
+    images = {}
+    for name in PLOTS:
+        metrics = dict.fromkeys(row.get("metric") for row in result.tables[name])
+        for number, metric in enumerate(metrics):
+            figure = new_figure()
+            plot(result, name, metric, figure.subplots())
+            stream = BytesIO()
+            figure.savefig(stream, format="png", metadata={"Software": None})
+            title = name if len(metrics) == 1 else f"{name}-{number + 1}"
+            images[title] = stream.getvalue()
+            (directory / f"{title}.png").write_bytes(images[title])
+    return images
+
+
+def _points(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+    _whiskers(ax, [row["point"] for row in rows], rows, "mean", rows[0]["unit"], rows[0]["metric"])
+    ax.set_title(f"{rows[0]['metric']} by point")
+
+
+def _comparisons(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+    names = [f"{row['first']} − {row['second']}" for row in rows]
+    _whiskers(ax, names, rows, "difference", rows[0]["unit"], f"difference in {rows[0]['metric']}")
+    ax.axvline(0, color=GREY, linewidth=1, zorder=0)
+    ax.set_title(f"{rows[0]['metric']}: differences on common random numbers")
+
+
+def _candidates(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+    goal = result.study.spec.goal
+    if goal is None:
+        return
+    condition = Condition.parse(goal.such_that, result.study.engine)
+    unit = "share" if condition.event is not None else condition.unit
+    name = "chance" if condition.event is not None else condition.metric
+    many = len({row["point"] for row in rows}) > 1
+    names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]
+    _whiskers(ax, names, rows, "mean", unit, name)
+    size, _ = _scale(unit, rows, "mean")
+    ax.axvline(condition.bound / size, color=VERMILLION, linewidth=1, linestyle="--", zorder=0)
+    ax.set_title(f"Values of {goal.parameter.rpartition('.')[2]} tried for {goal.such_that}")
+
+
+def _tornado(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+    size, unit = _scale(rows[0]["unit"], rows, "swing")
+    places = range(len(rows) - 1, -1, -1)
+    for end, colour in (("low", BLUE), ("high", VERMILLION)):
+        changes = [(row[f"{end}_change"] or 0) / size for row in rows]
+        ax.barh(list(places), changes, height=0.55, color=colour)
+        for place, change, row in zip(places, changes, rows, strict=True):
+            at = (4, "left") if change > 0 else (-4, "right")
+            ax.annotate(
+                row[f"{end}_value"], (change, place), (at[0], 0), textcoords="offset points",
+                ha=at[1], va="center", fontsize=8, color=INK,
+            )  # fmt: skip
+    ax.axvline(0, color=GREY, linewidth=1)
+    ax.margins(x=0.2)
+    ax.set_yticks(list(places), [_short(row["parameter"]) for row in rows])
+    ax.set_xlabel(f"change of {rows[0]['metric']}{unit}")
+    ax.set_title(f"What moves {rows[0]['metric']}, one parameter at a time")
+    _tidy(ax)
+
+
+def _sobol(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+    for shift, name, colour, words in (
+        (0.17, "first", BLUE, "alone"),
+        (-0.17, "total", VERMILLION, "in all"),
+    ):
+        for place, row in enumerate(reversed(rows)):
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            ax.plot([low, high], [place + shift] * 2, color=colour, linewidth=2)
+            ax.plot(row[name], place + shift, "o", color=colour, markersize=5)
+            ax.annotate(
+                words, (high, place + shift), (5, 0), textcoords="offset points",
+                va="center", fontsize=8, color=colour,
+            )  # fmt: skip
+    ax.set_yticks(range(len(rows)), [_short(row["parameter"]) for row in reversed(rows)])
+    ax.set_xlabel("share of the variance")
+    ax.set_title(f"What {rows[0]['metric']} varies with (Sobol's indices)")
+    _tidy(ax)
+
+
+PLOTS: dict[str, Callable[[StudyResult, Sequence[Row], Axes], None]] = {
+    "points": _points,
+    "comparisons": _comparisons,
+    "candidates": _candidates,
+    "tornado": _tornado,
+    "sobol": _sobol,
+}
+"""Table to the function that draws it."""
+
+
+def _whiskers(
+    ax: Axes, names: Sequence[str], rows: Sequence[Row], column: str, unit: str, label: str
+) -> None:
+    """A dot for each row with its interval, the first row on top."""
+    size, shown = _scale(unit, rows, column)
+    for place, row in enumerate(reversed(rows)):
+        if row[column] is None:
+            continue
+        if row["low"] is not None and row["high"] is not None:
+            ax.plot([row["low"] / size, row["high"] / size], [place, place], color=BLUE, linewidth=2)
+        ax.plot(row[column] / size, place, "o", color=BLUE, markersize=5)
+    ax.set_yticks(range(len(rows)), list(reversed(names)))
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.set_xlabel(f"{label}{shown}")
+    _tidy(ax)
+
+
+def _scale(unit: str, rows: Sequence[Row], column: str) -> tuple[float, str]:
+    """What to divide by, and how the axis names the unit."""
+    most = max((abs(row[column]) for row in rows if row[column] is not None), default=0)
+    match unit:
+        case "money":
+            return 1_000_000, ", USD"
+        case "share":
+            return 0.01, ", %"
+        case "duration":
+            size, name = next((step for step in DURATIONS if most >= step[0]), DURATIONS[-1])
+            return size, f", {name}"
+        case _:
+            return 1, ""
+
+
+def _short(path: str) -> str:
+    return ".".join(path.split(".")[-2:])
+
+
+def _tidy(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8)

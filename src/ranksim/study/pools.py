@@ -1,0 +1,188 @@
+"""Where replications run: in this process, on processes of this machine, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from importlib import import_module
+from multiprocessing.connection import wait as wait_for
+from typing import Any, NamedTuple, Protocol
+
+from ranksim.errors import BadInput
+from ranksim.study.engines import Engine
+from ranksim.study.store import Outcome
+
+AHEAD = 2
+"""Tasks handed out for each worker, so that none waits for the next."""
+
+DIED = "its process died; it was killed, or ran out of memory"
+
+
+class Task(NamedTuple):
+    """One replication of a point: where its result belongs, and all that it takes to run it."""
+
+    point: str
+    replication: int
+    engine: Engine
+    built: Any
+    seed: int
+
+
+class Pool(Protocol):
+    """Runs tasks, in any order."""
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Give each task with its outcome, as they finish."""
+
+
+def attempt(task: Task) -> Outcome:
+    """Run one replication; what goes wrong in it becomes one line."""
+    try:
+        return task.engine.observe(task.built, task.seed, task.replication)
+    except Exception as error:
+        return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+class Here:
+    """Runs tasks one after the other in this process."""
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Give each task with its outcome."""
+        for task in tasks:
+            yield task, attempt(task)
+
+
+class Processes:
+    """Runs tasks on processes of this machine; one that dies costs its task, and no other."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._executor = self._new()
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Give each task with its outcome, as they finish."""
+        waiting = deque(tasks)
+        while waiting:
+            flying: dict[Future[Outcome], Task] = {}
+            try:
+                yield from _flown(self._executor, waiting, flying, AHEAD * self._workers)
+            except BrokenProcessPool:
+                self._restart()
+                yield from self._alone(flying.values())
+
+    def close(self) -> None:
+        """End the processes, whatever they are doing."""
+        processes = list((self._executor._processes or {}).values())
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+
+    def _alone(self, suspects: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Run tasks that were under way when a process died one by one, to learn which of them it was."""
+        for task in suspects:
+            try:
+                yield task, self._executor.submit(attempt, task).result()
+            except BrokenProcessPool:
+                self._restart()
+                yield task, DIED
+
+    def _restart(self) -> None:
+        self.close()
+        self._executor = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._workers, multiprocessing.get_context("spawn"), _begin)
+
+
+class Cluster:
+    """Runs tasks on the workers of a Dask cluster."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            client = import_module("distributed").Client
+        except ImportError:
+            raise BadInput(
+                "--scheduler needs distributed; install it with: pip install 'ranksim[study]'"
+            ) from None
+        try:
+            self._client: Any = client(address, timeout="10s", set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            raise BadInput(
+                f"--scheduler: no Dask scheduler answers at {address} ({str(error) or type(error).__name__})"
+            ) from None
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Give each task with its outcome, as they finish. Raises BadInput when the cluster is gone."""
+        threads = sum(self._client.nthreads().values())
+        if not threads:
+            raise BadInput("--scheduler: the cluster has no workers; start some")
+        executor = self._client.get_executor(pure=False)
+        yield from _flown(executor, deque(tasks), {}, AHEAD * threads)
+
+    def close(self) -> None:
+        """Leave the cluster; what it still runs for this study is cancelled."""
+        self._client.close()
+
+
+@contextmanager
+def opened(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
+    """Open a pool, and close it whatever happens. Raises BadInput."""
+    if workers < 1:
+        raise BadInput(f"workers: expected at least 1, found {workers}")
+    if scheduler is None and workers == 1:
+        yield Here()
+        return
+    pool = Processes(workers) if scheduler is None else Cluster(scheduler)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+def _flown(
+    executor: Executor, waiting: deque[Task], flying: dict[Future[Outcome], Task], most: int
+) -> Iterator[tuple[Task, Outcome]]:
+    """Hand out waiting tasks, `most` at a time; `flying` are those that are under way."""
+    while waiting or flying:
+        while waiting and len(flying) < most:
+            flying[executor.submit(attempt, waiting[0])] = waiting[0]
+            waiting.popleft()
+        done, _ = wait(flying, return_when=FIRST_COMPLETED)
+        for future in done:
+            outcome = _outcome(future)
+            yield flying.pop(future), outcome
+
+
+def _outcome(future: Future[Outcome]) -> Outcome:
+    """What a future gave; a worker of a cluster that died again and again is the task's failure."""
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":
+            return DIED
+        raise BadInput(
+            f"the cluster failed ({type(error).__name__}); start it again, and this study"
+        ) from None
+
+
+def _begin() -> None:
+    """Let a worker process end quietly with an interrupt, and with the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent: Callable[[], Any] = multiprocessing.parent_process
+    threading.Thread(target=_end_with, args=(parent().sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)

@@ -1,0 +1,220 @@
+"""The result of a study: tables of points, comparisons, goals and sensitivities; frames, plots, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ranksim.errors import BadInput
+from ranksim.sim.intervals import estimate
+from ranksim.study import goal, sensitivity
+from ranksim.study.compare import compared
+from ranksim.study.condition import quantile
+from ranksim.study.design import Point, baseline
+from ranksim.study.runs import Runs
+from ranksim.study.spec import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+VERSION = 1
+
+Row: TypeAlias = dict[str, Any]
+Tables: TypeAlias = Mapping[str, Sequence[Row]]
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "points": ("point", "settings", "metric", "unit", "replications", "mean", "low", "high"),
+    "quantiles": ("point", "metric", "unit", "quantile", "replications", "value", "low", "high"),
+    "comparisons": (
+        *("first", "second", "metric", "unit", "first_mean", "second_mean"),
+        *("difference", "low", "high", "gain", "pairs"),
+    ),
+    "goals": ("point", "parameter", "status", "answer", "text"),
+    "candidates": ("point", "value", "replications", "mean", "low", "high", "decision"),
+    "tornado": (
+        *("metric", "unit", "parameter", "base", "swing"),
+        *("low_value", "low_change", "low_change_low", "low_change_high"),
+        *("high_value", "high_change", "high_change_low", "high_change_high"),
+    ),
+    "sobol": ("metric", "parameter", "first", "first_low", "first_high", "total", "total_low", "total_high"),
+    "failures": ("point", "replication", "reason"),
+}
+"""The tables of a result and their columns. `low` and `high` are the ends of intervals; a quantile's may be
+None where there are too few replications. Durations are µs, money µUSD."""
+
+
+class Made(NamedTuple):
+    """The tables of a study, and the values of its metrics by point, replication by replication."""
+
+    tables: Tables
+    values: dict[str, dict[str, list[float | None]]]
+
+
+class StudyResult:
+    """What a study found. `tables` are plain rows by name; `COLUMNS` says which there are."""
+
+    def __init__(self, study: Study, made: Made) -> None:
+        self.study = study
+        self.tables = made.tables
+        self._values = made.values
+
+    def __repr__(self) -> str:
+        filled = ", ".join(f"{len(rows)} {name}" for name, rows in self.tables.items() if rows)
+        return f"<StudyResult of {self.study.spec.name!r}: {filled}>"
+
+    @property
+    def points(self) -> list[str]:
+        """The points of the design, by label."""
+        return list(self._values)
+
+    @property
+    def failures(self) -> Sequence[Row]:
+        """What went wrong, a row for each replication that failed and each point that could not be built."""
+        return self.tables["failures"]
+
+    def table(self, name: str = "points") -> Sequence[Row]:
+        """Give a table as rows. Raises BadInput when there is no such table."""
+        if name not in COLUMNS:
+            raise BadInput(f"no table {name!r}; expected one of {', '.join(COLUMNS)}")
+        return self.tables[name]
+
+    def to_frame(self, name: str = "points") -> pd.DataFrame:
+        """Give a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
+        rows = self.table(name)
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise BadInput(
+                "frames need pandas, which is not installed; pip install 'ranksim[plots]'"
+            ) from None
+        frame: pd.DataFrame = pandas.DataFrame(rows, columns=list(COLUMNS[name]))
+        return frame
+
+    def values(self, point: str, metric: str) -> list[float | None]:
+        """Give a metric of each replication of a point. Raises BadInput."""
+        if point not in self._values:
+            raise BadInput(f"no point {point!r}; expected one of {', '.join(self._values)}")
+        if metric not in self._values[point]:
+            raise BadInput(
+                f"no values of {metric!r}; add it to measure (with a store, nothing runs again for that)"
+            )
+        return self._values[point][metric]
+
+    def compare(self, first: str, second: str, metrics: Iterable[str] | None = None) -> list[Row]:
+        """Compare two points: rows of first minus second for each metric, as in the table `comparisons`.
+
+        Raises BadInput for a point or metric that there is not.
+        """
+        names = self.study.measured if metrics is None else tuple(metrics)
+        return [_comparison(self.study, first, second, name, self.values) for name in names]
+
+    def plot(self, name: str = "points", metric: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the table `points`, `comparisons`, `candidates`, `tornado` or `sobol` of one metric.
+
+        The first metric unless said otherwise. Raises BadInput when there is nothing to draw, or no
+        matplotlib.
+        """
+        from ranksim.study import plots
+
+        return plots.plot(self, name, metric, ax)
+
+    def to_json(self) -> str:
+        """Write the result as JSON text, the same bytes for equal results."""
+        spec = self.study.spec
+        plain = {
+            "ranksim_study": VERSION,
+            "study": spec.name,
+            "title": spec.title,
+            "seed": spec.seed,
+            "confidence": spec.confidence,
+            "tables": self.tables,
+        }
+        return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def tables(
+    study: Study,
+    design: Sequence[Point],
+    moved: Sequence[Point],
+    findings: Sequence[goal.Finding],
+    runs: Runs,
+    counts: Mapping[str, int],
+) -> Made:
+    """Make the tables of a study from what its runs gave; `counts` is the replications of each point."""
+    values = {
+        point.label: {metric: runs.values(point, metric, counts[point.label]) for metric in study.measured}
+        for point in design
+        if not point.problem
+    }
+    goals, candidates = goal.rows(list(findings))
+    made: dict[str, Sequence[Row]] = {
+        "points": [row for point in design for row in _point_rows(study, point, values)],
+        "quantiles": [row for point in design for row in _quantile_rows(study, point, values)],
+        "comparisons": list(_comparisons(study, design, values)),
+        "goals": goals,
+        "candidates": candidates,
+        **sensitivity.rows(study, moved, runs, dict(counts)),
+        "failures": [
+            {"point": point.label, "replication": replication, "reason": reason}
+            for point in (*design, *moved)
+            for replication, reason in runs.failures(point, counts[point.label])
+        ],
+    }
+    return Made(made, values)
+
+
+def _point_rows(study: Study, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
+    for metric, found in values.get(point.label, {}).items():
+        observed = [value for value in found if value is not None]
+        mean, low, high = estimate(observed, study.spec.confidence)
+        yield {
+            "point": point.label,
+            "settings": json.dumps(point.settings, sort_keys=True, ensure_ascii=False),
+            "metric": metric,
+            "unit": study.engine.unit_of(metric),
+            "replications": len(observed),
+            "mean": mean,
+            "low": low,
+            "high": high,
+        }
+
+
+def _quantile_rows(study: Study, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
+    for metric, found in values.get(point.label, {}).items():
+        observed = [value for value in found if value is not None]
+        for q in study.spec.quantiles:
+            value, low, high = quantile(observed, q, study.spec.confidence)
+            yield {
+                "point": point.label,
+                "metric": metric,
+                "unit": study.engine.unit_of(metric),
+                "quantile": q,
+                "replications": len(observed),
+                "value": value,
+                "low": low,
+                "high": high,
+            }
+
+
+def _comparisons(study: Study, design: Sequence[Point], values: Mapping[str, Any]) -> Iterable[Row]:
+    for point in design:
+        other = baseline(study.spec, list(design), point)
+        if other is not None and point.label in values and other.label in values:
+            for metric in study.measured:
+                yield _comparison(
+                    study, point.label, other.label, metric, lambda label, name: values[label][name]
+                )
+
+
+def _comparison(study: Study, first: str, second: str, metric: str, values: Any) -> Row:
+    row = compared(values(first, metric), values(second, metric), study.spec.confidence)
+    return {
+        "first": first,
+        "second": second,
+        "metric": metric,
+        "unit": study.engine.unit_of(metric),
+        **row,
+    }

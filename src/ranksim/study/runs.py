@@ -1,0 +1,139 @@
+"""The replications of a study: which are there, which are missing, and the values they gave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from ranksim.errors import BadInput
+from ranksim.sim.intervals import is_precise
+from ranksim.sim.metrics import unknown
+from ranksim.study.design import Point
+from ranksim.study.engines import WITHIN, Observation, value_of
+from ranksim.study.pools import Pool, Task
+from ranksim.study.spec import Study
+from ranksim.study.store import Outcome, Store
+
+Values: TypeAlias = Mapping[str, float | None]
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the replications that are done and those that are wanted so far."""
+
+GROWTH = 1.5
+"""How many times as many replications a point gets that is not yet precise."""
+
+
+class Runs:
+    """Runs what is missing on a pool, keeps it in a store, and remembers the values of some metrics.
+
+    Replication i of every point has the same random numbers, and whether more are wanted is asked only after
+    whole rounds, so that neither the pool nor an interruption changes which replications there are.
+    """
+
+    def __init__(
+        self, study: Study, store: Store, pool: Pool, metrics: Sequence[str], progress: Progress | None = None
+    ) -> None:
+        self._study, self._store, self._pool, self._progress = study, store, pool, progress
+        self._units = {metric: study.engine.unit_of(metric) for metric in metrics}
+        self._names: set[str] = set()
+        self._done: dict[str, dict[int, Values | str]] = {}
+        self._wanted: dict[str, int] = {}
+        for key, replication, outcome in store.results():
+            self._take(key, replication, outcome)
+
+    def ensure(self, wanted: Iterable[tuple[Point, int]]) -> None:
+        """See to it that the first so many replications of each point are there. Raises BadInput."""
+        missing: dict[tuple[str, int], Task] = {}
+        for point, replications in wanted:
+            if point.problem:
+                continue
+            self._wanted[point.key] = max(replications, self._wanted.get(point.key, 0))
+            self._store.name_point(point.key, point.settings)
+            for replication in range(replications):
+                if replication not in self._done.setdefault(point.key, {}):
+                    missing[point.key, replication] = Task(
+                        point.key, replication, self._study.engine, point.built, self._study.spec.seed
+                    )
+        self._show()
+        for task, outcome in self._pool.run(list(missing.values())):
+            self._store.add(task.point, task.replication, outcome)
+            self._take(task.point, task.replication, outcome)
+            self._show()
+        self._check_names()
+
+    def replicate(self, points: Sequence[Point]) -> dict[str, int]:
+        """Replicate points as often as the study says; give how often that was, by label."""
+        spec = self._study.spec
+        counts = dict.fromkeys((point.label for point in points), spec.replications)
+        self.ensure((point, spec.replications) for point in points)
+        while spec.precision is not None:
+            open_points = [
+                point
+                for point in points
+                if counts[point.label] < spec.precision.max_replications
+                and not self.failure(point, counts[point.label])
+                and not self.is_precise(point, counts[point.label])
+            ]
+            if not open_points:
+                break
+            for point in open_points:
+                more = math.ceil(counts[point.label] * GROWTH)
+                counts[point.label] = min(max(2, more), spec.precision.max_replications)
+            self.ensure((point, counts[point.label]) for point in open_points)
+        return counts
+
+    def is_precise(self, point: Point, replications: int) -> bool:
+        """Tell whether the metrics that the study's precision is about are known well enough."""
+        precision = self._study.spec.precision
+        return precision is None or all(
+            is_precise(self.observed(point, metric, replications), precision.relative)
+            for metric in precision.of
+        )
+
+    def values(self, point: Point, metric: str, replications: int) -> list[float | None]:
+        """Give a metric of the first so many replications; None where it failed or observed nothing."""
+        done = self._done.get(point.key, {})
+        given = [done.get(replication) for replication in range(replications)]
+        return [None if isinstance(values, str | None) else values[metric] for values in given]
+
+    def observed(self, point: Point, metric: str, replications: int) -> list[float]:
+        """Give a metric of those replications that observed it."""
+        return [value for value in self.values(point, metric, replications) if value is not None]
+
+    def failures(self, point: Point, replications: int) -> Iterator[tuple[int | None, str]]:
+        """Give what went wrong: the replication, or None where the point has no input, and the reason."""
+        if point.problem:
+            yield None, point.problem
+            return
+        done = self._done.get(point.key, {})
+        for replication in range(replications):
+            outcome = done.get(replication)
+            if isinstance(outcome, str):
+                yield replication, outcome
+
+    def failure(self, point: Point, replications: int) -> str:
+        """Give the first thing that went wrong at a point, or nothing."""
+        return next((reason for _, reason in self.failures(point, replications)), "")
+
+    def _take(self, key: str, replication: int, outcome: Outcome) -> None:
+        if isinstance(outcome, Observation):
+            self._names |= outcome.metrics.keys()
+            values = {metric: value_of(outcome, metric, unit) for metric, unit in self._units.items()}
+            self._done.setdefault(key, {})[replication] = values
+        else:
+            self._done.setdefault(key, {})[replication] = outcome
+
+    def _check_names(self) -> None:
+        """Raise BadInput for a metric that no replication has."""
+        if self._names:
+            for metric in self._units:
+                if WITHIN not in metric and metric not in self._names:
+                    raise BadInput(f"{self._study.spec.name}: {unknown(metric, self._names)}")
+
+    def _show(self) -> None:
+        if self._progress is not None:
+            done = sum(
+                sum(replication < wanted for replication in self._done.get(key, ()))
+                for key, wanted in self._wanted.items()
+            )
+            self._progress(done, sum(self._wanted.values()))

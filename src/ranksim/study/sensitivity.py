@@ -1,0 +1,145 @@
+"""How much metrics depend on parameters: one at a time for a tornado, or all at once by Sobol's indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ranksim.errors import BadInput
+from ranksim.study.compare import compared
+from ranksim.study.design import Point, point, short_names, written
+from ranksim.study.runs import Runs
+from ranksim.study.scale import Scale
+from ranksim.study.spec import Sensitivity, Study
+
+Row = dict[str, Any]
+
+
+def points(study: Study) -> list[Point]:
+    """Give the points that a sensitivity needs. Raises BadInput when SciPy is missing."""
+    sensitivity = study.spec.sensitivity
+    if sensitivity is None:
+        return []
+    made = _tornado_points if sensitivity.method == "tornado" else _sobol_points
+    found = made(study, sensitivity)
+    for path in sensitivity.parameters:
+        if all(one.problem for one in found):
+            raise study.located.error(found[0].problem, "sensitivity", "parameters", path)
+    return found
+
+
+def rows(study: Study, moved: Sequence[Point], runs: Runs, counts: dict[str, int]) -> dict[str, list[Row]]:
+    """Give the tables `tornado` and `sobol`, of which one has rows."""
+    sensitivity = study.spec.sensitivity
+    tables: dict[str, list[Row]] = {"tornado": [], "sobol": []}
+    if sensitivity is not None:
+        made = _tornado_rows if sensitivity.method == "tornado" else _sobol_rows
+        tables[sensitivity.method] = made(study, sensitivity, moved, runs, counts)
+    return tables
+
+
+# One at a time
+
+
+def _tornado_points(study: Study, sensitivity: Sensitivity) -> list[Point]:
+    names = short_names(list(sensitivity.parameters))
+    moved = [point(study, {}, "base")]
+    for path, ends in sensitivity.parameters.items():
+        moved += [point(study, {path: end}, f"{names[path]}={written(end)}") for end in ends]
+    return moved
+
+
+def _tornado_rows(
+    study: Study, sensitivity: Sensitivity, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
+) -> list[Row]:
+    """Rows of what each parameter does to each metric, the greatest swing first."""
+    base, *ends = moved
+    found = []
+    for metric in study.measured:
+        about = []
+        for index, (path, (low, high)) in enumerate(sensitivity.parameters.items()):
+            changes = [
+                compared(
+                    runs.values(end, metric, counts[end.label]),
+                    runs.values(base, metric, counts[base.label]),
+                    study.spec.confidence,
+                )
+                for end in ends[2 * index : 2 * index + 2]
+            ]
+            differences = [change["difference"] for change in changes]
+            row: Row = {"metric": metric, "unit": study.engine.unit_of(metric), "parameter": path}
+            row |= {"base": changes[0]["second_mean"]}
+            for name, value, change in zip(("low", "high"), (low, high), changes, strict=True):
+                row |= {f"{name}_value": written(value), f"{name}_change": change["difference"]}
+                row |= {f"{name}_change_low": change["low"], f"{name}_change_high": change["high"]}
+            known = [0.0, *(difference for difference in differences if difference is not None)]
+            about.append(row | {"swing": max(known) - min(known)})
+        found += sorted(about, key=lambda row: -row["swing"])
+    return found
+
+
+# All at once
+
+
+def _sobol_points(study: Study, sensitivity: Sensitivity) -> list[Point]:
+    """The points of A, of B, and of A with one column from B, in this order."""
+    qmc = _scipy("scipy.stats.qmc")
+    size = len(sensitivity.parameters)
+    sample = qmc.Sobol(2 * size, scramble=True, rng=study.spec.seed).random(sensitivity.samples).tolist()
+    scales = [Scale.between(low, high) for low, high in sensitivity.parameters.values()]
+    first, second = [row[:size] for row in sample], [row[size:] for row in sample]
+    mixed = [
+        [b if index == column else a for index, (a, b) in enumerate(zip(one, other, strict=True))]
+        for column in range(size)
+        for one, other in zip(first, second, strict=True)
+    ]
+    moved = []
+    for number, shares in enumerate((*first, *second, *mixed)):
+        values = [scale.at(share) for scale, share in zip(scales, shares, strict=True)]
+        settings = dict(zip(sensitivity.parameters, values, strict=True))
+        moved.append(point(study, settings, f"sample {number}"))
+    return moved
+
+
+def _sobol_rows(
+    study: Study, sensitivity: Sensitivity, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
+) -> list[Row]:
+    import numpy
+
+    stats = _scipy("scipy.stats")
+    size, samples = len(sensitivity.parameters), sensitivity.samples
+    found: list[Row] = []
+    for metric in study.measured:
+        means = []
+        for one in moved:
+            values = runs.observed(one, metric, counts[one.label])
+            means.append(sum(values) / len(values) if values else float("nan"))
+        array = numpy.array(means)
+        if not numpy.isfinite(array).all() or not array.var():
+            continue  # a failed sample leaves a hole, and what never varies has no variance to share out
+        given = {
+            "f_A": array[:samples].reshape(1, samples),
+            "f_B": array[samples : 2 * samples].reshape(1, samples),
+            "f_AB": array[2 * samples :].reshape(size, 1, samples),
+        }
+        indices = stats.sobol_indices(func=given, n=samples, rng=study.spec.seed)
+        spread = indices.bootstrap(confidence_level=study.spec.confidence)
+        for index, path in enumerate(sensitivity.parameters):
+            row: Row = {"metric": metric, "parameter": path}
+            for name in ("first_order", "total_order"):
+                interval = getattr(spread, name).confidence_interval
+                short = name.partition("_")[0]
+                row |= {short: float(numpy.ravel(getattr(indices, name))[index])}
+                row |= {f"{short}_low": float(numpy.ravel(interval.low)[index])}
+                row |= {f"{short}_high": float(numpy.ravel(interval.high)[index])}
+            found.append(row)
+    return found
+
+
+def _scipy(module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError:
+        raise BadInput("Sobol's indices need scipy; install it with: pip install 'ranksim[study]'") from None

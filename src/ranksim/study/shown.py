@@ -1,0 +1,172 @@
+"""The tables of a study as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ranksim.report import units
+from ranksim.report.tables import View, half_width
+from ranksim.study.results import StudyResult
+
+Row = dict[str, Any]
+
+
+def heading(result: StudyResult) -> list[str]:
+    """The lines above the tables."""
+    spec = result.study.spec
+    points = len(result.points)
+    about = [f"{points} {'point' if points == 1 else 'points'}"] if points else []
+    about += [f"seed {spec.seed}", f"{spec.confidence:.0%} intervals".replace("%", " %")]
+    return [spec.title or spec.name, f"{', '.join(about)}; on {result.study.engine.name}"]
+
+
+def views(result: StudyResult) -> list[View]:
+    """The tables that have rows, in the order in which they are read."""
+    makers = (_goals, _candidates, _points, _quantiles, _comparisons, _tornado, _sobol, _failures)
+    return [view for make in makers for view in make(result) if view.rows]
+
+
+def _points(result: StudyResult) -> Iterator[View]:
+    metrics = list(dict.fromkeys(row["metric"] for row in result.tables["points"]))
+    cells: dict[str, dict[str, str]] = {}
+    times: dict[str, int] = {}
+    for row in result.tables["points"]:
+        shown = units.write(row["unit"], row["mean"], half_width(row))
+        cells.setdefault(row["point"], {})[row["metric"]] = shown
+        times[row["point"]] = max(row["replications"], times.get(row["point"], 0))
+    rows = tuple(
+        (point, str(times[point]), *(of.get(metric, "–") for metric in metrics))
+        for point, of in cells.items()
+    )
+    yield View("Points", ("point", "runs", *metrics), 1, rows)
+
+
+def _quantiles(result: StudyResult) -> Iterator[View]:
+    rows = tuple(
+        (
+            row["point"],
+            row["metric"],
+            units.percent(row["quantile"]),
+            units.write(row["unit"], row["value"]),
+            _span(row["unit"], row["low"], row["high"]),
+        )
+        for row in result.tables["quantiles"]
+    )
+    yield View("Quantiles over replications", ("point", "metric", "quantile", "value", "interval"), 2, rows)
+
+
+def _comparisons(result: StudyResult) -> Iterator[View]:
+    rows = tuple(
+        (
+            row["first"],
+            row["second"],
+            row["metric"],
+            units.write(row["unit"], row["difference"], half_width(row)),
+            _gain(row["gain"]),
+        )
+        for row in result.tables["comparisons"]
+    )
+    note = (
+        "On common random numbers. So many times more runs on independent ones would give the same interval; "
+        "– where the difference does not vary."
+    )
+    headings = ("point", "against", "metric", "difference", "variance reduction")
+    yield View("Comparisons", headings, 3, rows, note)
+
+
+def _goals(result: StudyResult) -> Iterator[View]:
+    spec = result.study.spec
+    if spec.goal is None:
+        return
+    which = "Smallest" if spec.goal.smallest else "Largest"
+    rows = tuple(
+        (row["point"], units.text(row["answer"]), row["status"], row["text"])
+        for row in result.tables["goals"]
+    )
+    title = f"{which} {spec.goal.parameter} such that {spec.goal.such_that}"
+    note = (
+        f"Right with {units.percent(spec.confidence)} confidence in all, if the condition only gets easier "
+        "along the range."
+    )
+    yield View(title, ("point", "answer", "status", "why"), 4, rows, note)
+
+
+def _candidates(result: StudyResult) -> Iterator[View]:
+    goal = result.study.spec.goal
+    if goal is None:
+        return
+    from ranksim.study.condition import Condition
+
+    condition = Condition.parse(goal.such_that, result.study.engine)
+    unit = "share" if condition.event is not None else condition.unit
+    rows = tuple(
+        (
+            row["point"],
+            row["value"],
+            str(row["replications"]),
+            units.write(unit, row["mean"]),
+            _span(unit, row["low"], row["high"]),
+            row["decision"],
+        )
+        for row in result.tables["candidates"]
+    )
+    name = "chance" if condition.event is not None else condition.metric
+    yield View("Values tried", ("point", "value", "runs", name, "interval", goal.such_that), 2, rows)
+
+
+def _tornado(result: StudyResult) -> Iterator[View]:
+    rows = tuple(
+        (
+            row["metric"],
+            row["parameter"],
+            *(
+                f"{row[f'{end}_value']}: "
+                + _signed(
+                    row["unit"], row[f"{end}_change"], row[f"{end}_change_low"], row[f"{end}_change_high"]
+                )
+                for end in ("low", "high")
+            ),
+            units.write(row["unit"], row["base"]),
+        )
+        for row in result.tables["tornado"]
+    )
+    yield View("Sensitivity, one at a time", ("metric", "parameter", "at low", "at high", "base"), 2, rows)
+
+
+def _sobol(result: StudyResult) -> Iterator[View]:
+    rows = tuple(
+        (
+            row["metric"],
+            row["parameter"],
+            *(
+                f"{row[name]:.2f} ({row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f})"
+                for name in ("first", "total")
+            ),
+        )
+        for row in result.tables["sobol"]
+    )
+    yield View("Sensitivity, Sobol's indices", ("metric", "parameter", "alone", "in all"), 2, rows)
+
+
+def _failures(result: StudyResult) -> Iterator[View]:
+    rows = tuple(
+        (row["point"], units.text(row["replication"]), row["reason"]) for row in result.tables["failures"]
+    )
+    yield View("Failed", ("point", "replication", "why"), 3, rows)
+
+
+def _span(unit: str, low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return "–"
+    return f"{units.write(unit, low)} to {units.write(unit, high)}"
+
+
+def _signed(unit: str, value: float | None, low: float | None, high: float | None) -> str:
+    half = half_width({"low": low, "high": high})
+    sign = "+" if value is not None and value > 0 else ""
+    return sign + units.write(unit, value, half)
+
+
+def _gain(gain: float | None) -> str:
+    return "–" if gain is None else f"{gain:,.0f}×" if gain >= 100 else f"{gain:.2g}×"
