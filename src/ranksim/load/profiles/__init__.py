@@ -1,0 +1,20 @@
+"""Profiles: what a load run does, and what for."""
+
+from ranksim.errors import BadInput
+from ranksim.load.profiles.everyday import EVERYDAY
+from ranksim.load.profiles.profile import Profile
+from ranksim.load.profiles.windows import BURST, WINDOWS
+
+__all__ = ["PROFILES", "Profile", "profile"]
+
+PROFILES = (EVERYDAY, BURST, WINDOWS)
+"""All profiles, the most general first."""
+
+
+def profile(name: str) -> Profile:
+    """Give the profile of a name. Raises BadInput."""
+    for known in PROFILES:
+        if known.name == name:
+            return known
+    names = ", ".join(known.name for known in PROFILES)
+    raise BadInput(f"profile: expected one of {names}, found {name!r}")

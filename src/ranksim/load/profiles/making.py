@@ -1,0 +1,139 @@
+"""What programs share: making domains, lists, scans and endpoints, meeting, and names for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ranksim.clock import SECOND, Micros
+from ranksim.load.reach import Reach, politely
+from ranksim.load.steps import Listen, Pause, Received, Send, Until
+from ranksim.load.tidy import mark
+
+DESKTOP = ({"engine": "google", "device": "desktop"},)
+GERMANY = ({"country": "DE"},)
+
+Making = Generator[Any, Any, str]
+"""Makes something, and returns its id, or "" where that was refused."""
+
+
+def chance(profile: str, seed: int, user: int) -> Random:
+    """Give a generator of its own to a user of a profile."""
+    return Random(f"{profile}/{seed}/{user}")
+
+
+def named(seed: int, *parts: object) -> str:
+    """Write a name, host or Idempotency-Key that carries the run's mark."""
+    return "-".join([mark(seed), *map(str, parts)])
+
+
+def id_of(answer: Received) -> str:
+    """Give the id of what was made, or ""."""
+    data = answer.data
+    return str(data.get("id", "")) if answer.ok and isinstance(data, Mapping) else ""
+
+
+def a_domain(reach: Reach, seed: int, *parts: object, key: str = "") -> Making:
+    """Make a domain; where domains cannot be made, give one that the key can see."""
+    key = key or reach.main
+    answer = yield from politely(
+        Send(
+            "domains.create",
+            key,
+            body={"host": f"{named(seed, *parts)}.example.com"},
+            idempotency_key=named(seed, "domain", *parts, key),
+        )
+    )
+    return id_of(answer) or an_old_domain(reach, key)
+
+
+def an_old_domain(reach: Reach, key: str = "") -> str:
+    """Give a domain that was there before and that a key can see, or ""."""
+    key = key or reach.main
+    if key not in reach.keys:
+        return ""
+    seen = reach.keys[key].ids("domains.list")
+    return reach.keys[key].domain_id or (seen[0] if seen else "")
+
+
+def a_list(reach: Reach, seed: int, domain: str, *parts: object, key: str = "") -> Making:
+    """Make a keyword list of a domain."""
+    body = {"domain_id": domain, "name": named(seed, *parts)}
+    answer = yield from politely(Send("keyword_lists.create", key or reach.main, body=body))
+    return id_of(answer)
+
+
+def a_scan(
+    reach: Reach,
+    domain: str,
+    lists: Sequence[str],
+    name: str,
+    *,
+    key: str = "",
+    pairings: Sequence[Mapping[str, str]] = DESKTOP,
+    places: Sequence[Mapping[str, str]] = GERMANY,
+) -> Making:
+    """Make a scan of lists."""
+    body = scan_body(domain, lists, name, pairings=pairings, places=places)
+    answer = yield from politely(Send("scans.create", key or reach.main, body=body))
+    return id_of(answer)
+
+
+def scan_body(
+    domain: str,
+    lists: Sequence[str],
+    name: str,
+    *,
+    pairings: Sequence[Mapping[str, str]] = DESKTOP,
+    places: Sequence[Mapping[str, str]] = GERMANY,
+) -> dict[str, Any]:
+    """Write the body of a scan."""
+    return {
+        "domain_id": domain,
+        "name": name,
+        "list_ids": list(lists),
+        "engine_devices": [dict(pairing) for pairing in pairings],
+        "geographies": [dict(place) for place in places],
+    }
+
+
+def an_endpoint(
+    reach: Reach, script: str, *, domain: str | None = None, types: Sequence[str] = (), key: str = ""
+) -> Making:
+    """Listen by a script, and make a webhook endpoint there; "" where nobody can be reached."""
+    url = yield Listen(script)
+    if not url:
+        return ""
+    body = {"url": url, "event_types": list(types), "domain_id": domain}
+    answer = yield from politely(Send("webhooks.create", key or reach.main, body=body))
+    return id_of(answer)
+
+
+def words(seed: int, *parts: object, count: int = 1, first: int = 0) -> list[str]:
+    """Write keywords that nobody else has."""
+    stem = " ".join([mark(seed), *map(str, parts)])
+    return [f"{stem} {index}" for index in range(first, first + count)]
+
+
+def meet(every: Micros, ahead: Micros = 0) -> Generator[Any, Any, Micros]:
+    """Wait for the next instant that is a multiple of `every`, at least `ahead` from now; return it."""
+    now: Micros = yield Pause(0)
+    instant = -(-(now + ahead) // every) * every
+    yield Until(instant)
+    return instant
+
+
+def wait_for_job(
+    reach: Reach, kind: str, job: str, most: int = 20, key: str = ""
+) -> Generator[Any, Any, str]:
+    """Poll a job until it has finished, at most so often; return its last status."""
+    status = ""
+    step = max(SECOND // 4, 5 * SECOND // reach.target.time_scale)
+    for _ in range(most):
+        answer = yield from politely(Send("jobs.get", key or reach.main, path={"kind": kind, "id": job}))
+        status = str(answer.data.get("status", "")) if isinstance(answer.data, Mapping) else ""
+        if status in ("done", "failed", ""):
+            break
+        yield Pause(step)
+    return status

@@ -1,0 +1,93 @@
+"""Probes of rate windows: calls of each class that change nothing, sent at chosen instants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from ranksim.clock import SECOND, Micros
+from ranksim.contract.facts import Facts, RateClass
+from ranksim.load.profiles.making import a_domain
+from ranksim.load.reach import Reach
+from ranksim.load.steps import Pause, Program, Received, Send, Until
+
+RATES, WINDOW = Facts().rates, Facts().rate_window
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A call that is charged to one class and changes nothing; `limit` is what the class admits a window."""
+
+    rate_class: RateClass
+    limit: int
+    window: Micros
+    send: Callable[[str], Send]
+    """Makes the call for a key."""
+
+
+def window_of(reach: Reach) -> Micros:
+    """Give the length of a rate window on our clock."""
+    return WINDOW // reach.target.traffic_scale
+
+
+def a_probe(reach: Reach, rate_class: RateClass, seed: int, user: int) -> Generator[Any, Any, Probe]:
+    """Make what a class is probed by: a list, a PATCH of our own domain, a dry run of a job.
+
+    Where no domain can be made, what is refused as invalid or not found is charged all the same (U87).
+    """
+    domain = ""
+    if rate_class != RateClass.READ:
+        domain = yield from a_domain(reach, seed, "probe", rate_class.label, user)
+
+    def send(key: str) -> Send:
+        if rate_class == RateClass.READ:
+            return Send("domains.list", key, query={"limit": "1"})
+        if rate_class == RateClass.WRITE:
+            return Send("domains.update", key, path={"id": domain or "none"}, body={"label": "probed"})
+        body = {"kind": "ai_scan", "domain_id": domain or "none", "dry_run": True}
+        return Send("jobs.create", key, body=body)
+
+    return Probe(rate_class, RATES.of(rate_class), window_of(reach), send)
+
+
+def burst(probe: Probe, key: str, count: int) -> Generator[Any, Any, int]:
+    """Send so many in a row, and return how many were admitted."""
+    admitted = 0
+    for _ in range(count):
+        answer: Received = yield probe.send(key)
+        admitted += answer.status not in (0, 429)
+    return admitted
+
+
+def drip(probe: Probe, key: str, count: int) -> Program:
+    """Send one every window / limit, which a leaky bucket admits and a full fixed window does not."""
+    every = probe.window // probe.limit
+    instant: Micros = yield Pause(0)
+    for _ in range(count):
+        instant += every
+        yield Until(instant)
+        yield probe.send(key)
+
+
+def until_admitted(probe: Probe, key: str) -> Generator[Any, Any, Micros]:
+    """Probe sixty times a window until admitted, two windows at most; return when that was sent."""
+    sent: Micros = yield Pause(0)
+    for _ in range(120):
+        answer: Received = yield probe.send(key)
+        sent = answer.sent
+        if answer.status not in (0, 429):
+            break
+        yield Pause(probe.window // 60)
+    return sent
+
+
+def share(count: int, partner: int, partners: int) -> int:
+    """Give one partner's share of a count."""
+    return count // partners + (partner < count % partners)
+
+
+def settle(probe: Probe) -> Generator[Any, Any, Micros]:
+    """Stay idle for more than two windows; return the instant after it."""
+    now: Micros = yield Pause(2 * probe.window + SECOND)
+    return now

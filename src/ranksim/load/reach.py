@@ -1,0 +1,293 @@
+"""What a load run can exercise: found out by reading, from a base URL and one key.
+
+A deployment is somebody else's program. What it lacks, what a key may not do and what it answers oddly is
+noted and left alone; nothing here fails because of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, TypeGuard
+
+from ranksim.clock import SECOND, Micros
+from ranksim.load.steps import Pause, Program, Received, Send
+from ranksim.load.target import Target
+from ranksim.service.operations import OPERATIONS
+
+SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
+"""What tells of an account as a whole."""
+
+LISTS = (
+    "domains.list",
+    "keyword_lists.list",
+    "scans.list",
+    "webhooks.list",
+    "jobs.list",
+    "keyword_briefs.list",
+    "webhook_deliveries.list",
+)
+"""Lists that a run needs to know or to be judged by."""
+
+GRAPHQL = "graphql"
+"""The name under which `lacks` says that there is no GraphQL."""
+
+LACKING = frozenset({403, 404, 405, 410, 501})
+
+INACTIVE = frozenset({"past_due", "unpaid", "canceled"})
+
+MOST_PAGES = 25
+"""Pages of one list that are read before and after a run."""
+
+LONGEST_WAIT = 120 * SECOND
+"""The longest Retry-After that is waited for."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""What was read of an object that could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReach:
+    """What one key can do: whether it works at all, else why not; what it may not read, and why.
+
+    `purpose` is what the target says, corrected by what was read. `account` is its account's id, "" where
+    that cannot be read. `reads` has what was read, by operation: an object, or the list of a first page.
+    """
+
+    name: str
+    environment: str
+    purpose: str
+    usable: bool
+    reason: str = ""
+    account: str = ""
+    domain_id: str | None = None
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def capabilities(self) -> frozenset[str] | None:
+        """The plan's capabilities, or None where they cannot be read."""
+        found = self._object("account.entitlements").get("capabilities")
+        return frozenset(map(str, found)) if isinstance(found, list) else None
+
+    def cooldown(self, kind: str) -> Micros | None:
+        """Give the cooldown of an operation as the entitlements state it, or None."""
+        stated = self._object("account.entitlements").get("cooldown_seconds")
+        seconds = stated.get(kind) if isinstance(stated, dict) else None
+        return round(seconds * SECOND) if _is_number(seconds) else None
+
+    def room(self) -> int | None:
+        """Give how many slots are free, or None where that cannot be read."""
+        slots = self._object("slots.get")
+        limit, used = slots.get("limit"), slots.get("used")
+        return max(0, int(limit - used)) if _is_number(limit) and _is_number(used) else None
+
+    def left(self, metric: str) -> int | None:
+        """Give what is left of the first metered allowance whose name holds `metric`, or None."""
+        metrics = self._object("account.usage").get("metrics")
+        for entry in metrics if isinstance(metrics, list) else ():
+            if isinstance(entry, dict) and metric in str(entry.get("metric")):
+                limit, used = entry.get("limit"), entry.get("used")
+                if _is_number(limit) and _is_number(used):
+                    return max(0, int(limit - used))
+        return None
+
+    def ids(self, operation: str) -> tuple[str, ...]:
+        """Give the ids on the first page of a list, or none."""
+        found = self.reads.get(operation)
+        items = found if isinstance(found, list) else []
+        return tuple(str(item["id"]) for item in items if isinstance(item, dict) and "id" in item)
+
+    def _object(self, operation: str) -> Mapping[str, Any]:
+        found = self.reads.get(operation)
+        return found if isinstance(found, dict) else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What can be exercised. `main` is the first key that works for a whole account, else any; "" for none.
+
+    `lacks` says of an operation (or "graphql") that the main key cannot use it, and why.
+    """
+
+    target: Target
+    keys: Mapping[str, KeyReach] = field(default_factory=dict)
+    main: str = ""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    def can(self, operation: str, key: str = "") -> bool:
+        """Tell whether nothing speaks against an operation (or "graphql") with a key, or the main one."""
+        lacks = self.keys[key].lacks if key in self.keys else self.lacks
+        return bool(self.main) and operation not in lacks
+
+    def usable(self) -> tuple[KeyReach, ...]:
+        """Give the keys that work."""
+        return tuple(key for key in self.keys.values() if key.usable)
+
+    def of(self, *purposes: str) -> tuple[KeyReach, ...]:
+        """Give the keys that work and are for one of these purposes."""
+        return tuple(key for key in self.usable() if key.purpose in purposes)
+
+
+# Finding out
+
+
+def explore(target: Target) -> Generator[Any, Any, Reach]:
+    """Read with every key what there is to read, and return what can be exercised."""
+    keys: dict[str, KeyReach] = {}
+    yield Send("webhook_events.list", key="")
+    for name in target.keys:
+        keys[name] = yield from _explore_key(target, name)
+    keys = {key.name: key for key in _corrected(keys)}
+    main = _main(keys)
+    lacks = dict(keys[main].lacks) if main else {}
+    if main:
+        answer = yield Send("domains.list", main, query={"limit": "1"}, surface="graphql")
+        if not _fits(answer):
+            lacks[GRAPHQL] = _why(answer)
+    return Reach(target, keys, main, lacks)
+
+
+def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
+    given = target.keys[name]
+    reads: dict[str, Any] = {}
+    lacks: dict[str, str] = {}
+    answer = yield from politely(Send("domains.list", name, query={"limit": "200"}))
+    if answer.status == 401:
+        return KeyReach(
+            name, given.environment, given.purpose, usable=False, reason="401: the key is refused"
+        )
+    silent = answer.status == 0
+    _note("domains.list", answer, reads, lacks)
+    for operation in (*SINGLES, *LISTS[1:]):
+        query = {"limit": "200"} if operation in LISTS else {}
+        answer = yield from politely(Send(operation, name, query=query))
+        silent = silent and answer.status == 0
+        _note(operation, answer, reads, lacks)
+    account = reads.get("account.get")
+    return KeyReach(
+        name=name,
+        environment=given.environment,
+        purpose=given.purpose,
+        usable=not silent,
+        reason="nothing was answered" if silent else "",
+        account=str(account.get("id", "")) if isinstance(account, dict) else given.account,
+        domain_id=given.domain_id,
+        lacks=lacks,
+        reads=reads,
+    )
+
+
+def _note(operation: str, answer: Received, reads: dict[str, Any], lacks: dict[str, str]) -> None:
+    """Keep what was read, or say why it was not."""
+    expected = list if operation in LISTS else dict
+    if answer.ok and isinstance(answer.data, expected):
+        reads[operation] = answer.data
+    elif answer.status != 429:
+        lacks[operation] = _why(answer)
+
+
+def _why(answer: Received) -> str:
+    if answer.status == 0:
+        return "nothing was answered"
+    if answer.status in LACKING:
+        return f"{answer.status} {answer.code}".strip()
+    return f"{answer.status}, and not what was expected"
+
+
+def _fits(answer: Received) -> bool:
+    return answer.ok and isinstance(answer.body, dict) and not answer.body.get("errors")
+
+
+def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
+    """Say of keys that were called full what they were found to be."""
+    first = next((key for key in keys.values() if key.usable and key.purpose == "full"), None)
+    for key in keys.values():
+        purpose = key.purpose
+        if purpose == "full" and key.usable:
+            account = key.reads.get("account.get")
+            if isinstance(account, dict) and account.get("status") in INACTIVE:
+                purpose = "past_due"
+            elif "account.get" in key.lacks and len(key.ids("domains.list")) == 1 and key is not first:
+                purpose = "scoped"
+            elif first is not None and key is not first and key.environment != first.environment:
+                purpose = "other_environment"
+            elif first is not None and key is not first and key.account and first.account:
+                purpose = "second" if key.account == first.account else "other_account"
+        domains = key.ids("domains.list")
+        domain = domains[0] if purpose == "scoped" and len(domains) == 1 else key.domain_id
+        yield replace(key, purpose=purpose, domain_id=domain)
+
+
+def _main(keys: Mapping[str, KeyReach]) -> str:
+    usable = [key for key in keys.values() if key.usable]
+    full = [key for key in usable if key.purpose == "full"]
+    return (full or usable)[0].name if usable else ""
+
+
+# Before and after
+
+
+def before(reach: Reach) -> Program:
+    """Read into the trace the state that the keys may read, as it is before the load."""
+    yield from _state(reach)
+
+
+def after(reach: Reach) -> Program:
+    """Read into the trace the state that the keys may read, as the load left it."""
+    yield from _state(reach)
+
+
+def _state(reach: Reach) -> Program:
+    for key in reach.usable():
+        for operation in SINGLES:
+            if operation not in key.lacks:
+                yield from politely(Send(operation, key.name))
+        for operation in LISTS:
+            if operation not in key.lacks:
+                yield from pages(Send(operation, key.name))
+
+
+def pages(first: Send, most: int = MOST_PAGES) -> Generator[Any, Any, list[Any]]:
+    """Walk a list in the largest pages, at most so many, and return its items."""
+    items: list[Any] = []
+    query = {"limit": "200", **first.query}
+    for _ in range(most):
+        answer = yield from politely(replace(first, query=query))
+        items += answer.data if isinstance(answer.data, list) else []
+        cursor = answer.body.get("next_cursor") if answer.ok and isinstance(answer.body, dict) else None
+        if not isinstance(cursor, str):
+            break
+        query = {**query, "cursor": cursor}
+    return items
+
+
+def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
+    """Send, and send again what was put off or lost, as long as that is harmless; return the last answer.
+
+    A 429 is repeated when Retry-After has passed. A lost read is repeated at once, and so is a lost POST with
+    an Idempotency-Key, which may find its first sending in flight (U18).
+    """
+    repeatable = send.idempotency_key is not None or OPERATIONS[send.operation].method == "GET"
+    answer: Received = yield send
+    for _ in range(tries - 1):
+        if answer.status == 429:
+            yield Pause(retry_after(answer))
+        elif answer.status == 409 and answer.code == "idempotency_in_progress":
+            yield Pause(SECOND // 4)
+        elif answer.status != 0 or not repeatable:
+            break
+        answer = yield send
+    return answer
+
+
+def retry_after(answer: Received, otherwise: Micros = SECOND) -> Micros:
+    """Give how long a refusal asks to wait, in µs, a bounded time."""
+    text = answer.headers.get("retry-after", "")
+    seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
+    return otherwise if seconds is None else min(max(seconds, 1) * SECOND, LONGEST_WAIT)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,140 @@
+"""What is to be loaded: a deployment's addresses, the keys to use, and what may be spent.
+
+A target file is YAML:
+
+    environments:
+      production: https://api.example.com
+      sandbox: https://sandbox.example.com
+    keys:
+      main: {token: "env:API_KEY"}
+      scoped: {token: "env:SCOPED_KEY", purpose: scoped, domain_id: dom_1}
+      test: {token: "env:TEST_KEY", environment: sandbox, purpose: other_environment}
+    spend_cap: 5 USD
+
+Everything but one environment and one key may be left out. A token "env:NAME" is taken from the environment
+variable NAME.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from ranksim.contract.quantities import Frozen, Money
+from ranksim.contract.yamlfile import read_yaml, validate
+
+Purpose = Literal["full", "scoped", "second", "other_account", "other_environment", "past_due", "near_limit"]
+"""What a key is for: all of an account, one domain, a second key of the main account, another account,
+the other environment, an account that is past due, an account that is near its limits."""
+
+UNKNOWN = "unknown"
+"""The name of a key that no target has: what is sent for it is a made-up token."""
+
+
+def _token(given: Any) -> Any:
+    if not isinstance(given, str) or not given.startswith("env:"):
+        return given
+    name = given.removeprefix("env:")
+    found = os.environ.get(name)
+    if not found:
+        raise ValueError(f"the environment variable {name} is not set; set it to the API key")
+    return found
+
+
+def _url(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    if not re.match(r"https?://[^/\s]+", given):
+        raise ValueError(f"expected a URL such as https://api.example.com, found {given!r}")
+    return given.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+Token = Annotated[str, BeforeValidator(_token), Field(min_length=1, repr=False)]
+Url = Annotated[str, BeforeValidator(_url)]
+
+
+class TargetKey(Frozen):
+    """An API key: its token, the environment where it works, what it is for, and whose it is where known."""
+
+    token: Token
+    environment: str = "production"
+    purpose: Purpose = "full"
+    account: str = ""
+    domain_id: str | None = None
+
+
+class Target(Frozen):
+    """A deployment, and what a load run may do to it.
+
+    `environments` are base URLs by name, without the /v1; `graphql` their GraphQL URLs, by default the base
+    URL and "/graphql". `receiver` is the public base URL under which the deployment reaches our webhook
+    receiver, when that is not the address it listens at. `policy` is the path of a policy file to judge by.
+    Business time at the deployment runs `time_scale` times as fast as ours, the clock of its rate windows
+    `traffic_scale` times. `spend_cap` (µUSD) and `dry_run_only` bound what the run may spend. `exclusive`
+    says that nobody else uses these accounts meanwhile, without which "refused too early" cannot be told.
+    """
+
+    environments: Annotated[dict[str, Url], Field(min_length=1)]
+    keys: Annotated[dict[str, TargetKey], Field(min_length=1)]
+    graphql: dict[str, Url] = Field(default_factory=dict)
+    receiver: Url | None = None
+    policy: str | None = None
+    time_scale: Annotated[int, Field(ge=1)] = 1
+    traffic_scale: Annotated[int, Field(ge=1)] = 1
+    spend_cap: Annotated[Money, Field(ge=0)] | None = None
+    dry_run_only: bool = False
+    exclusive: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, key in self.keys.items():
+            if key.environment not in self.environments:
+                known = ", ".join(self.environments)
+                raise ValueError(
+                    f"key {name!r} is of the environment {key.environment!r}; "
+                    f"expected one of environments: {known}"
+                )
+        if UNKNOWN in self.keys:
+            raise ValueError(f"no key may be called {UNKNOWN!r}, which names a key that does not exist")
+        for name in self.graphql:
+            if name not in self.environments:
+                raise ValueError(f"graphql: there is no environment {name!r}; add it to environments")
+        return self
+
+    @classmethod
+    def simple(cls, host: str, token: str) -> Self:
+        """Know a base URL and one key, and nothing else. Raises BadInput."""
+        from ranksim.contract.yamlfile import Located
+
+        given = {"environments": {"production": host}, "keys": {"main": {"token": token}}}
+        return validate(cls, Located("target", given, {}))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a target file; its `policy` is relative to it. Raises BadInput naming the line."""
+        located = read_yaml(path)
+        target = validate(cls, located)
+        if target.policy is None:
+            return target
+        policy = Path(path).parent / target.policy
+        if not policy.is_file():
+            raise located.error(f"no such file as {str(policy)!r}; give the path of a policy", "policy")
+        return target.model_copy(update={"policy": str(policy)})
+
+    def token(self, key: str) -> str | None:
+        """Give what a key's requests carry: None for "", and a token that nobody has for a name unknown."""
+        if not key:
+            return None
+        return self.keys[key].token if key in self.keys else f"rk_none_{key}"
+
+    def environment_of(self, key: str) -> str:
+        """Give the environment where a key belongs; the first one for no key and for unknown ones."""
+        return self.keys[key].environment if key in self.keys else next(iter(self.environments))
+
+    def graphql_url(self, environment: str) -> str:
+        """Give the GraphQL URL of an environment."""
+        return self.graphql.get(environment) or self.environments[environment] + "/graphql"
