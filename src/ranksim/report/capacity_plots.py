@@ -64,6 +64,52 @@ def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     return ax
 
 
+def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes | None = None) -> Axes:
+    """Draw the share of jobs started in time against the workers: formula as a line, worlds as points."""
+    ax = new_figure().subplots() if ax is None else ax
+    counts = [row["workers"] for row in rows]
+    percent = [
+        {"workers": row["workers"]}
+        | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
+        for row in rows
+    ]
+    ax.plot(counts, [100 * row["by_formula"] for row in rows], color=BLUE, marker="x")
+    _observed(ax, percent, "workers", "simulated")
+    ax.axhline(100 * target, color=VERMILLION, linestyle="--", linewidth=1.2)
+    ax.set_xticks(counts)
+    ax.set_ylim(0, 105)
+    ax.set_xlabel("workers")
+    ax.set_ylabel(f"% of jobs started within {units.duration(within)}")
+    ax.set_title(f"Workers for {kind}: simulated, with 95 % intervals, and by formula")
+    _plain(ax)
+    last = rows[-1]
+    labels = [(100 * last["by_formula"], "formula", BLUE), (100 * target, "target", VERMILLION)]
+    _label_ends(ax, [*labels, (100 * last["simulated"], "simulated", INK)])
+    return ax
+
+
+def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw the chance that the endpoint is disabled by a time, and at its end what simulation showed."""
+    ax = new_figure().subplots() if ax is None else ax
+    hours = [t / 3.6e9 for t, _ in curve]
+    percent = [100 * chance for _, chance in curve]
+    ax.plot(hours, percent, color=BLUE, linewidth=1.6)
+    labels = [(percent[-1], "computed", BLUE)]
+    seen = next(row for row in rows if row["name"] == "disabled")
+    if seen["simulated"] is not None:
+        edges = [100 * seen[name] for name in ("simulated", "simulated_low", "simulated_high")]
+        point = {"hours": hours[-1], "seen": edges[0], "seen_low": edges[1], "seen_high": edges[2]}
+        _observed(ax, [point], "hours", "seen")
+        labels.append((edges[0], "simulated", INK))
+    ax.set_ylim(-2, 105)
+    ax.set_xlabel("hours since the outage began")
+    ax.set_ylabel("% chance that the endpoint is disabled")
+    ax.set_title("Disabled by an outage")
+    _plain(ax)
+    _label_ends(ax, labels)
+    return ax
+
+
 def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str) -> None:
     """Draw what simulated worlds showed as points with their intervals."""
     if not rows:
