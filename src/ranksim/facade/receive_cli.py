@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,6 +69,32 @@ def receive(
             "--json", envvar="RANKSIM_RECEIVE_JSON", help="Print deliveries as JSON Lines, as a trace has."
         ),
     ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="RANKSIM_RECEIVE_LOG",
+            help="Append every delivery to this file as a line of JSON before it is answered and again once it "
+            "is, and notes of stalls of the receiver itself.",
+        ),
+    ] = None,
+    anchor: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MICROS",
+            envvar="RANKSIM_RECEIVE_ANCHOR",
+            help="What to add to the monotonic clock for the instants to note down, so that several programs "
+            "of one machine agree; usually wall time at the start.",
+        ),
+    ] = None,
+    with_parent: Annotated[
+        bool,
+        typer.Option(
+            "--with-parent",
+            envvar="RANKSIM_RECEIVE_WITH_PARENT",
+            help="Stop when standard input ends, as it does when the program that started it is gone.",
+        ),
+    ] = False,
 ) -> None:
     """Receive webhooks: record what comes, answer as scripted, verify signatures.
 
@@ -80,15 +109,25 @@ def receive(
     """  # fmt: skip
     from ranksim.clock import iso
     from ranksim.facade.receiver import CONTROL, Receiver
+    from ranksim.facade.timekeeper import wall
 
     def heard(came: Received) -> None:
         verdict = {None: "unverified", True: "valid", False: f"INVALID, {came.problem}"}[came.valid]
         answer = "no answer" if came.status is None else str(came.status)
         event = f"{came.event_type} {came.event_id} attempt {came.attempt}" if came.event_id else "no event"
         line = f"{iso(came.received)} {came.method} {came.path} {event}, signature {verdict}: {answer}"
+        write(came.to_dict())
         _print(json.dumps(came.to_dict()) if as_json else line)
 
-    receiver = Receiver(tolerance=None if tolerance < 0 else tolerance, strict=strict, heard=heard)
+    def anchored() -> int:
+        return (anchor or 0) + time.monotonic_ns() // 1000
+
+    receiver = Receiver(
+        tolerance=None if tolerance < 0 else tolerance,
+        strict=strict,
+        clock=wall if anchor is None else anchored,
+        heard=heard,
+    )
     for text in script or ():
         path, steps = _of_path(text)
         receiver.script(*steps.split(","), path=path)
@@ -97,10 +136,15 @@ def receive(
         if not value:
             raise BadInput(f"--secret: expected SECRET or /PATH=SECRET, found {text!r}")
         receiver.trust(value, path)
-    with _until_stopped() as stopped, receiver.start(host, port):
-        where = f"receiving at {receiver.url}, control at {receiver.url}{CONTROL}"
-        print(f"ranksim: {where}", file=sys.stderr, flush=True)
-        stopped.wait()
+    with _until_stopped() as stopped, _log_of(log) as write:
+        receiver.came = lambda came: write(came.to_dict())
+        with receiver.start(host, port):
+            receiver.watch(lambda t, late: write(_stall(t, late)))
+            where = f"receiving at {receiver.url}, control at {receiver.url}{CONTROL}"
+            print(f"ranksim: {where}", file=sys.stderr, flush=True)
+            if with_parent:
+                threading.Thread(target=_until_end_of_input, args=(stopped,), daemon=True).start()
+            stopped.wait()
 
 
 def _of_path(text: str) -> tuple[str, str]:
@@ -120,6 +164,34 @@ def _until_stopped() -> Iterator[threading.Event]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+@contextmanager
+def _log_of(path: Path | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """What appends a line of JSON to a file and hands it to the operating system; without a file, nothing."""
+    if path is None:
+        yield lambda line: None
+        return
+    try:
+        file = path.open("ab", buffering=0)
+    except OSError as error:
+        raise BadInput(f"--log: {path} cannot be written ({error.strerror}); give another path") from None
+    with file:
+
+        def write(line: Mapping[str, Any]) -> None:
+            file.write(json.dumps(line).encode() + b"\n")
+
+        yield write
+
+
+def _stall(t: int, late: int) -> dict[str, Any]:
+    return {"kind": "note", "t": t, "text": "the webhook receiver stalled", "stalled": late}
+
+
+def _until_end_of_input(stopped: threading.Event) -> None:
+    while os.read(0, 4096):  # a reader of sys.stdin could not be left behind at the end
+        pass
+    stopped.set()
 
 
 def _print(line: str) -> None:

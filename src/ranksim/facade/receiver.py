@@ -11,7 +11,7 @@ import json
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 from urllib.parse import parse_qsl
@@ -29,6 +29,9 @@ EVERY_PATH = "*"
 
 LARGEST_BODY = 1 << 20
 """Bytes; a longer body gets 413 and is not recorded."""
+
+WATCH, STALL = SECOND // 20, SECOND // 5
+"""How often the receiver looks whether it stalls, and what it calls a stall."""
 
 _STEP = re.compile(r"([1-5][0-9]{2}|timeout)(?::(\S+?))?(?:\+([0-9a-z]+))?")
 _SIGNED_AT = re.compile(r"t=([0-9]{1,15}),")
@@ -153,7 +156,7 @@ class Receiver:
     `clock` tells the instant in µs that is noted down, `signing_clock` the one that signatures are compared
     with (default: the same); `tolerance` is their greatest age in seconds (None: any will do, S86). A
     `strict` receiver answers 400 to a request whose signature does not verify. The latest `keep` requests
-    are kept. `heard` is called with every request once it is answered.
+    are kept. `came` is called with every request before it is answered, `heard` once it is.
 
     Use it as an ASGI app, or as a context manager that listens at `url` in a thread.
     """
@@ -167,12 +170,14 @@ class Receiver:
         tolerance: int | None = 300,
         strict: bool = False,
         keep: int = 10_000,
+        came: Callable[[Received], None] | None = None,
         heard: Callable[[Received], None] | None = None,
     ) -> None:
         self.clock = clock
         self.signing_clock = signing_clock or clock
         self.tolerance = tolerance
         self.strict = strict
+        self.came = came
         self.heard = heard
         self.url = ""
         self._changed = threading.Condition()
@@ -259,11 +264,15 @@ class Receiver:
             came.step = Step(400) if refused else self._step(came)
             self._requests.append(came)
             self._changed.notify_all()
+        if self.came is not None:
+            self.came(came)
         return came
 
     def answered(self, came: Received, status: int | None) -> None:
-        """Note what was answered, None when the sender had gone."""
+        """Note what was answered, None when the sender had gone; verify if a secret has come meanwhile."""
         with self._changed:
+            if came.valid is None:
+                came.valid, came.problem = self._verify(came)
             came.status = status
             came.answered = self.clock()
             self._changed.notify_all()
@@ -312,6 +321,11 @@ class Receiver:
         self.url = listener.url
         return self
 
+    def watch(self, stalled: Callable[[Micros, Micros], None]) -> None:
+        """While it listens, call `stalled` with the instant and the length in µs of each stall of its loop."""
+        if self._thread is not None:
+            self._watching = self._thread.start(watch(self.clock, stalled))
+
     def stop(self) -> None:
         """Stop listening; what came stays."""
         if self._thread is not None:
@@ -359,6 +373,8 @@ class Receiver:
             match scope["method"], scope["path"].removeprefix(CONTROL):
                 case ("GET", "" | "/"):
                     return 200, CONTROLS
+                case ("GET", "/clock"):
+                    return 200, {"now": self.clock()}
                 case ("GET", "/requests"):
                     return 200, self._list(query)
                 case ("DELETE", "/requests"):
@@ -401,7 +417,21 @@ class Receiver:
         return {path: [str(step) for step in steps] for path, steps in self._scripts.items()}
 
 
+async def watch(
+    clock: Callable[[], Micros],
+    stalled: Callable[[Micros, Micros], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Notice when the event loop gets no turn for longer than `STALL`, and say since when and for how long."""
+    while True:
+        before = clock()
+        await sleep(WATCH / SECOND)
+        if (late := clock() - before - WATCH) > STALL:
+            stalled(before, late)
+
+
 CONTROLS = {
+    f"GET {CONTROL}/clock": "the receiver's clock, µs since the epoch",
     f"GET {CONTROL}/requests": "what came; filters path, event, type, attempt",
     f"DELETE {CONTROL}/requests": "forget what came",
     f"GET {CONTROL}/scripts": "what each path answers, by attempt",

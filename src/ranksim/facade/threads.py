@@ -33,6 +33,10 @@ class LoopThread:
             raise RuntimeError("a blocking call from the thread that would have to answer it; await instead")
         return self._submit(coroutine).result()
 
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop and do not wait for it; `stop` cancels it."""
+        return self._submit(coroutine)
+
     async def call_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and await its result on any loop; raises as `call` does."""
         if threading.current_thread() is self._thread:

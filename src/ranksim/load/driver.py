@@ -1,0 +1,59 @@
+"""Running a program for real: its steps become calls, waits and paths of the webhook receiver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from ranksim.clock import SECOND, Micros
+from ranksim.load.receiving import Ear
+from ranksim.load.session import Outcome, Session
+from ranksim.load.steps import Listen, Pause, Program, Received, Send, Until
+
+
+def drive(
+    program: Program,
+    session: Session,
+    ear: Ear | None = None,
+    *,
+    heard: Callable[[Send, Outcome], None] | None = None,
+    idle: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Any:
+    """Run a program to its end and give what it returns; None when it was stopped.
+
+    `heard` is told of every call, `idle` surrounds every wait, and `stopped` is asked before every step.
+    """
+    clock = session.recorder.clock
+    answer: Any = None
+    try:
+        while not stopped():
+            step = program.send(answer)
+            if isinstance(step, Send):
+                answer = _send(step, session, heard)
+            elif isinstance(step, Listen):
+                answer = "" if ear is None else ear.listen(step.script)
+            else:
+                with idle():
+                    answer = _wait(step, clock.now)
+    except StopIteration as end:
+        return end.value
+    finally:
+        program.close()
+    return None
+
+
+def _send(send: Send, session: Session, heard: Callable[[Send, Outcome], None] | None) -> Received:
+    outcome = session.perform(send)
+    if heard is not None:
+        heard(send, outcome)
+    return outcome.received
+
+
+def _wait(step: Pause | Until, now: Callable[[], Micros]) -> Micros:
+    until = step.instant if isinstance(step, Until) else now() + step.duration
+    if (left := until - now()) > 0:
+        time.sleep(left / SECOND)
+    return now()

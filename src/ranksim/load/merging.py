@@ -1,0 +1,212 @@
+"""Merging the parts that the processes of a run wrote into one trace, in order of time.
+
+A part is in order already, since a call is written down when it is sent; so the parts are read side by side
+and only calls whose end has not come yet are kept. A call without an end was in flight when its process was
+killed, and its effect is unknown. What is broken in a part is left out and noted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from ranksim.errors import BadInput
+from ranksim.files import new_file
+from ranksim.load.resolve import Unknown
+from ranksim.load.steps import Send
+from ranksim.service.operations import OPERATIONS
+
+HEADER = "header.json"
+RECEIVER = "receiver.jsonl"
+CUT = "stopped without a reply being seen"
+
+Line: TypeAlias = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Merged:
+    """What a merge found: how many lines of each kind, calls without an end, broken lines, parts cut short."""
+
+    exchanges: int = 0
+    deliveries: int = 0
+    notes: int = 0
+    unknown: int = 0
+    broken: int = 0
+    cut: list[str] = field(default_factory=list)
+
+
+def merge(directory: Path, path: Path) -> Merged:
+    """Make one trace of the parts in a directory; .gz packs. Raises BadInput."""
+    try:
+        header = json.loads((directory / HEADER).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{directory / HEADER}: expected the header of a run ({error})") from None
+    merged = Merged()
+    parts = sorted(directory.glob("part-*.jsonl"))
+    endpoints = _endpoints(parts)
+    with new_file(path) as temporary, ExitStack() as stack:
+        raw = stack.enter_context(temporary.open("wb"))
+        file: Any = raw
+        if path.suffix == ".gz":
+            # No name and no time inside, so that equal traces are equal files.
+            file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+        file.write(_line(header))
+        streams = [_timed(_joined(part, merged)) for part in parts]
+        streams.append(_timed(_received(directory / RECEIVER, endpoints, merged)))
+        last = int(header.get("started", 0))
+        for instant, line in heapq.merge(*streams, key=lambda pair: pair[0]):
+            last = max(last, instant)
+            _count(line, merged)
+            file.write(_line(line))
+        for note in _closing(merged, last):
+            merged.notes += 1
+            file.write(_line(note))
+    return merged
+
+
+def lost(directory: Path) -> list[Unknown]:
+    """Give the POSTs with an Idempotency-Key whose replies nobody saw, from the parts so far."""
+    found = []
+    for part in sorted(directory.glob("part-*.jsonl")):
+        for line in _joined(part, Merged()):
+            key = line.get("request_headers", {}).get("Idempotency-Key")
+            if key and line["method"] == "POST" and line["received"] is None and line["effect"] == "unknown":
+                found.append(Unknown(_sent(line, key), line["id"]))
+    return found
+
+
+def _sent(line: Line, idempotency_key: str) -> Send:
+    """Make the call again that a line tells of."""
+    operation = line["operations"][0]
+    template = ["v1", *OPERATIONS[operation].path.split("/")]
+    given = zip(template, line["path"].strip("/").split("/"), strict=False)
+    return Send(
+        operation,
+        line["api_key"] or "",
+        path={name[1:-1]: unquote(value) for name, value in given if name.startswith("{")},
+        query=line["query"],
+        raw=line["body"].encode(),
+        idempotency_key=idempotency_key,
+        environment=line["environment"],
+    )
+
+
+def _closing(merged: Merged, last: int) -> Iterator[Line]:
+    """What the recorder could not see."""
+    if merged.cut:
+        yield {
+            "kind": "note",
+            "t": last,
+            "text": "processes ended before they were done",
+            "parts": merged.cut,
+        }
+    if merged.broken:
+        yield {"kind": "note", "t": last, "text": "broken lines were left out", "lines": merged.broken}
+    if merged.unknown:
+        text = "calls were in flight when their process ended"
+        yield {"kind": "note", "t": last, "text": text, "calls": merged.unknown}
+
+
+def _count(line: Mapping[str, Any], merged: Merged) -> None:
+    kind = line["kind"]
+    merged.exchanges += kind == "exchange"
+    merged.deliveries += kind == "delivery"
+    merged.notes += kind == "note"
+
+
+def _timed(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
+    """Give each line with its instant; one without takes that of the line before."""
+    last = 0
+    for line in lines:
+        found = line.get("sent", line.get("received", line.get("t")))
+        last = max(last, found if isinstance(found, int) else 0)
+        yield last, line
+
+
+def _joined(part: Path, merged: Merged) -> Iterator[Line]:
+    """Read a part: each call together with its end, in the order in which they were sent."""
+    waiting: deque[Line] = deque()
+    open_calls: dict[str, Line] = {}
+    closed = False
+    for line in _lines(part, merged):
+        if "ended" in line:
+            call = open_calls.pop(line.pop("ended"), None)
+            if call is not None:
+                call.update(line)
+        elif "closed" in line:
+            closed = True
+        elif line.get("kind") == "exchange":
+            open_calls[line["id"]] = line
+            waiting.append(line)
+        elif line.get("kind") == "note":
+            waiting.append(line)
+        while waiting and waiting[0].get("id") not in open_calls:
+            yield waiting.popleft()
+    if not closed:
+        merged.cut.append(part.name.removeprefix("part-").removesuffix(".jsonl"))
+    merged.unknown += len(open_calls)
+    for call in open_calls.values():
+        call["error"] = CUT
+    yield from waiting
+
+
+def _received(path: Path, endpoints: Mapping[str, str], merged: Merged) -> Iterator[Line]:
+    """Read what the receiver logged: a delivery stands there when it came and again when it was answered."""
+    waiting: deque[Line] = deque()
+    unanswered: dict[int, Line] = {}
+    for line in _lines(path, merged) if path.exists() else ():
+        number = line.get("number")
+        if line.get("kind") != "delivery":
+            waiting.append(line)
+        elif number in unanswered:
+            unanswered.pop(number).update(line, **_placed(line, endpoints))
+        else:
+            line.update(_placed(line, endpoints))
+            unanswered[number] = line
+            waiting.append(line)
+        while waiting and waiting[0].get("number") not in unanswered:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _placed(line: Line, endpoints: Mapping[str, str]) -> Line:
+    """Name the endpoint of a delivery; where no reply told it, it is called by its path."""
+    path = line["endpoint"]
+    return {"path": path, "endpoint": endpoints.get(path, path)}
+
+
+def _endpoints(parts: list[Path]) -> dict[str, str]:
+    """Read which path of the receiver belongs to which endpoint."""
+    found = {}
+    for part in parts:
+        with part.open("rb") as file:
+            for raw in file:
+                if raw.startswith(b'{"kind":"endpoint"') and raw.endswith(b"\n"):
+                    line = json.loads(raw)
+                    found[line["path"]] = line["endpoint"]
+    return found
+
+
+def _lines(path: Path, merged: Merged) -> Iterator[Line]:
+    with path.open("rb") as file:
+        for raw in file:
+            try:
+                line = json.loads(raw)
+            except ValueError:
+                line = None
+            if isinstance(line, dict):
+                yield line
+            else:
+                merged.broken += 1
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"

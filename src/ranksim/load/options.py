@@ -1,0 +1,101 @@
+"""What a load run is asked to do, on Locust's command line or in the environment."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ranksim.contract.quantities import money
+from ranksim.errors import BadInput
+from ranksim.load.target import Target
+
+KEY = "RANKSIM_KEY"
+"""The environment variable that holds the API key, which stands on no command line of Locust."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a run; `file` is the target file, "" without one."""
+
+    host: str = ""
+    file: str = ""
+    out: str = ""
+    spend_cap: str = ""
+    dry_run_only: bool = False
+    sharing: str = ""
+    gzip: bool = False
+    seed: int | None = None
+
+    @classmethod
+    def of(cls, environment: Any) -> Options:
+        """Take them from a Locust environment."""
+        found = environment.parsed_options
+        return cls(
+            environment.host or "",
+            found.target or "",
+            found.out or "",
+            found.spend_cap or "",
+            bool(found.dry_run_only),
+            found.sharing or "",
+            bool(found.gzip),
+            found.seed,
+        )
+
+    def target(self) -> Target:
+        """Read the target file, or make do with a base URL and a key. Raises BadInput."""
+        if self.file:
+            target = Target.load(self.file)
+            exclusive = target.exclusive
+        else:
+            target = Target.simple(*self._simple())
+            exclusive = True
+        if self.sharing:
+            exclusive = self.sharing == "exclusive"
+        cap = target.spend_cap if not self.spend_cap else _cap(self.spend_cap)
+        return target.model_copy(
+            update={
+                "spend_cap": cap,
+                "dry_run_only": self.dry_run_only or target.dry_run_only,
+                "exclusive": exclusive,
+            }
+        )
+
+    def directory(self, profile: str) -> Path:
+        """Where the trace goes: a new directory here, unless one is named."""
+        return Path(self.out or f"load-{profile}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+
+    def _simple(self) -> tuple[str, str]:
+        if not self.host:
+            raise BadInput("nothing to load: give --host and a key, or --target FILE")
+        token = os.environ.get(KEY, "")
+        if not token:
+            raise BadInput(f"no API key: set {KEY} to one, or give --target FILE with keys")
+        return self.host, token
+
+
+def add_arguments(parser: Any) -> None:
+    """Add our options to Locust's parser. The key is not among them: it would be sent to workers and shown."""
+    for name, help_text, further in (
+        ("--target", "YAML file of the deployment: addresses, keys and limits; instead of --host", {}),
+        ("--out", "directory for the trace; a new one in this directory without", {}),
+        ("--spend-cap", "the most that the run may spend, such as '5 USD'", {}),
+        ("--dry-run-only", "spend nothing: send dry runs only", {"action": "store_true"}),
+        ("--sharing", "exclusive or shared: whether others use these accounts", {"choices": SHARING}),
+        ("--gzip", "pack the trace", {"action": "store_true"}),
+        ("--seed", "seed of what the programs draw", {"type": int}),
+    ):
+        variable = "RANKSIM_LOAD_" + name.strip("-").replace("-", "_").upper()
+        parser.add_argument(name, help=help_text, env_var=variable, include_in_web_ui=False, **further)
+
+
+SHARING = ("exclusive", "shared")
+
+
+def _cap(text: str) -> int:
+    try:
+        return money(text)
+    except ValueError as error:
+        raise BadInput(f"--spend-cap: {error}") from None

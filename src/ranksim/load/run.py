@@ -1,0 +1,263 @@
+"""One load run: what is done before the users begin and after they have ended, by one process for all.
+
+That process, which Locust calls local or master, opens the run's directory, starts the webhook receiver, finds
+out what can be exercised and reads the state before; at the end it reads the state after, resolves lost
+responses and merges the parts of all processes into one trace.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ranksim.errors import BadInput
+from ranksim.files import check_file
+from ranksim.load import merging, reach
+from ranksim.load.driver import drive
+from ranksim.load.merging import Merged
+from ranksim.load.purse import Purse, guarded
+from ranksim.load.reach import KeyReach, Reach
+from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver
+from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.resolve import resolve
+from ranksim.load.session import Session
+from ranksim.load.steps import Program
+from ranksim.load.target import UNKNOWN, Target
+from ranksim.load.tidy import tidy
+from ranksim.trace import Header, TraceKey
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all processes of a run have in common, so that their parts fit together.
+
+    `directory` is where parts are written, `receiver` the receiver's URL and `control` where it is scripted
+    ("" without one), `processes` how many share the users and `purses` the spend cap. `salt` is hexadecimal.
+    """
+
+    run: str
+    directory: str
+    clock: Clock
+    salt: str
+    seed: int
+    users: int
+    processes: int
+    purses: int
+    receiver: str
+    control: str
+    reach: dict[str, Any]
+
+    def to_message(self) -> dict[str, Any]:
+        """Give it as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_message(cls, data: Mapping[str, Any]) -> Shared:
+        """Read it back."""
+        return cls(**{**data, "clock": Clock(**data["clock"])})
+
+
+class Part:
+    """What one process of a run records with: its file, its sessions and its purse."""
+
+    def __init__(self, shared: Shared, target: Target, name: str, clock: Clock | None = None) -> None:
+        self.shared = shared
+        self.target = target
+        self.recorder = Recorder(
+            Path(shared.directory) / f"part-{name}.jsonl",
+            part=name,
+            clock=clock or shared.clock,
+            salt=bytes.fromhex(shared.salt),
+            tokens=[key.token for key in target.keys.values()],
+        )
+        self.ear = (
+            Ear(shared.receiver, shared.control, shared.run, self.recorder) if shared.receiver else None
+        )
+        share = None if target.spend_cap is None else target.spend_cap // shared.purses
+        self.purse = Purse(share, target.dry_run_only)
+        self.purse.accounts = {name: key["account"] for name, key in shared.reach.get("keys", {}).items()}
+
+    def session(self, client: str = "") -> Session:
+        """Connections of one user."""
+        told = None if self.ear is None else self.ear.told
+        return Session(self.target, self.recorder, client=client, told=told)
+
+    def guarded(self, program: Program) -> Program:
+        """Run a program within what may be spent."""
+        return guarded(program, self.purse)
+
+    def perform(self, program: Program, client: str) -> Any:
+        """Run a program to its end and give what it returns."""
+        session = self.session(client)
+        try:
+            return drive(program, session, self.ear)
+        finally:
+            session.close()
+
+    def close(self) -> None:
+        """Write down that this process is done."""
+        if self.purse.refused:
+            self.recorder.note(
+                "calls were held back by the spend cap or --dry-run-only", calls=self.purse.refused
+            )
+        self.recorder.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for: where the trace goes, by which profile, for how many users.
+
+    `workers` is how many processes run the users, 0 when the leading one does.
+    """
+
+    out: Path
+    profile: str = ""
+    users: int = 1
+    workers: int = 0
+    seed: int | None = None
+    gzip: bool = False
+
+
+class Run:
+    """A run, from the process that leads it. Raises BadInput when nothing can be loaded."""
+
+    def __init__(self, target: Target, wishes: Wishes) -> None:
+        self.target = target
+        self.wishes = wishes
+        self.path = trace_path(wishes.out, wishes.gzip)
+        self.clock = Clock.here()
+        self.started = self.clock.now()
+        name = secrets.token_hex(4)
+        self.directory = self.path.parent / f".parts-{name}"
+        self._receiver: LocalReceiver | RemoteReceiver | None = None
+        self._merged: Merged | None = None
+        try:
+            self.directory.mkdir(parents=True, mode=0o700)
+            self._receiver = self._receive()
+            url = "" if self._receiver is None else self._receiver.url
+            seed = wishes.seed if wishes.seed is not None else secrets.randbits(32)
+            shared = Shared(
+                name, str(self.directory.resolve()), self.clock, secrets.token_hex(16), seed, wishes.users,
+                max(1, wishes.workers), wishes.workers + 1, url, url, {},
+            )  # fmt: skip
+            self._write_header(Reach(target))
+            self.part = Part(shared, target, "0")
+            self.reach = self._explore()
+            self.shared = self.part.shared = replace(shared, reach=reach_to_message(self.reach))
+            self.part.purse.accounts = {key.name: key.account for key in self.reach.keys.values()}
+        except BaseException:
+            self._stop_receiver()
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise
+
+    def finish(self, totals: Mapping[str, Any] | None = None) -> Merged:
+        """Read the state after, resolve what was lost, and merge; `totals` are Locust's own counts."""
+        if self._merged is not None:
+            return self._merged
+        try:
+            lost = merging.lost(self.directory)
+            self.part.perform(self.part.guarded(resolve(self.reach, lost)), "resolve")
+            self.part.perform(reach.after(self.reach), "after")
+            self.part.perform(tidy(self.reach, self.shared.seed), "tidy")
+        finally:
+            if totals is not None:
+                self.part.recorder.note("what Locust counted", **totals)
+            self._fetch_deliveries()
+            self.part.close()
+            self._merged = merging.merge(self.directory, self.path)
+            shutil.rmtree(self.directory, ignore_errors=True)
+        return self._merged
+
+    def _explore(self) -> Reach:
+        target, recorder = self.target, self.part.recorder
+        if (target.time_scale, target.traffic_scale) != (1, 1):
+            recorder.note(
+                "clock", business=self.started, rate=target.time_scale, traffic_rate=target.traffic_scale
+            )
+        if self._receiver is None:
+            recorder.note("there is no webhook receiver that the deployment could reach")
+        found: Reach = self.part.perform(reach.explore(target), "explore")
+        if not found.main:
+            reasons = "; ".join(f"{key.name}: {key.reason}" for key in found.keys.values())
+            raise BadInput(f"no key of the target works ({reasons}); check the address and the keys")
+        self._write_header(found)
+        self.part.perform(reach.before(found), "before")
+        return found
+
+    def _write_header(self, found: Reach) -> None:
+        header = Header(
+            started=self.started,
+            targets=dict(self.target.environments),
+            keys={name: _trace_key(self.target, found, name) for name in (*self.target.keys, UNKNOWN)},
+            exclusive=self.target.exclusive,
+            clock=self.clock.described(),
+        )
+        told = {**header.model_dump(), "profile": self.wishes.profile, "users": self.wishes.users}
+        (self.directory / merging.HEADER).write_text(json.dumps(told), encoding="utf-8")
+
+    def _receive(self) -> LocalReceiver | RemoteReceiver | None:
+        if self.target.receiver is not None:
+            return RemoteReceiver(self.target.receiver, self.clock)
+        hosts = {urlsplit(url).hostname for url in self.target.environments.values()}
+        return LocalReceiver(self.directory, self.clock) if hosts <= {*LOOPBACK} else None
+
+    def _fetch_deliveries(self) -> None:
+        self._stop_receiver()
+        if isinstance(self._receiver, RemoteReceiver):
+            try:
+                came = self._receiver.fetch(self.shared.run, self.part.recorder)
+            except (BadInput, OSError, ValueError, KeyError) as error:
+                self.part.recorder.note("what the receiver got could not be fetched", error=str(error))
+                return
+            lines = "".join(json.dumps(one) + "\n" for one in came)
+            (self.directory / merging.RECEIVER).write_text(lines, encoding="utf-8")
+
+    def _stop_receiver(self) -> None:
+        if isinstance(self._receiver, LocalReceiver):
+            self._receiver.stop()
+
+
+def trace_path(out: Path, packed: bool) -> Path:
+    """Where a run writes its trace: the first name in the directory that is not taken. Raises BadInput."""
+    ending = ".jsonl.gz" if packed else ".jsonl"
+    path, number = out / f"trace{ending}", 1
+    while path.exists():
+        number += 1
+        path = out / f"trace-{number}{ending}"
+    check_file(path)
+    return path
+
+
+def reach_to_message(found: Reach) -> dict[str, Any]:
+    """Give what can be exercised as plain data, without the target and its keys' tokens."""
+    keys = {
+        name: {**{field: getattr(key, field) for field in KeyReach.__slots__}, "lacks": dict(key.lacks),
+               "reads": dict(key.reads)}
+        for name, key in found.keys.items()
+    }  # fmt: skip
+    return {"keys": keys, "main": found.main, "lacks": dict(found.lacks)}
+
+
+def reach_from_message(data: Mapping[str, Any], target: Target) -> Reach:
+    """Read back what can be exercised."""
+    keys = {name: KeyReach(**key) for name, key in data["keys"].items()}
+    return Reach(target, keys, data["main"], data["lacks"])
+
+
+def _trace_key(target: Target, found: Reach, name: str) -> TraceKey:
+    given, read = target.keys.get(name), found.keys.get(name)
+    if given is None:
+        return TraceKey(environment=target.environment_of(name))
+    if read is None:
+        return TraceKey(account=given.account, environment=given.environment, domain_id=given.domain_id)
+    return TraceKey(
+        account=read.account or given.account, environment=given.environment, domain_id=read.domain_id
+    )

@@ -1,0 +1,298 @@
+"""One user's HTTP connections: a `Send` becomes a request, and both ends of it are written down.
+
+Connections are those of the standard library: nothing is sent twice, no redirect is followed, certificates
+are verified, and it is known whether a call that failed had been sent. Under Locust its sockets are gevent's.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from ranksim.clock import Micros
+from ranksim.errors import BadInput
+from ranksim.load.recorder import Recorder
+from ranksim.load.steps import Received, Send
+from ranksim.load.target import Target
+from ranksim.service.operations import OPERATIONS, Operation
+
+LARGEST_REPLY = 64 << 20
+"""Bytes; a longer reply counts as lost."""
+
+CHARACTERS = ":-._~!$&'()*+,;=@"
+"""What may stand in a path parameter as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call: `received` is what the program is told; `error` is "" when a reply was seen."""
+
+    received: Received
+    error: str = ""
+    length: int = 0
+
+
+class Session:
+    """Makes the calls of one user, one at a time. Close it at the end.
+
+    `told` is called with every JSON reply that was seen, as text; `timeout` is how long to wait for a
+    connection, and between two pieces of a reply, in seconds.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        recorder: Recorder,
+        *,
+        client: str = "",
+        timeout: float = 60.0,
+        told: Callable[[str], None] | None = None,
+    ) -> None:
+        self.target = target
+        self.recorder = recorder
+        self.client = client
+        self.timeout = timeout
+        self.told = told
+        self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
+
+    def perform(self, send: Send) -> Outcome:
+        """Make a call. Raises BadInput when the target has no such environment."""
+        request = _Request.of(send, self.target)
+        told = request.told(self.client)
+        clock = self.recorder.clock
+        try:
+            connection = self._connected(request.base)
+        except (OSError, http.client.HTTPException) as error:
+            return self._not_sent(send, told, error)
+        sent = clock.now()
+        name = self.recorder.began(send, sent, told)
+        error, effect = "stopped before a reply was seen", "unknown"
+        seen: tuple[int, dict[str, str], str] | None = None
+        received: Micros | None = None
+        try:
+            connection.request(request.method, request.below, request.body, request.headers)
+            if send.lose:
+                error = "lost on purpose"
+            else:
+                response = connection.getresponse()
+                raw = response.read(LARGEST_REPLY + 1)
+                received = clock.now()
+                if len(raw) > LARGEST_REPLY:
+                    raise http.client.HTTPException(f"reply of more than {LARGEST_REPLY} bytes")
+                seen = response.status, _joined(response.getheaders()), raw.decode(errors="replace")
+                error = ""
+        except (UnicodeError, ValueError) as broken:
+            error, effect = f"cannot be sent: {broken}", "none"
+        except (OSError, http.client.HTTPException) as broken:
+            error = _described(broken)
+        finally:
+            if seen is None:
+                self._drop(request.base)
+                self.recorder.ended(name, effect=effect, error=error)
+        if seen is None:
+            return Outcome(Received(0, None, {}, sent, clock.now()), error)
+        return self._seen(send, request, name, sent, received or sent, seen)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for base in list(self._connections):
+            self._drop(base)
+
+    def _seen(
+        self,
+        send: Send,
+        request: _Request,
+        name: str,
+        sent: Micros,
+        received: Micros,
+        seen: tuple[int, dict[str, str], str],
+    ) -> Outcome:
+        status, headers, text = seen
+        body = _json(text)
+        if self.told is not None and body is not None:
+            self.told(text)
+        effect = effect_of(send, request.method, status, body)
+        self.recorder.ended(
+            name, received, status=status, headers=headers, response=text, effect=effect, error=None
+        )
+        lower = {header.lower(): value for header, value in headers.items()}
+        return Outcome(Received(status, body, lower, sent, received), "", len(text))
+
+    def _not_sent(self, send: Send, told: dict[str, Any], error: Exception) -> Outcome:
+        now = self.recorder.clock.now()
+        name = self.recorder.began(send, now, told)
+        what = f"not sent: {_described(error)}"
+        self.recorder.ended(name, effect="none", error=what)
+        return Outcome(Received(0, None, {}, now, now), what)
+
+    def _connected(self, base: tuple[str, str]) -> http.client.HTTPConnection:
+        """A connection that the other side has not closed as yet."""
+        known = self._connections.get(base)
+        if known is not None and known.sock is not None and not _readable(known.sock):
+            return known
+        self._drop(base)
+        scheme, place = base
+        connection = (
+            http.client.HTTPSConnection(place, timeout=self.timeout, context=ssl.create_default_context())
+            if scheme == "https"
+            else http.client.HTTPConnection(place, timeout=self.timeout)
+        )
+        connection.connect()
+        self._connections[base] = connection
+        return connection
+
+    def _drop(self, base: tuple[str, str]) -> None:
+        connection = self._connections.pop(base, None)
+        if connection is not None:
+            connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A `Send` as it goes over the wire, and what the trace says of it."""
+
+    send: Send
+    environment: str
+    account: str
+    base: tuple[str, str]
+    below: str
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes | None
+
+    @classmethod
+    def of(cls, send: Send, target: Target) -> _Request:
+        environment = send.environment or target.environment_of(send.key)
+        if environment not in target.environments:
+            known = ", ".join(target.environments)
+            raise BadInput(f"{send.operation}: the target has no environment {environment!r}; it has {known}")
+        method, path, url = _addressed(send, environment, target)
+        query = {name: str(value) for name, value in send.query.items()}
+        parts = urlsplit(url)
+        below = parts.path or "/"
+        body, key = _body(send), target.keys.get(send.key)
+        return cls(
+            send=send,
+            environment=environment,
+            account="" if key is None else key.account,
+            base=(parts.scheme, parts.netloc),
+            below=below + (f"?{urlencode(query)}" if query else ""),
+            method=method,
+            path=path,
+            query=query,
+            headers=_headers(send, target.token(send.key), body),
+            body=body,
+        )
+
+    def told(self, client: str) -> dict[str, Any]:
+        """What the trace says of the call."""
+        return {
+            "target": self.environment,
+            "environment": self.environment,
+            "api_key": self.send.key or None,
+            "account": self.account,
+            "client": client,
+            "surface": self.send.surface,
+            "operations": [self.send.operation] if self.send.operation else [],
+            "method": self.method,
+            "path": self.path,
+            "query": self.query,
+            "request_headers": self.headers,
+            "body": "" if self.body is None else self.body.decode(errors="replace"),
+        }
+
+
+def _addressed(send: Send, environment: str, target: Target) -> tuple[str, str, str]:
+    """Give the method, the path as the trace has it, and the URL without its query."""
+    if send.surface == "graphql":
+        return "POST", "/graphql", target.graphql_url(environment)
+    operation: Operation = OPERATIONS[send.operation]
+    filled = {name: quote(str(value), safe=CHARACTERS) for name, value in send.path.items()}
+    path = "/v1/" + operation.path.format_map(filled)
+    return operation.method, path, target.environments[environment] + path
+
+
+def _body(send: Send) -> bytes | None:
+    if send.raw is not None or send.body is None:
+        return send.raw
+    return json.dumps(send.body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _headers(send: Send, token: str | None, body: bytes | None) -> dict[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": "ranksim-load"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    if send.idempotency_key is not None:
+        headers["Idempotency-Key"] = send.idempotency_key
+    if send.request_id is not None:
+        headers["X-Request-Id"] = send.request_id
+    return headers
+
+
+def effect_of(send: Send, method: str, status: int, body: Any) -> str:
+    """Tell what a reply says of its call's effect: "yes", "none", or "unknown" after a server's error."""
+    if send.surface == "graphql":
+        query = str((send.body or {}).get("query", "")).lstrip()
+        if not query.startswith("mutation"):
+            return "none"
+        return "yes" if status < 300 and isinstance(body, dict) and not body.get("errors") else "unknown"
+    if method in ("GET", "HEAD"):
+        return "none"
+    if status >= 500 or status < 200:
+        return "unknown"
+    asked_dry = (send.body or {}).get("dry_run") is True or send.query.get("dry_run") == "true"
+    return "yes" if status < 300 and not asked_dry else "none"
+
+
+def refused(outcome: Outcome) -> bool:
+    """Whether the deployment refused in the way it promises: a 4xx with a JSON object."""
+    received = outcome.received
+    return 400 <= received.status <= 499 and isinstance(received.body, dict)
+
+
+def _readable(sock: Any) -> bool:
+    """Whether something stands to be read before anything was asked: the end, or what nobody wants."""
+    try:
+        return bool(select.select([sock], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
+
+
+def _joined(headers: list[tuple[str, str]]) -> dict[str, str]:
+    """Headers by name; one that came several times has its values joined by commas."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _described(error: Exception) -> str:
+    """Name what happened to a connection."""
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "connection closed without a reply"
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return "connection reset"
+    if isinstance(error, http.client.IncompleteRead):
+        return "reply cut short"
+    return f"{type(error).__name__}: {error}"
