@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ranksim.conformance import access, idempotency, jobs, paging, shapes, verdicts
+from ranksim.conformance import (
+    access,
+    disabling,
+    idempotency,
+    jobs,
+    paging,
+    retries,
+    shapes,
+    verdicts,
+    webhooks,
+)
 from ranksim.conformance.history import History, Seen, Source, read
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Difference, Finding, Rule, Tally, Verdict
@@ -24,6 +34,9 @@ FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
     (idempotency.RULES, idempotency.judge),
     (paging.RULES, paging.judge),
     (access.RULES, access.judge),
+    (webhooks.RULES, webhooks.judge),
+    (retries.RULES, retries.judge),
+    (disabling.RULES, disabling.judge),
 )
 """The rules of each family with their judge, in the order of the report."""
 

@@ -68,6 +68,8 @@ class Seen:
     remaining: int | None = None
     reset: int | None = None
     retry_after: int | None = None
+    retry_at: int | None = None
+    """Retry-After as an HTTP-date, in Unix seconds (U6)."""
     date: int | None = None
     replayed: bool = False
     answer: bytes = b""
@@ -198,7 +200,7 @@ Source: TypeAlias = str | Path | Iterable[str] | Trace
 def read(source: Source, watch: Callable[[Exchange, Seen], None] | None = None) -> History:
     """Read a trace (a path, its lines, or one in memory) as a history.
 
-    `watch` is shown each exchange, raw, beside what it became. Raises BadInput naming the line that is broken.
+    `watch` is shown each exchange, raw, beside what it became. Raises BadInput naming a broken line.
     """
     reader = Reader()
     for entry in _all(source):
@@ -355,6 +357,8 @@ def _see_headers(seen: Seen, headers: Mapping[str, str]) -> None:
     seen.remaining = _whole(headers.get("ratelimit-remaining"))
     seen.reset = _whole(headers.get("ratelimit-reset"))
     seen.retry_after = _whole(headers.get("retry-after"))
+    if seen.retry_after is None:
+        seen.retry_at = http_date(headers.get("retry-after", ""))
     seen.date = http_date(headers.get("date", ""))
     seen.replayed = headers.get("idempotent-replayed", "").lower() == "true"
 
