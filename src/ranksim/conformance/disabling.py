@@ -1,8 +1,8 @@
 """Judge auto-disable: twenty consecutive failed deliveries, and a success starts anew (S91, S92, U66).
 
 Outcomes count in the order in which the sender saw them end, which lies between the arrival and a little
-after our answer. An endpoint made in the trace has no failures from before, so the longest run of failures that the
-sender can have counted is known, and when the shortest reached twenty; what overlaps is placed both ways.
+after our answer. An endpoint made in the trace has no failures from before, so the longest run of failures that
+the sender can have counted is known, and when the shortest reached twenty; what overlaps is placed both ways.
 """
 
 from __future__ import annotations
