@@ -110,6 +110,26 @@ def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | N
     return ax
 
 
+def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
+    """Draw how much of each limit a portfolio uses, the tightest on top; what binds first stands out."""
+    ax = new_figure().subplots() if ax is None else ax
+    used = [100 * row["used"] for row in rows]
+    names = [row["name"] for row in rows]
+    ax.barh(names, used, color=[VERMILLION, *[BLUE] * (len(rows) - 1)], height=0.6)
+    for y, (row, percent) in enumerate(zip(rows, used, strict=True)):
+        need, there = (units.write(row["quantity"], row[name]) for name in ("need", "there"))
+        ax.text(percent + 1, y, f"{need} of {there}", va="center", fontsize=7, color=INK)
+    ax.axvline(100, color=INK, linestyle="--", linewidth=1)
+    ax.set_xlim(0, max(100, *used) * 1.4)
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", labelsize=8)
+    ax.set_xlabel("% of the limit used")
+    ax.set_title(title, wrap=True)
+    _plain(ax, grid="x")
+    ax.title.set_fontsize(9)
+    return ax
+
+
 def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str) -> None:
     """Draw what simulated worlds showed as points with their intervals."""
     if not rows:
