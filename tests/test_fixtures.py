@@ -56,6 +56,11 @@ def test_the_closest_mark_wins(ranksim):
     assert account["period_start"].startswith("2026-01-31T00:00:00")
     assert str(ranksim.twin.clock.rate) == "scaled:60"
     assert (ranksim.twin.seed, ranksim.twin.policy.name) == (7, "mine")
+    assert ranksim.client().get("/v1/domains?hots=a").status_code == 422
+
+@pytest.mark.ranksim(strict_query=False)
+def test_a_typo_can_be_ignored(ranksim):
+    assert ranksim.client().get("/v1/domains?hots=a").status_code == 200
 """
 
 
@@ -100,7 +105,7 @@ def test_the_page_about_the_facade_shows_a_test_that_passes(project: pytest.Pyte
 def test_marks_say_what_the_world_is_like(project: pytest.Pytester) -> None:
     project.makepyfile(MARKED)
     (project.path / "mine.yaml").write_text("name: mine\n")
-    run(project, "-q").assert_outcomes(passed=1)
+    run(project, "-q").assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(

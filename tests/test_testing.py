@@ -131,6 +131,27 @@ def test_an_asgi_app_runs_on_the_loop_of_its_caller() -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.fact("U100")
+@pytest.mark.parametrize(
+    ("settings", "status"), [({}, 422), ({"strict_query": True}, 422), ({"strict_query": False}, 200)]
+)
+def test_a_typo_in_a_query_is_found_unless_it_is_to_be_ignored(
+    settings: dict[str, bool], status: int
+) -> None:
+    async def alone() -> int:
+        inner = httpx.ASGITransport(asgi_app(clock="manual", empty=False, **settings))
+        async with httpx.AsyncClient(transport=inner, base_url="http://any.test") as client:
+            return (await client.get("/v1/webhook-events?hots=a")).status_code
+
+    typo = "/v1/webhook-events?hots=a"
+    assert asyncio.run(alone()) == status
+    with httpx.Client(transport=transport(**settings), base_url="http://any.test") as client:
+        assert client.get(typo).status_code == status
+    for kind in (World, Server):
+        with kind(**settings) as world, world.fork() as other:
+            assert [one.client().get(typo).status_code for one in (world, other)] == [status, status]
+
+
 def test_a_blocking_call_from_the_worlds_own_loop_is_refused_not_stuck() -> None:
     with World() as world:
 

@@ -89,7 +89,7 @@ class World:
     (default "pro"); `seed` decides ids, keys and secrets. `clock` is "manual", "real" or "scaled:60", `start`
     an instant, or None for now. `signature_clock` "wall" signs webhooks for receivers that compare with their
     own clock, "virtual" with this world's. With `network`, webhooks also go to addresses beyond this machine.
-    Raises BadInput.
+    Unknown query parameters are refused, or ignored without `strict_query` (U100). Raises BadInput.
     """
 
     def __init__(
@@ -104,6 +104,7 @@ class World:
         signature_clock: str = "wall",
         settle_timeout: float = 60.0,
         network: bool = False,
+        strict_query: bool = True,
     ) -> None:
         self._settings: dict[str, Any] = {
             "policy": policy if isinstance(policy, Policy | None) else Policy.load(Path(policy)),
@@ -115,11 +116,11 @@ class World:
             "signature_clock": signature_clock,
             "settle_timeout": settle_timeout,
         }
-        self._network = network
+        self._network, self._strict_query = network, strict_query
         self._mounts = Mounts(network=network, waits=lambda: self.twin.clock.rate.mode != "manual")
         self.twin = Twin(**self._settings, sender=self._mounts)
         """The world itself; touch it from its own loop alone, as the methods here do."""
-        self.app = create_app(self.twin)
+        self.app = create_app(self.twin, strict_query=strict_query)
         self.url = URL
         self.clock = Clock(self)
         self.jobs = Jobs(self)
@@ -297,7 +298,9 @@ class World:
         running = {
             "clock": str(clock.rate), "traffic_clock": clock.traffic_clock, "signature_clock": clock.signature
         }  # fmt: skip
-        other = type(self)(**{**self._settings, **running}, network=self._network)
+        other = type(self)(
+            **{**self._settings, **running}, network=self._network, strict_query=self._strict_query
+        )
         other._mounts.apps.update(self._mounts.apps)
         other.restore(snapshot)
         return other
@@ -545,12 +548,12 @@ def transport(**settings: Any) -> httpx.BaseTransport:
     return Transport(world.app, world.thread, closed=world.close)
 
 
-def asgi_app(**settings: Any) -> App:
+def asgi_app(*, strict_query: bool = True, **settings: Any) -> App:
     """An ASGI app of a world of its own, which runs on the loop of whoever calls it.
 
-    Time is moved over HTTP, under /_ranksim. `settings` are those of `Twin`.
+    Time is moved over HTTP, under /_ranksim. `strict_query` is that of a `World`, `settings` those of `Twin`.
     """
-    return create_app(Twin(**settings))
+    return create_app(Twin(**settings), strict_query=strict_query)
 
 
 async def _settled(moving: Coroutine[Any, Any, Advance]) -> Advance:

@@ -262,7 +262,7 @@ def test_a_405_says_what_is_allowed() -> None:
 
 def test_details_of_faults_are_told() -> None:
     async def story() -> None:
-        async with direct(make(), max_body=10, strict_query=True) as client:
+        async with direct(make(), max_body=10) as client:
             sent = {"content-type": JSON}
             wrong = await client.post("/v1/domains", content=b"{]", headers=sent)
             assert (
@@ -271,14 +271,46 @@ def test_details_of_faults_are_told() -> None:
             )
             wrong = await client.post("/v1/domains", content=b"x" * 11, headers=sent)
             assert wrong.json()["detail"] == "The body is larger than 10 bytes."
-            wrong = await client.get("/v1/domains?hots=a")
-            assert (wrong.status_code, wrong.json()["detail"]) == (
-                400,
-                "The query parameter 'hots' is unknown here; known are: limit, cursor.",
-            )
             stranger = await client.get("/v1/domains?hots=a", headers={"authorization": ""})
             assert stranger.json()["code"] == "unauthorized"
             assert "hots" not in stranger.text
+
+    run(story)
+
+
+@pytest.mark.fact("U100", "U24")
+def test_a_typo_in_a_query_is_refused_unless_that_was_not_wanted() -> None:
+    async def story() -> None:
+        async with direct(make()) as client:
+            wrong = await client.get("/v1/keywords?domain=a")
+            said = wrong.json()
+            assert (wrong.status_code, said["code"]) == (422, "validation_failed")
+            assert said["detail"] == (
+                "The query parameter 'domain' is unknown; keywords.list takes: limit, cursor, domain_id, "
+                "list_id, label_id, keyword. The service is assumed to ignore it (U100); --no-strict-query, "
+                "or strict_query=False in a test, does so too."
+            )
+            expected = "a parameter among: limit, cursor, domain_id, list_id, label_id, keyword"
+            assert said["meta"] == {"errors": [{"field": "domain", "expected": expected}]}
+            unmade = await client.post("/v1/domains?hots=a", json={"host": "a.example"})
+            assert unmade.json()["meta"]["errors"][0]["field"] == "hots"
+            assert (await client.get("/v1/domains")).json()["data"] == []
+        async with direct(make(), strict_query=False) as client:
+            assert (await client.get("/v1/keywords?domain=a")).status_code == 200
+
+    run(story)
+
+
+@pytest.mark.fact("U83")
+def test_the_query_of_a_graphql_request_is_not_looked_at() -> None:
+    async def story() -> None:
+        async with direct(make()) as client:
+            body = {"query": "{ slots { used } }"}
+            assert (await client.post("/graphql?_=1718&x=", json=body)).json() == {
+                "data": {"slots": {"used": 0}}
+            }
+            assert (await client.get("/graphql?query=%7Bslots%7Bused%7D%7D&_=1718")).status_code == 405
+            assert (await client.options("/graphql?_=1718")).status_code == 204
 
     run(story)
 
@@ -499,7 +531,7 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
             order.append("kept")
 
         twin.journal, twin.commit = Journal(), commit
-        async with direct(twin) as client:
+        async with direct(twin, strict_query=False) as client:
             await client.post("/v1/domains?x=1", json={"host": "a.example"})
             order.append("answered")
         exchange, *rest = order

@@ -11,6 +11,7 @@ import pytest
 
 from ranksim.contract.policy import Policy
 from ranksim.facade.openapi import document, reference_page
+from ranksim.facade.requests import parameters
 from ranksim.facade.shapes import WIRES
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS, TABLE
@@ -95,6 +96,17 @@ def test_parameters_and_body(whole: Any, name: str) -> None:
         | ({"Idempotency-Key"} if operation.method == "POST" else set())
     )
     assert ("requestBody" in said) == (wire.body is not None)
+
+
+@pytest.mark.fact("U100", "U24")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_query_parameter_that_is_described_is_refused_as_unknown(whole: Any, name: str) -> None:
+    said = described(whole, name)
+    given = {
+        part["name"] for part in (found(whole, part) for part in said["parameters"]) if part["in"] == "query"
+    }
+    assert given <= set(parameters(name))
+    assert "validation_failed" in found(whole, said["responses"]["422"])["x-codes"]
 
 
 @pytest.mark.fact("S105", "S107", "S94", "E36")

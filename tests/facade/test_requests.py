@@ -21,7 +21,7 @@ def ask(
     body: bytes | list[bytes] = b"",
     headers: dict[str, str] | None = None,
     query: str = "",
-    strict: bool = False,
+    strict: bool = True,
     gone: bool = False,
 ) -> Asked:
     """Read a request that arrives in these parts."""
@@ -155,8 +155,6 @@ def test_head_asks_what_get_asks() -> None:
         ({"method": "GET", "query": "a=\xff"}, "invalid_request", "UTF-8"),
         ({"method": "GET", "query": "limit=1&limit=2"}, "invalid_request", "'limit' more than once"),
         ({"method": "GET", "query": "&".join(f"a{n}=1" for n in range(101))}, "invalid_request", "100"),
-        ({"method": "GET", "query": "size=5", "strict": True}, "invalid_request",
-         "'size' is unknown here; known are: limit, cursor."),
     ],
 )  # fmt: skip
 def test_a_fault_of_form_is_noted_with_what_is_wrong(
@@ -169,13 +167,45 @@ def test_a_fault_of_form_is_noted_with_what_is_wrong(
 
 
 @pytest.mark.fact("U100")
-def test_unknown_query_parameters_are_ignored_unless_asked_to_mind_them() -> None:
-    asked = ask("GET", query="limit=5&size=&q=%C3%A4+b")
+def test_unknown_query_parameters_are_ignored_if_that_is_wanted() -> None:
+    asked = ask("GET", query="limit=5&size=&q=%C3%A4+b", strict=False)
     assert (asked.call.fault, asked.call.query) == ("", {"limit": "5", "size": "", "q": "ä b"})
-    known = ask(
-        "GET", "keywords", query="limit=5&cursor=x&list_id=l&label_id=l&keyword=k&domain_id=d", strict=True
-    )
-    assert known.call.fault == ""
+
+
+@pytest.mark.fact("U100", "U24")
+@pytest.mark.parametrize(
+    ("method", "path", "query", "unknown", "takes"),
+    [
+        ("GET", "keywords", "limit=5&cursor=x&list_id=l&label_id=l&keyword=k&domain_id=d", "", ""),
+        (
+            "HEAD",
+            "jobs",
+            "kind=crawl&state=done&type=x",
+            "state type",
+            "limit, cursor, domain_id, kind, status",
+        ),
+        ("GET", "webhook-events", "limit=5&cursor=", "", ""),
+        ("GET", "slots", "_=1718", "_", "none"),
+        ("POST", "domains", "dry_run=1", "dry_run", "none"),
+        ("PATCH", "domains/x", "id=x", "id", "none"),
+        ("DELETE", "domains/x", "force=", "force", "none"),
+        ("OPTIONS", "domains", "x=1", "", ""),
+        ("PUT", "domains", "x=1", "", ""),
+    ],
+)
+def test_unknown_query_parameters_are_refused(
+    method: str, path: str, query: str, unknown: str, takes: str
+) -> None:
+    asked = ask(method, path, query=query)
+    assert [error["field"] for error in asked.errors] == unknown.split()
+    assert {error["expected"] for error in asked.errors} <= {f"a parameter among: {takes}"}
+    assert (asked.call.fault == "validation_failed") == bool(unknown)
+    if unknown:
+        first = unknown.split()[0]
+        assert asked.detail.startswith(f"The query parameter {first!r} is unknown; ")
+        assert f" takes: {takes}. " in asked.detail
+        assert "U100" in asked.detail
+        assert "--no-strict-query" in asked.detail
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))

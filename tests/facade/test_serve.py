@@ -86,6 +86,23 @@ def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
     assert line["request_id"] == response.headers["x-request-id"]
 
 
+@pytest.mark.fact("U100")
+@pytest.mark.parametrize(
+    ("flags", "variables", "status"),
+    [
+        ([], {}, 422),
+        (["--no-strict-query"], {}, 200),
+        ([], {"RANKSIM_STRICT_QUERY": "0"}, 200),
+        ([], {"RANKSIM_SERVE_STRICT_QUERY": "0"}, 200),
+    ],
+)
+def test_unknown_query_parameters_are_refused_unless_it_is_told_to_ignore_them(
+    flags: list[str], variables: dict[str, str], status: int
+) -> None:
+    with serving(*flags, **variables) as one:
+        assert httpx.get(one.base + "/v1/domains?hots=a", headers=one.auth).status_code == status
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_stop_that_was_asked_for_is_no_failure(number: signal.Signals) -> None:
     with serving("--clock", "manual") as one:

@@ -87,15 +87,15 @@ def create_app(
     docs: bool = True,
     max_body: int = MIB,
     deprecation: Deprecation | None = None,
-    strict_query: bool = False,
+    strict_query: bool = True,
     access_log: bool = False,
 ) -> Facade:
     """Make the ASGI app of a twin.
 
     `token` must be sent as a bearer token to the control API. `docs` serves the OpenAPI document, the GraphQL
     schema and the reference page. `max_body` is the largest body in bytes. With `deprecation` all of /v1 says
-    so, and /v2 answers as /v1 does. `strict_query` refuses unknown query parameters, which are ignored by
-    default (U100). `access_log` logs every answer of the service.
+    so, and /v2 answers as /v1 does. Unknown query parameters are refused, so that a client's typo is found;
+    without `strict_query` they are ignored (U100). `access_log` logs every answer of the service.
     """
     return Facade(twin, token, docs, max_body, deprecation, strict_query, access_log)
 
@@ -178,6 +178,8 @@ class Facade:
         reply = self._answer(asked.call)
         if asked.detail and reply.code == asked.call.fault and reply.body is not None:
             reply.body["detail"] = asked.detail
+            if asked.errors:
+                reply.body["meta"] = {"errors": asked.errors}
         payload = payload_of(reply)
         extra += _allowing(scope["method"], asked.allow, reply.status)
         headers = headers_of(reply.headers, None if reply.body is None else len(payload), extra)

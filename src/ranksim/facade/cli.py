@@ -106,10 +106,10 @@ def serve(
     strict_query: Annotated[
         bool,
         typer.Option(
-            envvar="RANKSIM_SERVE_STRICT_QUERY",
-            help="Refuse query parameters that an operation does not know, instead of ignoring them.",
+            envvar=["RANKSIM_SERVE_STRICT_QUERY", "RANKSIM_STRICT_QUERY"],
+            help="Refuse query parameters that an operation does not know, or ignore them (U100).",
         ),
-    ] = False,
+    ] = True,
     deprecated_since: Annotated[
         str,
         typer.Option(

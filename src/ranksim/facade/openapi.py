@@ -24,7 +24,8 @@ paid. What the service's specification leaves open is marked `x-assumption`.
 
 Production is at `/v1` with live keys, the sandbox at `/sandbox/v1` with test keys; GraphQL is at `/graphql`
 and `/sandbox/graphql`. Every response carries X-Request-Id and the three RateLimit headers. An error is a
-complete problem body."""
+complete problem body. A query parameter that an operation does not know gets `validation_failed`, unless this
+deployment was told to ignore such parameters, as the service is assumed to do (U100)."""
 
 NOUNS = {
     "ai_visibility": ("score of AI visibility", "scores of AI visibility"),
@@ -418,13 +419,13 @@ def _codes(policy: Policy, operation: Operation, wire: Wire) -> Iterator[str]:
     if "{" in operation.path:
         yield "not_found"
     if wire.paged and not operation.keyless:
-        yield from ("invalid_cursor", "validation_failed")
+        yield "invalid_cursor"
     if operation.method in ("POST", "PATCH"):
         yield from ("payload_too_large", "unsupported_media_type")
-    if wire.body is not None:
-        yield "validation_failed"
-        if any(name.endswith("_ids") or name.endswith("_id") for name in wire.body.model_fields):
-            yield "not_found"
+    yield "validation_failed"
+    fields = () if wire.body is None else wire.body.model_fields
+    if any(name.endswith("_ids") or name.endswith("_id") for name in fields):
+        yield "not_found"
     if operation.method == "POST":
         yield from ("idempotency_key_invalid", "idempotency_mismatch", "idempotency_in_progress")
     if operation.spends or operation.name == "scans.update":

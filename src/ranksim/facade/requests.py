@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -84,6 +84,8 @@ class Asked:
     call: Call
     detail: str = ""
     """What is wrong, in more words than the service has."""
+    errors: list[dict[str, str]] = field(default_factory=list)
+    """Each parameter that is wrong, and what was expected, as validation_failed lists them."""
     allow: str = ""
     """The methods of the path, for a 405 and for OPTIONS."""
     close: bool = False
@@ -91,12 +93,12 @@ class Asked:
 
 
 async def read(
-    scope: Scope, receive: Receive, path: str, environment: str, *, most: int, strict: bool = False
+    scope: Scope, receive: Receive, path: str, environment: str, *, most: int, strict: bool = True
 ) -> Asked:
     """Read a REST request; `path` is relative to the version prefix, as sent.
 
-    `most` is the size limit of bodies in bytes. `strict` refuses query parameters that the operation does not
-    know, which are ignored by default (U100). Raises Gone.
+    `most` is the size limit of bodies in bytes. Query parameters that the operation does not know are refused
+    if `strict`, and ignored as the service is assumed to do (U100) if not. Raises Gone.
     """
     headers = dict(scope["headers"])
     methods, values = route(path)
@@ -243,17 +245,26 @@ def _read_query(asked: Asked, query: bytes, *, strict: bool) -> None:
         twice = next(name for name in names if names.count(name) > 1)
         call.fault, asked.detail = "invalid_request", f"The query has {twice!r} more than once."
     elif strict:
-        known = parameters(call.operation)
-        unknown = [name for name in call.query if name not in known]
-        if unknown:
-            call.fault = "invalid_request"
-            asked.detail = (
-                f"The query parameter {unknown[0]!r} is unknown here; known are: {', '.join(known)}."
-            )
+        _refuse_unknown(asked)
+
+
+def _refuse_unknown(asked: Asked) -> None:
+    call = asked.call
+    known = parameters(call.operation)
+    unknown = [name for name in call.query if name not in known]
+    if not unknown:
+        return
+    call.fault = "validation_failed"
+    takes = ", ".join(known) or "none"
+    asked.errors = [{"field": name, "expected": f"a parameter among: {takes}"} for name in unknown]
+    asked.detail = (
+        f"The query parameter {unknown[0]!r} is unknown; {call.operation} takes: {takes}. The service is "
+        "assumed to ignore it (U100); --no-strict-query, or strict_query=False in a test, does so too."
+    )
 
 
 def parameters(operation: str) -> tuple[str, ...]:
-    """Give the query parameters that an operation knows."""
+    """Give the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
     from ranksim.facade.shapes import WIRES
 
     wire = WIRES[operation]

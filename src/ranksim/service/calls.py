@@ -15,9 +15,10 @@ class Call:
     bearer token as sent; a web-app call (`surface="app"`) has none and names its `account` instead. `path`
     holds path parameters, `query` the query parameters as text. `raw` is the body as sent, when the driver
     has it. `fault` is what the driver found wrong before the service could look: not_found,
-    method_not_allowed, payload_too_large, unsupported_media_type or invalid_request (U86 says when it is
-    answered), or internal_error when it failed itself. `method` matters for faults and for OPTIONS, a CORS
-    preflight (U80). `caller` is the network address that calls without a valid key are counted by (U8).
+    method_not_allowed, payload_too_large, unsupported_media_type, invalid_request or, for its query,
+    validation_failed (U86 says when it is answered), or internal_error when it failed itself. `method`
+    matters for faults and for OPTIONS, a CORS preflight (U80). `caller` is the network address that calls
+    without a valid key are counted by (U8).
     """
 
     operation: str

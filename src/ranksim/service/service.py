@@ -38,6 +38,7 @@ FAULTS = {
     "payload_too_large": "The body is larger than the service accepts.",
     "unsupported_media_type": "The body is not application/json.",
     "invalid_request": "The body is not a JSON object.",
+    "validation_failed": "The query has a parameter that is unknown.",
 }
 """What a driver can find wrong with a request, in the order of U86; a failure of its own comes first."""
 
