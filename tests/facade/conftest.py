@@ -1,17 +1,28 @@
 """What tests of the surfaces share: a service with something of everything, and sample calls on it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import graphql as core
 import pytest
 
 from ranksim.clock import DAY, HOUR, instant
 from ranksim.contract.policy import Policy
+from ranksim.facade.graphql import FIELDS, SCHEMA, snake
+from ranksim.facade.shapes import WIRES
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
+from ranksim.service.operations import OPERATIONS
 from ranksim.service.service import Service
 
 START = instant("2026-03-04T10:00:00Z")
+
+FIELD_OF = {operation: name for name, operation in FIELDS.items()}
+
+ROOTS = {
+    name: field for kind in (SCHEMA.query_type, SCHEMA.mutation_type) for name, field in kind.fields.items()
+}
 
 
 @dataclass
@@ -25,6 +36,97 @@ class Sample:
     body: Body | None = None
     code: str = ""
     """The error code that it gets, or ""."""
+
+    def in_rest(self) -> dict[str, Any]:
+        """Write it as a REST request: what `httpx.Client.request` takes."""
+        operation = OPERATIONS[self.operation]
+        url = f"/v1/{operation.path.format_map(self.path)}"
+        return {"method": operation.method, "url": url, "params": dict(self.query), "json": self.body}
+
+    def in_graphql(self) -> dict[str, Any]:
+        """Write it as a GraphQL request of one root field that selects everything: the body of a POST."""
+        name = FIELD_OF[self.operation]
+        renamed = {"limit": "first", "cursor": "after"}
+        arguments = {**self.path, **{renamed.get(n, camel(n)): v for n, v in self.query.items()}}
+        if WIRES[self.operation].body is not None:
+            arguments["input"] = self.body
+        variables = {n: fitting(value, ROOTS[name].args[n].type) for n, value in arguments.items()}
+        return {"query": document(name, arguments), "variables": variables}
+
+    def data_of(self, answer: Any, status: int, body: Any) -> Any:
+        """Give what a GraphQL answer says, as the `data` of REST, whose status and body are given."""
+        name, wire = FIELD_OF[self.operation], WIRES[self.operation]
+        found = plain(answer["data"][name], ROOTS[name].type)
+        if status == 204:
+            assert set(found) == {"id"}
+            return None
+        if OPERATIONS[self.operation].spends:
+            [made] = [value for value in found.values() if value is not None]
+            return made
+        if wire.paged and name != "webhookEvents":
+            assert [edge["node"] for edge in found["edges"]] == found["nodes"]
+            info, cursors = found["page_info"], [edge["cursor"] for edge in found["edges"]]
+            assert info["has_next_page"] == body["has_more"]
+            assert (info["start_cursor"], info["end_cursor"]) == (
+                (cursors or [None])[0],
+                (cursors or [None])[-1],
+            )
+            assert body["next_cursor"] in (None, info["end_cursor"])
+            return found["nodes"]
+        return found
+
+
+def selection(kind: Any) -> str:
+    """Select every field of a type."""
+    named = core.get_named_type(kind)
+    if not isinstance(named, core.GraphQLObjectType):
+        return ""
+    return "{" + " ".join(f"{name} {selection(field.type)}" for name, field in named.fields.items()) + "}"
+
+
+def document(name: str, arguments: dict[str, Any]) -> str:
+    """Write a request of one root field, its arguments in variables of the same names."""
+    field = ROOTS[name]
+    kind = "mutation" if name in SCHEMA.mutation_type.fields else "query"
+    types = " ".join(f"${argument}: {field.args[argument].type}" for argument in arguments)
+    given = " ".join(f"{argument}: ${argument}" for argument in arguments)
+    head = f"{kind} ({types}) {{ {name}({given})" if arguments else f"{kind} {{ {name}"
+    return f"{head} {selection(field.type)} }}"
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def fitting(value: Any, kind: Any) -> Any:
+    """Put a value of JSON in the form of an input type."""
+    if isinstance(kind, core.GraphQLNonNull):
+        return fitting(value, kind.of_type)
+    if value is None:
+        return None
+    if isinstance(kind, core.GraphQLList):
+        return [fitting(item, kind.of_type) for item in value]
+    if isinstance(kind, core.GraphQLInputObjectType):
+        return {camel(name): fitting(item, kind.fields[camel(name)].type) for name, item in value.items()}
+    if isinstance(kind, core.GraphQLEnumType):
+        return value.upper()
+    if kind.name in ("Int", "Boolean") and isinstance(value, str):
+        return json.loads(value)
+    return value
+
+
+def plain(value: Any, kind: Any) -> Any:
+    """Put an answer in the form of JSON."""
+    if isinstance(kind, core.GraphQLNonNull):
+        return plain(value, kind.of_type)
+    if value is None:
+        return None
+    if isinstance(kind, core.GraphQLList):
+        return [plain(item, kind.of_type) for item in value]
+    if isinstance(kind, core.GraphQLObjectType):
+        return {snake(name): plain(item, kind.fields[name].type) for name, item in value.items()}
+    return value.lower() if isinstance(kind, core.GraphQLEnumType) else value
 
 
 class Stage:

@@ -63,90 +63,6 @@ def twin(stage: Any) -> Twin:
 # Every operation, over both surfaces
 
 
-def selection(kind: Any) -> str:
-    """Select every field of a type."""
-    named = core.get_named_type(kind)
-    if not isinstance(named, core.GraphQLObjectType):
-        return ""
-    return "{" + " ".join(f"{name} {selection(field.type)}" for name, field in named.fields.items()) + "}"
-
-
-def document(name: str, arguments: dict[str, Any]) -> str:
-    """Write a request of one root field, its arguments in variables of the same names."""
-    field = ROOTS[name]
-    kind = "mutation" if name in SCHEMA.mutation_type.fields else "query"
-    types = " ".join(f"${argument}: {field.args[argument].type}" for argument in arguments)
-    given = " ".join(f"{argument}: ${argument}" for argument in arguments)
-    head = f"{kind} ({types}) {{ {name}({given})" if arguments else f"{kind} {{ {name}"
-    return f"{head} {selection(field.type)} }}"
-
-
-def camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
-def fitting(value: Any, kind: Any) -> Any:
-    """Put a value of JSON in the form of an input type."""
-    if isinstance(kind, core.GraphQLNonNull):
-        return fitting(value, kind.of_type)
-    if value is None:
-        return None
-    if isinstance(kind, core.GraphQLList):
-        return [fitting(item, kind.of_type) for item in value]
-    if isinstance(kind, core.GraphQLInputObjectType):
-        return {camel(name): fitting(item, kind.fields[camel(name)].type) for name, item in value.items()}
-    if isinstance(kind, core.GraphQLEnumType):
-        return value.upper()
-    if kind.name in ("Int", "Boolean") and isinstance(value, str):
-        return json.loads(value)
-    return value
-
-
-def plain(value: Any, kind: Any) -> Any:
-    """Put an answer in the form of JSON."""
-    if isinstance(kind, core.GraphQLNonNull):
-        return plain(value, kind.of_type)
-    if value is None:
-        return None
-    if isinstance(kind, core.GraphQLList):
-        return [plain(item, kind.of_type) for item in value]
-    if isinstance(kind, core.GraphQLObjectType):
-        return {snake(name): plain(item, kind.fields[name].type) for name, item in value.items()}
-    return value.lower() if isinstance(kind, core.GraphQLEnumType) else value
-
-
-def request_of(sample: Any) -> dict[str, Any]:
-    """Write a sample call as a GraphQL request."""
-    [name] = [name for name, operation in FIELDS.items() if operation == sample.operation]
-    renamed = {"limit": "first", "cursor": "after"}
-    arguments = {**sample.path, **{renamed.get(n, camel(n)): v for n, v in sample.query.items()}}
-    if WIRES[sample.operation].body is not None:
-        arguments["input"] = sample.body
-    variables = {n: fitting(value, ROOTS[name].args[n].type) for n, value in arguments.items()}
-    return {"query": document(name, arguments), "variables": variables}
-
-
-def data_of(name: str, body: Any, reply: Reply) -> Any:
-    """Give what a GraphQL answer says, as the `data` of REST."""
-    found = plain(body["data"][name], ROOTS[name].type)
-    wire = WIRES[FIELDS[name]]
-    if reply.status == 204:
-        assert set(found) == {"id"}
-        return None
-    if OPERATIONS[FIELDS[name]].spends:
-        [made] = [value for value in found.values() if value is not None]
-        return made
-    if wire.paged and name != "webhookEvents":
-        assert [edge["node"] for edge in found["edges"]] == found["nodes"]
-        info, cursors = found["page_info"], [edge["cursor"] for edge in found["edges"]]
-        assert info["has_next_page"] == reply.body["has_more"]
-        assert (info["start_cursor"], info["end_cursor"]) == ((cursors or [None])[0], (cursors or [None])[-1])
-        assert reply.body["next_cursor"] in (None, info["end_cursor"])
-        return found["nodes"]
-    return found
-
-
 def test_every_operation_has_one_field() -> None:
     assert sorted(FIELDS.values()) == sorted(OPERATIONS)
     assert set(FIELDS) == set(ROOTS)
@@ -167,7 +83,7 @@ def test_both_surfaces_answer_alike_and_leave_the_same_state(
         twin, service = Twin(stage), stage.service.fork()
         reply = stage.handle(sample, service, idempotency_key=idempotency_key)
         headers = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
-        response = twin.send(request_of(sample), written=False, **headers)
+        response = twin.send(sample.in_graphql(), written=False, **headers)
         assert twin.service.save() == service.save(), sample.name
         assert response.status == 200, response.body
         body = json.loads(response.body)
@@ -178,7 +94,8 @@ def test_both_surfaces_answer_alike_and_leave_the_same_state(
             assert (error["path"], error["message"]) == ([name], reply.body["detail"])
         else:
             assert "errors" not in body
-            assert data_of(name, body, reply) == (reply.body or {}).get("data"), sample.name
+            data = sample.data_of(body, reply.status, reply.body)
+            assert data == (reply.body or {}).get("data"), sample.name
         limits = {name: value for name, value in reply.headers.items() if name.startswith(("X-", "Rate"))}
         assert len(limits) == 4
         assert limits.items() <= response.headers.items()
