@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import ranksim
+from ranksim.conformance import cli as judging
 from ranksim.errors import BadInput
 from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
+from ranksim.load import cli as loading
 from ranksim.study import cli as studying
+from ranksim.study.capacity import cli as asking
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -411,4 +414,14 @@ def _print(text: str) -> None:
 
 app.command("serve", short_help="Serve a fake deployment of the API.")(_spoken()(serving.serve))
 app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))
+app.command("load", short_help="Drive a deployment and record a trace.")(_spoken()(loading.load))
 app.command("study", short_help="Run a study: many runs compared.")(_spoken()(studying.study))
+
+capacity = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None,
+    context_settings={"auto_envvar_prefix": asking.PREFIX, "help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+for _name, (_question, _help) in asking.QUESTIONS.items():
+    capacity.command(_name, short_help=_help)(_spoken()(_question))
+app.add_typer(capacity, name="capacity", help="Answer a question of capacity planning.")
+app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))

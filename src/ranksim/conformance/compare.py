@@ -84,17 +84,23 @@ class Judgement:
         `required` holds rule names, families ("rate"), S numbers ("S102") or "all". Raises BadInput for a
         name that no rule has.
         """
-        wanted = set[str]()
-        for name in required:
-            named = {rule.name for rule in RULES if _is_named(rule, name)}
-            if not named:
-                raise BadInput(f"--require: no rule is named {name!r}; `ranksim compare --rules` lists them")
-            wanted |= named
+        wanted = check_required(required)
         return tuple(
             finding
             for finding in self.findings
             if finding.rule.name in wanted and finding.verdict != Verdict.CONFORMS
         )
+
+
+def check_required(required: Iterable[str]) -> frozenset[str]:
+    """Give the names of required rules; `required` is as `Judgement.missing` takes it. Raises BadInput."""
+    wanted = set[str]()
+    for name in required:
+        named = {rule.name for rule in RULES if _is_named(rule, name)}
+        if not named:
+            raise BadInput(f"--require: no rule is named {name!r}; `ranksim compare --rules` lists them")
+        wanted |= named
+    return frozenset(wanted)
 
 
 def _is_named(rule: Rule, name: str) -> bool:

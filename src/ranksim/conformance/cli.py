@@ -1,0 +1,138 @@
+"""`ranksim compare`: judge a recorded trace, on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+DEVIATES = 1
+
+
+def compare(
+    trace: Annotated[
+        Path | None, typer.Argument(metavar="TRACE", help="The recorded trace (.gz and .xz too).")
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="RANKSIM_COMPARE_POLICY",
+            help="Take for granted what this policy states; any other assumption stays open.",
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            envvar="RANKSIM_COMPARE_REQUIRE",
+            help="Exit with 1 unless this rule conforms: a rule, a family such as rate, a fact such as S102, "
+            "or all. May be given several times.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="RANKSIM_COMPARE_HTML", help="Write one self-contained page here."
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="RANKSIM_COMPARE_JUNIT", help="Write JUnit XML here, one test case a rule."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="RANKSIM_COMPARE_JSON", help="Print JSON, not a summary.")
+    ] = False,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="List the rules and what would exercise them, and stop.")
+    ] = False,
+) -> None:
+    """Judge a trace rule by rule: did the deployment behave as the model says it should?
+
+    A rule deviates only if no placement of the calls within their intervals explains what was seen. Exit code
+    1 says that a rule deviates or a required one does not conform, 2 that the input is wrong.
+
+    Examples:
+
+    \b
+      ranksim compare run/trace.jsonl
+      ranksim compare run/trace.jsonl --html page.html --require rate --require S47
+    """  # fmt: skip
+    from ranksim.errors import BadInput
+    from ranksim.files import check_file
+    from ranksim.report import judgement as report
+
+    if rules:
+        _print(_listed())
+        return
+    if trace is None:
+        raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
+    for path in (html, junit):
+        if path is not None:
+            check_file(path)
+    found = _judged(trace, policy, tuple(require or ()))
+    _write(found, html, junit)
+    _print(
+        json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else _text(report.summary(found))
+    )
+    if report.fails(found):
+        raise typer.Exit(DEVIATES)
+
+
+def _judged(trace: Path, policy: Path | None, required: tuple[str, ...]) -> dict[str, Any]:
+    from ranksim.conformance.compare import check_required
+    from ranksim.conformance.compare import compare as judge
+    from ranksim.conformance.plain import plain
+    from ranksim.contract.policy import Policy
+
+    check_required(required)
+    known = None if policy is None else Policy.load(policy)
+    return plain(judge(trace, known), trace=str(trace), policy=str(policy or ""), required=required)
+
+
+def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None:
+    from ranksim.files import new_file
+
+    if junit is not None:
+        from ranksim.report.junit import junit as as_junit
+
+        with new_file(junit) as temporary:
+            temporary.write_text(as_junit(found), encoding="utf-8")
+    if html is not None:
+        from ranksim.report.judgement_page import page
+
+        with new_file(html) as temporary:
+            temporary.write_text(page(found), encoding="utf-8")
+
+
+def _listed() -> str:
+    from ranksim.conformance.compare import RULES
+
+    rows = [
+        f"{rule.name:26} {rule.says} ({', '.join(f'S{number}' for number in rule.facts)}) [{rule.exercise}]"
+        for rule in RULES
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _text(parts: list[RenderableType]) -> str:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,174 @@
+"""A judgement for a terminal: the verdicts, what proves each deviation, and what was not exercised."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ranksim.clock import iso
+from ranksim.report import units
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Plain = Mapping[str, Any]
+
+STYLES = {"conforms": "green", "deviates": "bold red", "undecided": "yellow", "not exercised": "dim"}
+"""Verdict to its style on a terminal."""
+
+MOST_EVIDENCE = 2
+"""Pieces of evidence shown for a rule; all are in the JSON."""
+
+
+def summary(judgement: Plain) -> list[RenderableType]:
+    """What to print, in order: the verdict, the run, evidence, differences, the table, what is missing."""
+    from rich.text import Text
+
+    parts: list[RenderableType] = [
+        Text(headline(judgement), style="bold red" if fails(judgement) else "bold green"),
+        *(Text(line) for line in run_lines(judgement)),
+    ]
+    for rule in judgement["rules"]:
+        if rule["verdict"] == "deviates":
+            parts += [Text(), *_deviation(rule, judgement["exhibits"])]
+    if judgement["differences"]:
+        parts += [Text(), Text("Assumptions that the trace excludes (they fail nothing)", style="bold")]
+        parts += [_difference(difference) for difference in judgement["differences"]]
+    return [*parts, Text(), _verdicts(judgement["rules"]), *_not_exercised(judgement["rules"])]
+
+
+def fails(judgement: Plain) -> bool:
+    """Whether a rule deviates, or a required one does not conform."""
+    return bool(judgement["missing"]) or any(rule["verdict"] == "deviates" for rule in judgement["rules"])
+
+
+def headline(judgement: Plain) -> str:
+    """The whole verdict in one sentence."""
+    deviating = [rule["name"] for rule in judgement["rules"] if rule["verdict"] == "deviates"]
+    missing = judgement["missing"]
+    if deviating:
+        verb = "deviate" if len(deviating) > 1 else "deviates"
+        return f"{_many(len(deviating), 'rule')} {verb}: {', '.join(deviating)}"
+    if missing:
+        verb = "do" if len(missing) > 1 else "does"
+        said = f"{_many(len(missing), 'required rule')} {verb} not conform"
+        return f"Nothing deviates, but {said}: {', '.join(missing)}"
+    if not judgement["coverage"]["exercised"]:
+        return "Nothing was exercised, so nothing can be said"
+    return "Nothing deviates"
+
+
+def run_lines(judgement: Plain) -> list[str]:
+    """The run in a few lines: what was recorded, how much of the rules it shows, and by which clock."""
+    coverage, agreement = judgement["coverage"], judgement["agreement"]
+    lost = f", {units.count(judgement['lost'])} without a reply" if judgement["lost"] else ""
+    began, lasted = units.instant(judgement["started"]), judgement["ended"] - judgement["started"]
+    lines = [
+        f"{judgement['trace'] or 'trace'}: {_many(judgement['exchanges'], 'exchange')}{lost}, "
+        f"{_many(judgement['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}",
+        f"coverage: {coverage['exercised']} of {_many(coverage['rules'], 'rule')} exercised; "
+        f"agreement: {agreement['conforming']} of {agreement['decided']} decided ones conform",
+    ]
+    if judgement["policy"]:
+        lines.append(f"what {judgement['policy']} states is taken for granted")
+    if not judgement["exclusive"]:
+        lines.append("others may have used these accounts, so “refused too early” cannot be told")
+    return [*lines, *_clock(judgement)]
+
+
+def _clock(judgement: Plain) -> list[str]:
+    offset = judgement["clock_offset"]
+    if offset is None:
+        return []
+    if offset["low"] > offset["high"]:
+        return ["the deployment's Date headers contradict each other: several clocks, or one that drifts"]
+    low, high = (units.duration(offset[side]) for side in ("low", "high"))
+    return [f"the deployment's clock is {low} to {high} ahead of the recorder's"]
+
+
+def _deviation(rule: Plain, exhibits: Mapping[str, Plain]) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    facts = ", ".join(f"S{number}" for number in rule["facts"])
+    parts: list[RenderableType] = [
+        Text.assemble((f"{rule['name']} deviates", STYLES["deviates"]), f"  {rule['says']} ({facts})"),
+        Padding(
+            Text(f"broken {_many(rule['broken'], 'time')}, held {_many(rule['held'], 'time')}"), (0, 0, 0, 2)
+        ),
+    ]
+    for piece in rule["evidence"][:MOST_EVIDENCE]:
+        about = f"{piece['about']}: " if piece["about"] else ""
+        parts.append(Padding(Text(f"{about}{piece['says']}", overflow="fold"), (0, 0, 0, 2)))
+        parts += [Padding(Text(line), (0, 0, 0, 4)) for line in exhibit_lines(piece, exhibits)]
+    return parts
+
+
+def exhibit_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
+    """One line for each exchange and delivery that evidence points at."""
+    lines = []
+    for name in piece["exchanges"]:
+        seen = exhibits.get(name)
+        lines.append(name if seen is None else f"{name}  {exhibit(seen)}")
+    return [*lines, *(f"delivery {name}" for name in piece["deliveries"])]
+
+
+def exhibit(seen: Plain) -> str:
+    """One exchange in a line: when, how long, who, what, and what came back."""
+    took, answer = "no reply", "lost"
+    if seen["received"] is not None:
+        took = units.duration(seen["received"] - seen["sent"])
+        answer = f"{seen['status']} {seen['code']}".strip()
+    asked = f"{seen['method']} {seen['path']}"
+    return f"{iso(seen['sent'])}  {took}  {seen['key'] or 'no key'}  {asked} → {answer}"
+
+
+def _difference(difference: Plain) -> RenderableType:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    says = (
+        f"U{difference['number']} {difference['statement']}: assumed {difference['assumed']}, "
+        f"found {difference['found']} ({difference['evidence']['says']})"
+    )
+    return Padding(Text(says, overflow="fold"), (0, 0, 0, 2))
+
+
+def _verdicts(rules: Sequence[Plain]) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for heading in ("held", "broken", "open"):
+        table.add_column(heading, justify="right")
+    table.add_column("why it stayed open", overflow="fold")
+    for rule in rules:
+        if rule["verdict"] == "not exercised":
+            continue
+        numbers = (units.count(rule[name]) if rule[name] else "–" for name in ("held", "broken", "open"))
+        why = rule["reasons"][0]["why"] if rule["reasons"] and rule["verdict"] == "undecided" else ""
+        table.add_row(rule["name"], Text(rule["verdict"], style=STYLES[rule["verdict"]]), *numbers, why)
+    return table
+
+
+def _not_exercised(rules: Sequence[Plain]) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    wanting: dict[str, list[str]] = defaultdict(list)
+    for rule in rules:
+        if rule["verdict"] == "not exercised":
+            wanting[rule["exercise"] or "–"].append(rule["name"])
+    if not wanting:
+        return []
+    parts: list[RenderableType] = [Text(), Text("Not exercised, by the profile that would", style="bold")]
+    for profile, names in wanting.items():
+        parts.append(Padding(Text(f"{profile}: {', '.join(names)}", overflow="fold"), (0, 0, 0, 2)))
+    return parts
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{units.count(count)} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,72 @@
+"""A judgement as JUnit XML: one test case a rule, one suite a family, as CI servers read it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from ranksim.report.judgement import exhibit_lines
+
+Plain = Mapping[str, Any]
+
+
+def junit(judgement: Plain) -> str:
+    """Give the XML. A rule that deviates, or is required and does not conform, is a failure.
+
+    Other rules that are undecided or not exercised are skipped, with the reason.
+    """
+    families: dict[str, list[Plain]] = defaultdict(list)
+    for rule in judgement["rules"]:
+        families[rule["name"].partition(".")[0]].append(rule)
+    root = ElementTree.Element("testsuites", name="ranksim compare")
+    for family, rules in families.items():
+        cases = [_case(family, rule, judgement) for rule in rules]
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=family,
+            tests=str(len(cases)),
+            failures=str(sum(case.find("failure") is not None for case in cases)),
+            errors="0",
+            skipped=str(sum(case.find("skipped") is not None for case in cases)),
+        )
+        suite.extend(cases)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
+    case = ElementTree.Element(
+        "testcase", classname=f"ranksim.{family}", name=f"{rule['name']}: {rule['says']}"
+    )
+    if rule["verdict"] == "deviates":
+        first = rule["evidence"][0]
+        failure = ElementTree.SubElement(case, "failure", message=_plain(first["says"]), type="deviates")
+        lines = [
+            line
+            for piece in rule["evidence"]
+            for line in (
+                piece["says"],
+                *("  " + text for text in exhibit_lines(piece, judgement["exhibits"])),
+            )
+        ]
+        failure.text = _plain("\n".join(lines))
+    elif rule["name"] in judgement["missing"]:
+        ElementTree.SubElement(case, "failure", message=_plain(_why(rule)), type="required")
+    elif rule["verdict"] != "conforms":
+        ElementTree.SubElement(case, "skipped", message=_plain(_why(rule)))
+    return case
+
+
+def _why(rule: Plain) -> str:
+    if rule["verdict"] == "not exercised":
+        return f"not exercised; profile that would: {rule['exercise'] or 'none'}"
+    reasons = "; ".join(reason["why"] for reason in rule["reasons"][:2])
+    return f"undecided: {reasons}"
+
+
+def _plain(text: str) -> str:
+    """Leave out characters that XML cannot hold."""
+    return "".join(letter for letter in text if letter in "\t\n" or ord(letter) >= 32)
