@@ -12,4 +12,5 @@ from ranksim.report.judgement import headline, run_lines
 def page(judgement: Mapping[str, Any]) -> str:
     """The page as text."""
     lines = "".join(f"<p>{escape(line)}</p>" for line in run_lines(judgement))
-    return f"<!doctype html><title>{escape(headline(judgement))}</title><h1>{escape(headline(judgement))}</h1>{lines}"
+    title = escape(headline(judgement))
+    return f"<!doctype html><title>{title}</title><h1>{title}</h1>{lines}"
