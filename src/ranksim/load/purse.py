@@ -59,7 +59,9 @@ class Purse:
         if not spends(send):
             return send
         if self.dry_run_only:
-            return None if send.body is None else replace(send, body={**send.body, "dry_run": True})
+            if send.body is None or send.raw is not None or send.surface != "rest":
+                return None
+            return replace(send, body={**send.body, "dry_run": True})
         if self.cap is None:
             return send
         account = self._of(send.key)
@@ -142,7 +144,11 @@ def spends(send: Send) -> bool:
     operation = OPERATIONS.get(send.operation)
     if operation is None or not operation.spends:
         return False
-    return not (send.body is not None and send.raw is None and send.body.get("dry_run") is True)
+    if send.body is None or send.raw is not None:
+        return True
+    if send.surface != "rest":
+        return "dryRun: true" not in str(send.body.get("query"))
+    return send.body.get("dry_run") is not True
 
 
 def _widens(send: Send) -> bool:

@@ -143,7 +143,8 @@ def explore(target: Target) -> Generator[Any, Any, Reach]:
     main = _main(keys)
     lacks = dict(keys[main].lacks) if main else {}
     if main:
-        answer = yield Send("domains.list", main, query={"limit": "1"}, surface="graphql")
+        body = {"query": "query { domains(first: 1) { nodes { id } } }"}
+        answer = yield Send("domains.list", main, body=body, surface="graphql")
         if not _fits(answer):
             lacks[GRAPHQL] = _why(answer)
     return Reach(target, keys, main, lacks)

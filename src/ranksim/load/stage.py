@@ -192,12 +192,10 @@ class Stage:
             )
             for name, key in target.keys.items()
         }
-        used = {exchange.api_key: exchange.environment for exchange in trace.exchanges if exchange.api_key}
-        strangers = {name: TraceKey(environment=where) for name, where in used.items() if name not in keys}
         trace.header = Header(
             started=self.start,
             targets=dict(target.environments),
-            keys=keys | strangers,
+            keys=keys,
             exclusive=target.exclusive,
             clock={"host": "virtual", "resolution": 1},
         )

@@ -1,13 +1,34 @@
 """Profiles: what a load run does, and what for."""
 
 from ranksim.errors import BadInput
+from ranksim.load.profiles.calibrate import CALIBRATE
 from ranksim.load.profiles.everyday import EVERYDAY
+from ranksim.load.profiles.ladder import LADDER
 from ranksim.load.profiles.profile import Profile
+from ranksim.load.profiles.race import RACE
+from ranksim.load.profiles.retry import RETRY
+from ranksim.load.profiles.scope import SCOPE
+from ranksim.load.profiles.soak import SOAK
+from ranksim.load.profiles.walk import WALK
+from ranksim.load.profiles.webhooks import WEBHOOKS, WEBHOOKS_LONG
 from ranksim.load.profiles.windows import BURST, WINDOWS
 
 __all__ = ["PROFILES", "Profile", "profile"]
 
-PROFILES = (EVERYDAY, BURST, WINDOWS)
+PROFILES = (
+    EVERYDAY,
+    BURST,
+    WINDOWS,
+    RACE,
+    RETRY,
+    WALK,
+    LADDER,
+    WEBHOOKS,
+    WEBHOOKS_LONG,
+    SCOPE,
+    SOAK,
+    CALIBRATE,
+)
 """All profiles, the most general first."""
 
 

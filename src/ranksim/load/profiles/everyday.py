@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.load.profiles.graphql import over_graphql
 from ranksim.load.profiles.making import a_domain, a_list, a_scan, an_endpoint, chance, named, words
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.reach import GRAPHQL, Reach
@@ -54,6 +55,8 @@ def everyday(reach: Reach, user: int, users: int, seed: int) -> Program:
     while True:
         turn += 1
         send = _next(reach, draw, seed, user, turn, domain, listed, scan, absent)
+        if reach.can(GRAPHQL) and draw.randrange(5) == 0:
+            send = over_graphql(send) or send
         answer: Received = yield send
         if answer.status in (404, 405, 501) and send.operation in READS:
             absent.add(send.operation)
@@ -64,6 +67,11 @@ def _think(draw: Random, answer: Received) -> int:
     """Think for a while; longer after a refusal of the rate limit."""
     pause = 100 * MILLISECOND + draw.randrange(SECOND)
     return pause + 5 * SECOND if answer.status == 429 else pause
+
+
+def _request_id(draw: Random, seed: int, user: int, turn: int) -> str | None:
+    """Send an X-Request-Id of our own now and then (S107)."""
+    return named(seed, "request", user, turn) if draw.randrange(4) == 0 else None
 
 
 def _next(
@@ -79,12 +87,11 @@ def _next(
 ) -> Send:
     """Choose what to do next: of a hundred calls about seventy read, twenty write, ten spend."""
     key, dice = reach.main, draw.randrange(100)
-    surface = "graphql" if reach.can(GRAPHQL) and draw.randrange(5) == 0 else "rest"
     if dice < 70 or not domain:
         choices = [name for name in READS if name not in absent and reach.can(name)] or ["domains.list"]
         operation = draw.choice(choices)
         query = {"limit": str(draw.choice((1, 7, 50, 200)))} if operation.endswith(".list") else {}
-        return Send(operation, key, query=query, surface=surface)
+        return Send(operation, key, query=query, request_id=_request_id(draw, seed, user, turn))
     once = named(seed, "day", user, turn)
     if dice < 78 and listed:
         body = {"list_id": listed, "keywords": words(seed, user, first=turn, count=draw.randint(1, 4))}

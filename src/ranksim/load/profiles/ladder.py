@@ -1,0 +1,218 @@
+"""The guard ladder: every spending operation by dry run and for real, one failing check at a time, then pairs.
+
+Which checks fail together depends on the keys: an account past due that has used everything up shows check 2
+before all others, an account near its limits shows 4, 5 and 6 in all pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.load.profiles.making import a_domain, a_list, a_scan, id_of, named, scan_body, words
+from ranksim.load.profiles.profile import Profile
+from ranksim.load.reach import KeyReach, Reach, politely
+from ranksim.load.steps import Pause, Program, Received, Send
+
+KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
+
+MOST_WORDS = 9_000
+"""Keywords in one call that shall be too many."""
+
+MOST_JOBS = 12
+"""Jobs of a kind that are started in order to reach the cost ceiling."""
+
+EXPENSIVE = 20
+"""Calls of the expensive class a minute (S104)."""
+
+
+@dataclass(slots=True)
+class Rung:
+    """Where one key climbs: its domain, a list that a scan covers, and what makes names new."""
+
+    key: KeyReach
+    domain: str
+    listed: str
+    seed: int
+    user: int
+    taken: int = 0
+
+    def once(self) -> str:
+        """Give an Idempotency-Key that was not used before."""
+        self.taken += 1
+        return named(self.seed, "ladder", self.user, self.key.name, self.taken)
+
+    def words(self, count: int = 1) -> list[str]:
+        """Give keywords that were not used before."""
+        self.taken += 1
+        return words(self.seed, "ladder", self.key.name, self.taken, count=count)
+
+
+def ladder(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Climb with the user's share of the keys, again and again."""
+    climbing = [key for key in reach.usable() if key.purpose != "second"]
+    climbing.sort(key=lambda key: key.purpose in ("scoped", "other_account", "other_environment"))
+    mine = climbing[user::users]
+    if not mine:
+        yield from _watch(reach)
+        return
+    rungs = []
+    for key in mine:
+        rungs.append((yield from _rung(reach, key, seed, user)))
+    while True:
+        for rung in rungs:
+            yield from _climb(reach, rung)
+        yield Pause(10 * SECOND)
+
+
+def _watch(reach: Reach) -> Program:
+    """Read what is used meanwhile; reads go on whatever is refused (S67)."""
+    for _ in range(600):
+        for operation in ("account.usage", "slots.get", "keyword_briefs.list"):
+            if reach.can(operation):
+                yield Send(operation, reach.main)
+        yield Pause(5 * SECOND)
+
+
+def _rung(reach: Reach, key: KeyReach, seed: int, user: int) -> Generator[Any, Any, Rung]:
+    """Make a domain, a list, and a scan that covers it, as far as the key may."""
+    domain = yield from a_domain(reach, seed, "ladder", user, key=key.name)
+    listed = (yield from a_list(reach, seed, domain, "ladder", user, key=key.name)) if domain else ""
+    if listed:
+        yield from a_scan(reach, domain, [listed], named(seed, "ladder", user), key=key.name)
+    return Rung(key, domain or "none", listed or "none", seed, user)
+
+
+def _climb(reach: Reach, rung: Rung) -> Program:
+    for send in _one_by_one(rung):
+        yield from _both(reach, rung, send)
+    for send in _too_much(rung):
+        yield from _both(reach, rung, send)
+    yield from _widen(reach, rung)
+    yield from _pairs(reach, rung)
+    yield from _to_the_ceiling(reach, rung)
+    yield from _reads(rung)
+
+
+def _one_by_one(rung: Rung) -> Iterator[Send]:
+    """Every operation with the least that it can ask for."""
+    for kind in KINDS:
+        yield Send("jobs.create", rung.key.name, body={"kind": kind, "domain_id": rung.domain})
+    briefs = {"domain_id": rung.domain, "keywords": rung.words()}
+    yield Send("keyword_briefs.create", rung.key.name, body=briefs)
+    yield Send("keywords.create", rung.key.name, body={"list_id": rung.listed, "keywords": rung.words()})
+    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-more", rung.user))
+    yield Send("scans.create", rung.key.name, body=body)
+
+
+def _too_much(rung: Rung) -> Iterator[Send]:
+    """Asks beyond one limit each: the slots, the plan's dimensions, the weekly allowance."""
+    room = rung.key.room()
+    over = MOST_WORDS if room is None else min(room + 1, MOST_WORDS)
+    yield Send("keywords.create", rung.key.name, body={"list_id": rung.listed, "keywords": rung.words(over)})
+    many = [{"engine": f"engine{number}", "device": "desktop"} for number in range(40)]
+    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-wide", rung.user), pairings=many)
+    yield Send("scans.create", rung.key.name, body=body)
+    left = rung.key.left("brief")
+    over = 500 if left is None else min(left + 1, MOST_WORDS)
+    briefs = {"domain_id": rung.domain, "keywords": rung.words(over)}
+    yield Send("keyword_briefs.create", rung.key.name, body=briefs)
+
+
+def _both(reach: Reach, rung: Rung, send: Send) -> Generator[Any, Any, Received]:
+    """Try by dry run, then for real, then by dry run again, with readings of what is used in between."""
+    dry = replace(send, body={**(send.body or {}), "dry_run": True})
+    yield from _used(rung)
+    yield from _paced(reach, dry)
+    yield from _used(rung)
+    answer: Received = yield from _paced(reach, replace(send, idempotency_key=rung.once()))
+    yield from _used(rung)
+    yield from _paced(reach, dry)
+    return answer
+
+
+def _paced(reach: Reach, send: Send) -> Generator[Any, Any, Received]:
+    """Send, and keep a pace that the rate limit of expensive calls admits."""
+    answer: Received = yield from politely(send)
+    slow = send.operation in ("jobs.create", "keyword_briefs.create")
+    yield Pause((MINUTE // (EXPENSIVE - 2) if slow else 600 * MILLISECOND) // reach.target.traffic_scale)
+    return answer
+
+
+def _used(rung: Rung) -> Program:
+    """Read what is used, where the key may."""
+    for operation in ("account.usage", "slots.get"):
+        if operation not in rung.key.lacks:
+            yield from politely(Send(operation, rung.key.name))
+
+
+def _widen(reach: Reach, rung: Rung) -> Program:
+    """Widen a scan by PATCH beyond the slots or the dimensions, and pause it (E19, U95)."""
+    found = yield from politely(Send("scans.list", rung.key.name, query={"domain_id": rung.domain}))
+    items = found.data if isinstance(found.data, list) else []
+    for scan in items[:1]:
+        path = {"id": str(scan.get("id")) if isinstance(scan, Mapping) else "none"}
+        places = [{"country": country} for country in ("DE", "AT")]
+        many = [{"country": f"{a}{b}"} for a in "ABCDE" for b in "ABCDEFGH"]
+        for body in ({"geographies": places}, {"geographies": many}, {"active": False}, {"active": True}):
+            yield from politely(Send("scans.update", rung.key.name, path=path, body=body))
+            yield from _used(rung)
+
+
+def _pairs(reach: Reach, rung: Rung) -> Program:
+    """Repeat at once what has a cooldown, and ask for too much while it cools: 4 with 6, 5 with 6."""
+    key = rung.key.name
+    small = Send("keywords.create", key, body={"list_id": rung.listed, "keywords": rung.words()})
+    answer = yield from politely(replace(small, idempotency_key=rung.once()))
+    over = {"list_id": rung.listed, "keywords": rung.words(MOST_WORDS)}
+    for body in ({"list_id": rung.listed, "keywords": rung.words()}, over):
+        yield from politely(Send("keywords.create", key, body={**body, "dry_run": True}))
+        answer = yield from politely(Send("keywords.create", key, body=body, idempotency_key=rung.once()))
+    made = answer.data.get("created") if answer.ok and isinstance(answer.data, Mapping) else None
+    for keyword in made[:1] if isinstance(made, list) else ():
+        yield from politely(Send("keywords.delete", key, path={"id": str(keyword.get("id"))}))
+    yield from _used(rung)
+    for count in (1, 500):
+        briefs = {"domain_id": rung.domain, "keywords": rung.words(count)}
+        send = Send("keyword_briefs.create", key, body=briefs)
+        yield from _paced(reach, replace(send, body={**briefs, "dry_run": True}))
+        yield from _paced(reach, replace(send, idempotency_key=rung.once()))
+
+
+def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
+    """Start jobs on new domains until something refuses, then every kind again: 3 before 4, 5 and 6."""
+    if rung.key.purpose not in ("full", "near_limit"):
+        return
+    for number in range(MOST_JOBS):
+        domain = yield from a_domain(
+            reach, rung.seed, "ladder", rung.user, rung.taken, number, key=rung.key.name
+        )
+        kind = ("site_optimization", "ai_scan", "crawl")[number % 3]
+        body = {"kind": kind, "domain_id": domain or rung.domain}
+        send = Send("jobs.create", rung.key.name, body=body, idempotency_key=rung.once())
+        answer = yield from _paced(reach, send)
+        yield from _used(rung)
+        if answer.code == "cost_cap_reached" or not id_of(answer):
+            break
+    for kind in KINDS:
+        body = {"kind": kind, "domain_id": rung.domain}
+        yield from _paced(reach, Send("jobs.create", rung.key.name, body={**body, "dry_run": True}))
+        yield from _paced(reach, Send("jobs.create", rung.key.name, body=body, idempotency_key=rung.once()))
+
+
+def _reads(rung: Rung) -> Program:
+    """Read on after the refusals (S61, S67, E13)."""
+    for operation in ("domains.list", "keywords.list", "keyword_briefs.list", "jobs.list", "positions.list"):
+        yield from politely(Send(operation, rung.key.name))
+
+
+LADDER = Profile(
+    name="ladder",
+    aim="The six checks in order: each alone, then pairs, by dry run and for real, and what they consume.",
+    rules=("order.", "dry_run.", "quota.", "slots.", "cost.", "cooldown.", "error."),
+    users=5,
+    duration=5 * MINUTE,
+    program=ladder,
+)

@@ -1,0 +1,155 @@
+"""Idempotent retries: lost responses, twins at one instant, other bodies, refusals, and two API keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.load.profiles.making import a_domain, a_list, an_endpoint, chance, named, words
+from ranksim.load.profiles.profile import Profile
+from ranksim.load.reach import Reach, retry_after
+from ranksim.load.steps import Pause, Program, Received, Send, Until
+
+CASES = ("lost", "twins", "mismatch", "dry_then_real", "permuted", "refused", "two_keys", "test_event")
+
+LONGEST_COOLDOWN = 90 * SECOND
+"""A refusal is replayed after its cooldown only if that is shorter."""
+
+
+def retry(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Go through the cases again and again, each with new Idempotency-Keys."""
+    if not reach.main:
+        return
+    draw = chance("retry", seed, user)
+    domain = yield from a_domain(reach, seed, "retry", user)
+    listed = (yield from a_list(reach, seed, domain, "retry", user)) if domain else ""
+    endpoint = (yield from an_endpoint(reach, "200")) if user == 0 else ""
+    pace = max(users, 2) * 2 * SECOND
+    turn = user
+    while True:
+        case = CASES[turn % len(CASES)]
+        send = _post(reach, draw, seed, user, turn, domain, listed)
+        if case == "twins":
+            yield from _twins(reach, user, users, seed, pace)
+        elif case == "test_event" and endpoint:
+            test = Send("webhooks.test", reach.main, path={"id": endpoint})
+            yield from _again(replace(test, idempotency_key=send.idempotency_key), 2)
+        elif case == "two_keys":
+            yield from _two_keys(reach, send)
+        elif case == "refused" and domain:
+            yield from _refused(reach, domain, send)
+        else:
+            yield from _case(case, send, draw)
+        turn += 1
+        yield Pause(pace // 2 + draw.randrange(pace))
+
+
+def _post(reach: Reach, draw: Random, seed: int, user: int, turn: int, domain: str, listed: str) -> Send:
+    """Choose a POST: mostly what costs nothing."""
+    once, key = named(seed, "retry", user, turn), reach.main
+    dice = draw.randrange(12)
+    if dice == 0 and domain:
+        body: dict[str, Any] = {"kind": draw.choice(("ai_scan", "crawl")), "domain_id": domain}
+        return Send("jobs.create", key, body=body, idempotency_key=once)
+    if dice == 1 and domain:
+        body = {"domain_id": domain, "keywords": words(seed, "retry", user, turn)}
+        return Send("keyword_briefs.create", key, body=body, idempotency_key=once)
+    if dice < 6 and listed:
+        body = {"list_id": listed, "keywords": words(seed, "retry", user, turn, count=2)}
+        return Send("keywords.create", key, body=body, idempotency_key=once)
+    if dice < 9 and domain:
+        body = {"domain_id": domain, "name": once}
+        return Send("labels.create", key, body=body, idempotency_key=once)
+    return Send("domains.create", key, body={"host": f"{once}.example.com"}, idempotency_key=once)
+
+
+def _case(case: str, send: Send, draw: Random) -> Program:
+    body: Mapping[str, Any] = send.body or {}
+    if case == "lost":
+        yield replace(send, lose=True)
+        yield Pause(draw.randrange(300) * MILLISECOND)
+        yield from _again(send, 3)
+    elif case == "dry_then_real" and send.operation.startswith(("jobs", "keyword")):
+        yield replace(send, body={**body, "dry_run": True})
+        yield send
+        yield replace(send, idempotency_key=f"{send.idempotency_key}-real")
+    elif case == "permuted":
+        yield send
+        backwards = json.dumps(dict(reversed(list(body.items()))), indent=1).encode()
+        yield replace(send, body=None, raw=backwards)
+    else:
+        yield send
+        yield replace(send, body=_another(body))
+        yield from _again(send, 1)
+
+
+def _another(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a body that asks for something else."""
+    name = next((name for name in ("host", "name", "keywords", "kind") if name in body), "label")
+    value = body.get(name)
+    if name == "keywords":
+        return {**body, name: [*(value or []), "one more"]}
+    if name == "kind":
+        return {**body, name: "crawl" if value != "crawl" else "ai_scan"}
+    return {**body, name: f"other-{value}"}
+
+
+def _again(send: Send, times: int) -> Program:
+    """Send a few times, waiting out what is in flight or put off."""
+    for _ in range(times):
+        answer: Received = yield send
+        if answer.status == 429:
+            yield Pause(retry_after(answer))
+        elif answer.status == 409:
+            yield Pause(200 * MILLISECOND)
+
+
+def _twins(reach: Reach, user: int, users: int, seed: int, pace: int) -> Program:
+    """Send the same POST at the same instant as a neighbour does; alone, right behind a lost one."""
+    now = yield Pause(0)
+    every = 4 * pace
+    instant = -(-now // every) * every
+    pair = min(user, user ^ 1) if (user ^ 1) < users else user
+    once = named(seed, "twins", pair, instant // SECOND)
+    send = Send("domains.create", reach.main, body={"host": f"{once}.example.com"}, idempotency_key=once)
+    if pair == user and (user ^ 1) >= users:
+        yield replace(send, lose=True)
+    else:
+        yield Until(instant)
+    yield from _again(send, 2)
+
+
+def _two_keys(reach: Reach, send: Send) -> Program:
+    """Use one Idempotency-Key with two API keys of one account, and of another (U27)."""
+    yield send
+    for other in (*reach.of("second"), *reach.of("other_account"))[:2]:
+        body = {"host": f"{send.idempotency_key}.example.com"}
+        yield Send("domains.create", other.name, body=body, idempotency_key=send.idempotency_key)
+    yield from _again(send, 1)
+
+
+def _refused(reach: Reach, domain: str, send: Send) -> Program:
+    """Have a crawl refused by its cooldown, repeat that under its key at once, and after the cooldown (E3)."""
+    body = {"kind": "crawl", "domain_id": domain}
+    yield Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-first")
+    refused = Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-second")
+    answer: Received = yield refused
+    yield refused
+    wait = retry_after(answer) // reach.target.time_scale
+    if answer.code == "cooldown_active" and wait <= LONGEST_COOLDOWN:
+        yield Pause(wait + SECOND)
+        yield refused
+
+
+RETRY = Profile(
+    name="retry",
+    aim="Idempotent retries with lost responses: work once, the same reply, mismatches, twins in flight.",
+    rules=("idempotency.",),
+    users=6,
+    duration=3 * MINUTE,
+    program=retry,
+)

@@ -1,0 +1,49 @@
+"""Soak: calls at a constant rate, whatever the deployment's pace, so that a slow one cannot hide its delay."""
+
+from __future__ import annotations
+
+from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.load.profiles.everyday import READS
+from ranksim.load.profiles.making import a_domain, chance
+from ranksim.load.profiles.profile import Profile
+from ranksim.load.reach import Reach
+from ranksim.load.steps import Pause, Program, Send, Until
+
+EVERY = 150 * MILLISECOND
+"""Between two calls of all users together: 400 a minute, below the limit of reads (S102)."""
+
+
+def soak(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Send each call when it is planned, or at once when that has passed; most of them read."""
+    if not reach.main:
+        return
+    draw = chance("soak", seed, user)
+    domain = yield from a_domain(reach, seed, "soak", user)
+    reads = [name for name in READS if reach.can(name)] or ["domains.list"]
+    now = yield Pause(0)
+    every = users * EVERY
+    planned = -(-(now + SECOND) // every) * every + user * EVERY
+    turn = 0
+    while True:
+        yield Until(planned)
+        number = turn * users + user
+        if domain and number % 8 == 0:
+            body = {"label": f"soak {number}"}
+            yield Send("domains.update", reach.main, path={"id": domain}, body=body, planned=planned)
+        elif domain and number % 60 == 1:
+            body = {"kind": "ai_scan", "domain_id": domain, "dry_run": True}
+            yield Send("jobs.create", reach.main, body=body, planned=planned)
+        else:
+            yield Send(draw.choice(reads), reach.main, planned=planned)
+        planned += every
+        turn += 1
+
+
+SOAK = Profile(
+    name="soak",
+    aim="A constant arrival rate below every limit: latency from the planned instant, and nothing refused.",
+    rules=("rate.", "header."),
+    users=10,
+    duration=10 * MINUTE,
+    program=soak,
+)

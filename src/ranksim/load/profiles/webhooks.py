@@ -1,0 +1,186 @@
+"""Webhooks: endpoints whose receivers answer by script, job events and test events, retries, auto-disable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.contract.facts import Facts
+from ranksim.load.profiles.making import (
+    Making,
+    a_domain,
+    an_endpoint,
+    chance,
+    id_of,
+    named,
+    wait_for_job,
+)
+from ranksim.load.profiles.profile import Profile
+from ranksim.load.reach import Reach, pages, politely
+from ranksim.load.steps import Pause, Program, Received, Send
+
+COMPLETED, FAILED = ("job.completed",), ("job.failed",)
+
+DISABLED_AFTER = Facts().webhook_disable_after
+
+SHORT = (
+    ("200", False, ()),
+    ("200", False, COMPLETED),
+    ("200", False, FAILED),
+    ("200", True, ()),
+    ("500,200", True, ()),
+    ("302:/elsewhere,200", True, ()),
+    ("200+11s,200", True, ()),
+    ("200+9s", True, ()),
+    ("timeout,204", True, ()),
+    ("410,200", True, ()),
+)
+"""Endpoints of the short run: script, whether bound to one domain, event types."""
+
+LONG = (("500", 3), ("500,500,500,200", 2), ("timeout", 1), ("503", 7), ("500,500,500,500,500,200", 1))
+"""Endpoints of the long run: script, and how many test events they get. Fewer than four never disable (E22)."""
+
+
+def webhooks(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Let one user make endpoints and watch them, one count failures, the others start jobs."""
+    if not reach.main:
+        return
+    domain = yield from a_domain(reach, seed, "hooks", user)
+    other = yield from a_domain(reach, seed, "hooks", user, "other")
+    if user == 0:
+        yield from _endpoints(reach, seed, domain)
+    if user == 1 or users == 1:
+        yield from twenty(reach, seed)
+    draw = chance("webhooks", seed, user)
+    turn = 0
+    while True:
+        turn += 1
+        where = domain if draw.randrange(3) else other
+        yield from _job(reach, seed, user, turn, where, draw.choice(("ai_scan", "crawl", "rank_run")))
+        if user == 0:
+            yield from pages(Send("webhook_deliveries.list", reach.main))
+            yield Send("webhooks.list", reach.main)
+        yield Pause(users * 4 * SECOND)
+
+
+def _endpoints(reach: Reach, seed: int, domain: str) -> Program:
+    """Make the endpoints of the short run and test each; change one, disable one, remove one."""
+    made: list[str] = []
+    for script, bound, types in SHORT:
+        made.append((yield from _endpoint(reach, script, domain if bound else None, types)))
+    for endpoint in filter(None, made):
+        yield from _tests(reach, [endpoint], 1)
+    last = [endpoint for endpoint in made if endpoint]
+    if len(last) < 3:
+        return
+    path = {"id": last[0]}
+    yield from politely(Send("webhooks.update", reach.main, path=path, body={"event_types": list(FAILED)}))
+    yield from _tests(reach, last[:1], 1)
+    yield from politely(Send("webhooks.update", reach.main, path=path, body={"event_types": []}))
+    extra = yield from _endpoint(reach, "500", None, ())
+    if extra:
+        yield from _tests(reach, [extra], 1)
+        for enabled in (False, True):
+            body = {"enabled": enabled}
+            yield from politely(Send("webhooks.update", reach.main, path={"id": extra}, body=body))
+            yield from _tests(reach, [extra], 1)
+        yield from politely(Send("webhooks.delete", reach.main, path={"id": extra}))
+    for key in reach.of("scoped", "other_account"):
+        yield from an_endpoint(reach, "200", domain=key.domain_id, key=key.name)
+
+
+def _endpoint(reach: Reach, script: str, domain: str | None, types: Sequence[str]) -> Making:
+    made: str = yield from an_endpoint(reach, script, domain=domain or None, types=types)
+    return made
+
+
+def _tests(reach: Reach, endpoints: Sequence[str], count: int) -> Program:
+    for _ in range(count):
+        for endpoint in endpoints:
+            yield from politely(Send("webhooks.test", reach.main, path={"id": endpoint}))
+
+
+def twenty(reach: Reach, seed: int) -> Program:
+    """Fail as often as disables an endpoint, once less, and once less again after a success (S91, S92).
+
+    The endpoint of the script "500,200" fails every first attempt, and its retries succeed: they set the
+    count to zero, so that as many failures later it must still be enabled.
+    """
+    always = yield from _endpoint(reach, "500", None, FAILED)
+    mixed = yield from _endpoint(reach, "500,200", None, FAILED)
+    if not always or not mixed:
+        return
+    retried = Facts().webhook_delays[0] // reach.target.time_scale + 5 * SECOND
+    yield from _tests(reach, [always, mixed], DISABLED_AFTER - 1)
+    yield Pause(2 * SECOND)
+    yield from _look(reach, [always, mixed])
+    yield from _tests(reach, [always], 1)
+    yield Pause(2 * SECOND)
+    yield from _look(reach, [always])
+    yield from _tests(reach, [always], 1)
+    yield Pause(retried)
+    yield from _look(reach, [mixed])
+    yield from _tests(reach, [mixed], DISABLED_AFTER - 1)
+    yield Pause(2 * SECOND)
+    yield from _look(reach, [always, mixed])
+    yield from pages(Send("webhook_deliveries.list", reach.main))
+
+
+def _look(reach: Reach, endpoints: Sequence[str]) -> Program:
+    for endpoint in endpoints:
+        yield from politely(Send("webhooks.get", reach.main, path={"id": endpoint}))
+
+
+def _job(reach: Reach, seed: int, user: int, turn: int, domain: str, kind: str) -> Program:
+    """Start a job on a domain and poll it to its end."""
+    if not domain:
+        return
+    body = {"kind": kind, "domain_id": domain}
+    once = named(seed, "hooks", user, turn)
+    answer: Received = yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))
+    if id_of(answer):
+        yield from wait_for_job(reach, kind, id_of(answer), 12)
+        yield Pause(500 * MILLISECOND)
+
+
+def webhooks_long(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Let failing endpoints go through all their attempts, and look at them now and then."""
+    if not reach.main or user:
+        return
+    domain = yield from a_domain(reach, seed, "hooks-long")
+    made: list[str] = []
+    for script, tests in LONG:
+        endpoint = yield from _endpoint(reach, script, None, FAILED)
+        made.append(endpoint)
+        yield from _tests(reach, [endpoint] if endpoint else [], tests)
+    yield from _endpoint(reach, "500", domain or None, ())
+    yield from _job(reach, seed, user, 0, domain, "ai_scan")
+    yield from twenty(reach, seed)
+    began: Micros = yield Pause(0)
+    now = began
+    while now < began + ALL_ATTEMPTS // reach.target.time_scale:
+        now = yield Pause(max(SECOND, 20 * MINUTE // reach.target.time_scale))
+        yield from _look(reach, [endpoint for endpoint in made if endpoint])
+        yield from pages(Send("webhook_deliveries.list", reach.main))
+
+
+ALL_ATTEMPTS = sum(Facts().webhook_delays) + 10 * MINUTE
+"""From a delivery's first attempt to its sixth, and time for slow answers."""
+
+WEBHOOKS = Profile(
+    name="webhooks",
+    aim="Webhook attempts within the run: signature, headers, body, types, scope, first retries, the count of 20.",
+    rules=("webhook.",),
+    users=4,
+    duration=4 * MINUTE,
+    program=webhooks,
+)
+
+WEBHOOKS_LONG = Profile(
+    name="webhooks-long",
+    aim="All six attempts and their delays, and auto-disable: for a night, or a deployment with scaled time.",
+    rules=("webhook.",),
+    users=1,
+    duration=9 * HOUR,
+    program=webhooks_long,
+)
