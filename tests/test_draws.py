@@ -76,6 +76,7 @@ def test_purposes_are_never_renumbered() -> None:
         "ADD_ON",
         "ANCHOR",
         "GROWTH",
+        "FEEDBACK",
     ]
     assert {name: Purpose[name].value for name in names} == {name: k for k, name in enumerate(names, 1)}
 

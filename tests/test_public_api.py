@@ -15,8 +15,10 @@ import ranksim
 PUBLIC = {
     "BadInput": "ranksim.errors",
     "Call": "ranksim.service.calls",
+    "FleetResult": "ranksim.fleet.results",
     "Plan": "ranksim.contract.plans",
     "Policy": "ranksim.contract.policy",
+    "Population": "ranksim.fleet.population",
     "Reply": "ranksim.service.calls",
     "Result": "ranksim.sim.results",
     "Scenario": "ranksim.sim.scenario",
@@ -25,6 +27,7 @@ PUBLIC = {
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
     "run": "ranksim.sim.runner",
+    "simulate_fleet": "ranksim.fleet.engine",
 }
 
 

@@ -13,6 +13,9 @@ from ranksim.errors import BadInput
 if TYPE_CHECKING:
     from ranksim.contract.plans import Plan
     from ranksim.contract.policy import Policy
+    from ranksim.fleet.engine import simulate_fleet
+    from ranksim.fleet.population import Population
+    from ranksim.fleet.results import FleetResult
     from ranksim.service.calls import Call, Reply
     from ranksim.service.service import Service
     from ranksim.sim.results import Result
@@ -27,8 +30,10 @@ __version__ = "0.1.0"
 __all__ = [
     "BadInput",
     "Call",
+    "FleetResult",
     "Plan",
     "Policy",
+    "Population",
     "Reply",
     "Result",
     "Scenario",
@@ -38,12 +43,15 @@ __all__ = [
     "World",
     "__version__",
     "run",
+    "simulate_fleet",
 ]
 
 MODULES = {
     "Call": "ranksim.service.calls",
+    "FleetResult": "ranksim.fleet.results",
     "Plan": "ranksim.contract.plans",
     "Policy": "ranksim.contract.policy",
+    "Population": "ranksim.fleet.population",
     "Reply": "ranksim.service.calls",
     "Result": "ranksim.sim.results",
     "Scenario": "ranksim.sim.scenario",
@@ -52,6 +60,7 @@ MODULES = {
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
     "run": "ranksim.sim.runner",
+    "simulate_fleet": "ranksim.fleet.engine",
 }
 
 

@@ -53,6 +53,7 @@ class Purpose(IntEnum):
     ADD_ON = 24
     ANCHOR = 25
     GROWTH = 26
+    FEEDBACK = 27
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,0 +1,111 @@
+"""Whether every number a fleet can meet fits 64 bits, checked before it starts.
+
+Interpreted integers have no bounds, compiled ones wrap without a word; so what could overflow is refused.
+"""
+
+from collections.abc import Iterator
+
+from ranksim.clock import DAY
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.fleet.customers import AVERAGE, hours_of, levels_of
+from ranksim.fleet.offers import sold_to
+from ranksim.fleet.population import Population, Segment
+
+LARGEST = 2**62
+"""Above it nothing may come; the rest up to 2**63 is room for one sum."""
+
+MOST_DOMAINS = 2**20
+MOST_REQUESTS = 10**9
+
+Bound = tuple[str, int, int]
+"""A field, the largest number it leads to, and the largest allowed."""
+
+
+def check_bounds(population: Population, policy: Policy) -> None:
+    """Raise BadInput naming the first field whose numbers could pass what 64 bits hold."""
+    for field, number, most in (*_of_policy(policy), *_of_population(population, policy)):
+        if number > most:
+            raise BadInput(
+                f"{field}: leads to numbers up to {number:.3g}, where a fleet counts to {most:.3g}; "
+                "make it smaller"
+            )
+
+
+def _of_policy(policy: Policy) -> Iterator[Bound]:
+    facts, catalogue = policy.facts, policy.catalogue
+    for name in ("read", "write", "expensive"):
+        limit = getattr(facts.rates, name)
+        yield f"facts.rates.{name}", limit, 2**31
+        # A token bucket holds limit × length, and as much again while it refills.
+        yield f"facts.rates.{name}", 2 * limit * facts.rate_window, LARGEST
+    for name, add_on in catalogue.add_ons.items():
+        yield f"catalogue.add_ons.{name}.amount", add_on.amount * 1_000_000, LARGEST // 4
+    for name, plan in catalogue.plans.items():
+        at = f"catalogue.plans.{name}"
+        for metric, quota in plan.quotas.items():
+            yield f"{at}.quotas.{metric}.limit", quota.limit, LARGEST // 4
+        for operation, length in plan.cooldowns.items():
+            yield f"{at}.cooldowns.{operation}", length, LARGEST // 2
+        yield f"{at}.cost_ceiling", plan.cost_ceiling, LARGEST // 2
+        yield f"{at}.slot_limit", plan.slot_limit, LARGEST // 4
+        for cap in ("page_cap", "call_cap"):
+            yield f"{at}.{cap}", getattr(plan, cap), LARGEST // 4
+    for kind, duration in catalogue.job_durations.items():
+        yield f"catalogue.job_durations.{kind}", duration.at(1 - 2**-11), LARGEST // 2
+    yield "assumptions.week_offset", abs(policy.assumptions.week_offset), 2**53
+
+
+def _of_population(population: Population, policy: Policy) -> Iterator[Bound]:
+    yield "start", abs(population.start), 2**61
+    yield "length", population.length, 2**53
+    level = int(levels_of(population).max()) if population.length <= 36_600 * DAY else LARGEST
+    yield "length", population.length, 36_600 * DAY
+    yield "growth", level, 10_000 * AVERAGE
+    for name, segment in population.segments.items():
+        yield from _of_segment(f"segments.{name}", segment, population, policy, level)
+
+
+def _of_segment(
+    at: str, segment: Segment, population: Population, policy: Policy, level: int
+) -> Iterator[Bound]:
+    portfolio = segment.portfolio
+    yield f"{at}.portfolio.domains", int(portfolio.domains.most), MOST_DOMAINS
+    yield f"{at}.calendar.zones", max(map(abs, segment.calendar.zones)), 2 * DAY
+    # An hour at the busiest pace, in µs × pace.
+    busiest = max(hours_of(segment)) * level // AVERAGE
+    yield f"{at}.calendar.hours", busiest * 3_600_000_000, LARGEST
+    rates = {name: segment.usage.of(name).most for name in type(segment.usage).model_fields}
+    rates = {name: most if segment.usage.of(name).first > 0 else 0.0 for name, most in rates.items()}
+    days = population.length / DAY * level / AVERAGE
+    requests = {name: int(most * days) + 1 for name, most in rates.items() if most > 0}
+    for name, number in requests.items():
+        yield f"{at}.usage.{name}", number, MOST_REQUESTS
+    yield from _of_money(at, segment, population, policy, requests)
+
+
+def _of_money(
+    at: str, segment: Segment, population: Population, policy: Policy, requests: dict[str, int]
+) -> Iterator[Bound]:
+    """What an account could track and spend in all, if nothing refused it."""
+    portfolio, costs = segment.portfolio, policy.catalogue.unit_costs
+    each = max(1, portfolio.engine_devices * portfolio.geographies)
+    scans = 1 + 2 * requests.get("scans", 0)
+    tuples = scans * each
+    start = int(portfolio.domains.most) * int(portfolio.keywords.most)
+    yield f"{at}.portfolio.keywords", start * each, LARGEST // 4
+    keywords = start + 2 * requests.get("keywords", 0) * segment.sizes.keywords.high
+    slots = keywords * tuples
+    limits = [policy.catalogue.plans[plan].slot_limit for plan, _ in sold_to(population, policy)]
+    if policy.assumptions.checks_apply:  # the slot limit applies to all that tracks, whatever else does
+        slots = min(slots, 2 * max(limits) + start * each)
+    yield f"{at}.portfolio.keywords", keywords * each, LARGEST // 4
+    spends = {
+        "rank_run": slots * costs.rank_run_page,
+        "crawl": int(portfolio.pages.most) * costs.crawl_page,
+        "site_optimization": int(portfolio.pages.most) * costs.site_optimization_page,
+        "ai_scan": int(portfolio.questions.most) * costs.ai_scan_call,
+        "keyword_briefs": segment.sizes.keyword_briefs.high * costs.keyword_brief,
+    }
+    for name, cost in spends.items():
+        yield f"{at}.usage.{name}", 2 * requests.get(name, 1) * cost, LARGEST

@@ -1,0 +1,143 @@
+"""The kernel compiled by Numba, from outside: the rules and the kernel know nothing of it.
+
+Numba's cache does not notice that a function imported from another file was edited. So the cache lies in a
+directory named after the sources of everything that is compiled, and an edit makes a new one. It is below
+`NUMBA_CACHE_DIR` where that is set, else below the user's cache directory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ranksim import clock, draws
+from ranksim.fleet import judging, kernel, requests, tallying
+from ranksim.rules import admission, windows
+
+SOURCES = ("clock.py", "draws.py", "contract", "rules", "fleet")
+"""The parts of the package that the compiled kernel is made of, constants included."""
+
+MODULES = (clock, windows, admission, requests, judging, tallying, kernel)
+"""The modules whose functions are compiled as they are."""
+
+_compiling = Lock()
+
+
+def available() -> bool:
+    """Tell whether Numba can be imported."""
+    try:
+        import numba  # noqa: F401 - only whether it is there
+    except ImportError:
+        return False
+    return True
+
+
+@cache
+def compiled() -> Callable[..., None]:
+    """Give the compiled `kernel.run`: its first call compiles, or loads what an earlier process did."""
+    import numba
+    from numba.extending import register_jitable
+
+    _teach_draws()
+    for module in MODULES:
+        for function in functions_of(module):
+            if function not in (requests.stream, requests.drawn, kernel.run):
+                register_jitable(error_model="numpy")(function)
+    with _compiling, _cache_below(cache_directory()):
+        ready: Callable[..., None] = numba.njit(nogil=True, cache=True, error_model="numpy")(kernel.run)
+    return ready
+
+
+def functions_of(module: ModuleType) -> list[FunctionType]:
+    """List the functions that a module defines itself."""
+    return [
+        made
+        for made in vars(module).values()
+        if isinstance(made, FunctionType) and made.__module__ == module.__name__
+    ]
+
+
+def cache_directory() -> Path:
+    """The directory of this version's compiled code."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    return (
+        (Path(given) if given else _user_cache()) / "ranksim-fleet" / fingerprint(Path(clock.__file__).parent)
+    )
+
+
+def fingerprint(package: Path) -> str:
+    """A digest of the sources that are compiled, by path and content."""
+    digest = blake2b(digest_size=12)
+    for part in SOURCES:
+        files = [package / part] if part.endswith(".py") else sorted((package / part).rglob("*.py"))
+        for file in files:
+            digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+@contextmanager
+def _cache_below(directory: Path) -> Iterator[None]:
+    """Let the functions that are made meanwhile keep their compiled code in a directory."""
+    config: Any = import_module("numba").config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(directory)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def _teach_draws() -> None:
+    """Give the compiler bodies in 64-bit arithmetic for the two functions that draw."""
+    import numpy as np
+    from numba.extending import overload, register_jitable
+
+    mix: Any = register_jitable(draws._mix)
+    golden, flip = np.uint64(draws._GOLDEN), np.uint64(0xAAAA_AAAA_AAAA_AAAA)
+    one, eleven = np.uint64(1), np.uint64(11)
+
+    @register_jitable
+    def ones(x: Any) -> Any:
+        count = 0
+        while x != np.uint64(0):
+            x &= x - one
+            count += 1
+        return count
+
+    @overload(requests.stream)
+    def stream(seed: Any, entity: Any, purpose: Any) -> Any:
+        def body(seed: Any, entity: Any, purpose: Any) -> Any:
+            start = mix(golden ^ np.uint64(seed))
+            start = mix(start + golden ^ np.uint64(entity))
+            start = mix(start + golden ^ np.uint64(purpose))
+            step = mix(start + golden) | one
+            if ones(step ^ (step >> one)) < 24:
+                step ^= flip
+            return start, step
+
+        return body
+
+    @overload(requests.drawn)
+    def drawn(source: Any, index: Any) -> Any:
+        def body(source: Any, index: Any) -> Any:
+            return np.int64(mix(source[0] + (np.uint64(index) + one) * source[1]) >> eleven)
+
+        return body

@@ -1,0 +1,235 @@
+"""Simulate a fleet: make its accounts, run the kernel over them in chunks, and hand out what came of it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ranksim.clock import DAY
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.fleet import compiled as compiler
+from ranksim.fleet import kernel
+from ranksim.fleet.bounds import check_bounds
+from ranksim.fleet.customers import Customers, customers_of
+from ranksim.fleet.kernel import SPENDS, Desk, Given, Ledger
+from ranksim.fleet.offers import Offers, offers_of
+from ranksim.fleet.population import Population
+from ranksim.fleet.results import FleetResult
+from ranksim.fleet.rows import (
+    ACTIVITIES,
+    OUTCOMES,
+    Allowance,
+    Block,
+    Customer,
+    Domain,
+    Entry,
+    Habit,
+    Month,
+    Offer,
+    Operation,
+    Pause,
+    Queue,
+    Reaction,
+    Request,
+    Segment,
+    Tally,
+    Ways,
+    blank,
+    to_records,
+    to_rows,
+)
+from ranksim.rules.books import Ask, Books, Terms, Window
+from ranksim.rules.windows import SLIDING_LOG
+
+CHUNK = 2_000
+"""Accounts that are served in one go."""
+
+SHORTEST_MONTH = 28 * DAY
+
+ROWS: dict[str, type] = {
+    "customers": Customer,
+    "domains": Domain,
+    "segments": Segment,
+    "habits": Habit,
+    "reactions": Reaction,
+    "offers": Offer,
+    "operations": Operation,
+    "meters": Allowance,
+    "windows": Window,
+    "terms": Terms,
+    "ways": Ways,
+    "tallies": Tally,
+    "months": Month,
+    "blocks": Block,
+    "books": Books,
+    "log": Entry,
+    "cooldowns": Pause,
+    "backlog": Request,
+    "ask": Ask,
+    "request": Request,
+    "queue": Queue,
+}
+"""The row class of each record array of the kernel; the other arrays hold integers."""
+
+
+def simulate_fleet(
+    population: Population,
+    policy: Policy | None = None,
+    seed: int = 0,
+    *,
+    threads: int = 1,
+    compiled: bool | None = None,
+    chunk: int = CHUNK,
+    accounts: tuple[int, int] | None = None,
+    log: int = 0,
+) -> FleetResult:
+    """Let every account of a population call a service under a policy, and count what it gets.
+
+    The result depends on population, policy and seed alone: not on `threads`, on `chunk` (accounts served in
+    one go), on `compiled`, or on where `accounts` (first, last) cut the population to be joined again with
+    `FleetResult.joined`. `compiled` None compiles where Numba is installed; True insists on it. `log` keeps
+    that many of the first requests. Raises BadInput.
+    """
+    policy = Policy() if policy is None else policy
+    first, last = (0, population.accounts) if accounts is None else accounts
+    if not 0 <= first < last <= population.accounts:
+        raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")
+    if threads < 1 or chunk < 1 or log < 0:
+        raise BadInput("threads and chunk: expected at least 1 each, and a log of at least 0")
+    machine = _machine(compiled)
+    offers = offers_of(population, policy)
+    check_bounds(population, policy)
+    customers = customers_of(population, policy, offers, seed, first, last)
+    given = _given(customers, offers)
+    ledger = _ledger(last - first, population.length, len(offers.metrics), log)
+    signed = (seed + 2**63) % 2**64 - 2**63
+    parts = [(a, min(a + chunk, last - first)) for a in range(0, last - first, chunk)]
+
+    def serve(part: tuple[int, int]) -> None:
+        free = ledger._replace(log=ledger.log[np.count_nonzero(ledger.log["tries"]) :])
+        if machine == "compiled":
+            compiler.compiled()(*part, population.start, signed, given, _desk(given), free)
+        else:
+            _interpret(part, population.start, signed, given, free)
+
+    if threads > 1 and log == 0:
+        # The first part compiles; the others find it done.
+        serve(parts[0])
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(serve, parts[1:]))
+    else:
+        for part in parts:
+            serve(part)
+    return FleetResult(
+        population=population,
+        policy=policy,
+        seed=seed,
+        engine=machine,
+        sold=offers.sold,
+        metrics=offers.metrics,
+        customers=customers.customers,
+        tallies=ledger.tallies,
+        counts=ledger.counts.reshape(-1, len(ACTIVITIES), len(OUTCOMES)),
+        months=ledger.months,
+        blocks=ledger.blocks,
+        meters=ledger.meters[:, :-1],
+        books=ledger.books,
+        log=ledger.log[ledger.log["tries"] > 0],
+    )
+
+
+def _machine(compiled: bool | None) -> str:
+    if compiled is False:
+        return "interpreted"
+    if compiler.available():
+        return "compiled"
+    if compiled:
+        raise BadInput("compiled fleets need Numba; install it with: pip install 'ranksim[fleet]'")
+    return "interpreted"
+
+
+def _given(customers: Customers, offers: Offers) -> Given:
+    return Given(
+        customers=customers.customers,
+        domains=customers.domains,
+        odds=customers.odds,
+        segments=customers.segments,
+        habits=customers.habits,
+        reactions=customers.reactions,
+        hours=customers.hours,
+        levels=customers.levels,
+        offers=offers.offers,
+        operations=offers.operations,
+        meters=offers.meters,
+        windows=offers.windows,
+        terms=offers.terms,
+        ways=offers.ways,
+        durations=offers.durations,
+    )
+
+
+def _desk(given: Given) -> Desk:
+    """Room to serve any of the accounts given."""
+    is_log = given.windows["kind"][0] == SLIDING_LOG
+    ring = int(given.windows["limit"].max()) if is_log else 1
+    domains = int(given.customers["domains"].max())
+    return Desk(
+        windows=blank(len(given.windows), Window),
+        rings=np.zeros((len(given.windows), ring), dtype=np.int64),
+        cooldowns=blank(domains * SPENDS, Pause),
+        backlog=blank(int(given.segments["backlog"].max()) + 1, Request),
+        ask=blank(1, Ask),
+        request=blank(1, Request),
+        queue=blank(1, Queue),
+    )
+
+
+def _ledger(accounts: int, length: int, metrics: int, log: int) -> Ledger:
+    entries = blank(log, Entry)
+    entries["tries"] = 0
+    return Ledger(
+        tallies=blank(accounts, Tally),
+        counts=np.zeros((accounts, len(ACTIVITIES) * len(OUTCOMES)), dtype=np.int64),
+        months=blank((accounts, length // SHORTEST_MONTH + 2), Month),
+        blocks=blank((accounts, len(OUTCOMES)), Block),
+        meters=blank((accounts, metrics + 1), Allowance),
+        books=blank(accounts, Books),
+        log=entries,
+    )
+
+
+def _interpret(part: tuple[int, int], start: int, seed: int, given: Given, ledger: Ledger) -> None:
+    """Run the kernel on slotted rows and lists, and write what came out into the records."""
+    first, last = part
+    customers = given.customers[first:last].copy()
+    base = int(customers["first_domain"][0])
+    customers["first_domain"] -= base
+    domains = given.domains[base : base + int(customers["domains"].sum())]
+    mine = given._replace(customers=customers, domains=domains, odds=given.odds[first:last])
+    records = ledger._replace(
+        **{name: array[first:last] for name, array in ledger._asdict().items() if name != "log"}
+    )
+    rows = _loose(records)
+    kernel.run(0, last - first, start, seed, _loose(mine), _loose(_desk(mine)), rows)
+    for name, array in records._asdict().items():
+        array[...] = _firm(getattr(rows, name), ROWS.get(name))
+
+
+def _loose(arrays: Any) -> Any:
+    """Give the arrays of a named tuple as lists of slotted rows, or of integers."""
+    return arrays._replace(
+        **{
+            name: to_rows(array, ROWS[name]) if array.dtype.names else array.tolist()
+            for name, array in arrays._asdict().items()
+        }
+    )
+
+
+def _firm(rows: Any, row: type | None) -> Any:
+    """Give lists of slotted rows as records again, as deep as they are."""
+    if row is None or not rows:
+        return rows
+    if isinstance(rows[0], list):
+        return np.stack([_firm(inner, row) for inner in rows])
+    return to_records(rows, row)

@@ -1,0 +1,226 @@
+"""One request before the rules: the rate window, then the ask, the six checks, and what a grant changes.
+
+The rules are those of `ranksim.rules`, called as they are. Work costs what was estimated, settled as it is
+accepted, and no job fails; every account has one API key. Interpreted and compiled alike.
+"""
+
+from collections.abc import MutableSequence, Sequence
+
+from ranksim.clock import month_end, week_end
+from ranksim.contract.facts import RateClass, Spend
+from ranksim.fleet.requests import SECOND, Streams, drawn_below
+from ranksim.fleet.rows import (
+    Allowance,
+    Customer,
+    Domain,
+    Offer,
+    Operation,
+    Pause,
+    Request,
+    Segment,
+    Ways,
+)
+from ranksim.rules import admission, windows
+from ranksim.rules.admission import (
+    COOLDOWN_ACTIVE,
+    COST_CAP_REACHED,
+    ENTITLEMENT_REQUIRED,
+    GRANTED,
+    JOB_KINDS,
+    QUOTA_EXHAUSTED,
+    SLOT_LIMIT_EXCEEDED,
+    WEEK,
+    WOULD_EXCEED,
+)
+from ranksim.rules.books import Ask, Books, Terms, Window
+
+RANK_RUN = int(Spend.RANK_RUN)
+AI_SCAN = int(Spend.AI_SCAN)
+KEYWORD_BRIEFS = int(Spend.KEYWORD_BRIEFS)
+KEYWORDS = int(Spend.KEYWORDS)
+SCANS = int(Spend.SCANS)
+WRITE_CLASS = int(RateClass.WRITE)
+EXPENSIVE_CLASS = int(RateClass.EXPENSIVE)
+
+
+# The rate limit
+
+
+def charge(
+    now: int, rate_class: int, limits: Sequence[Window], rings: Sequence[MutableSequence[int]], ways: Ways
+) -> int:
+    """Charge the call to its class; give how long until it would be admitted (µs), 0 when it is (U3, U4)."""
+    if ways.debits_write and rate_class == EXPENSIVE_CLASS:
+        return _charge_both(now, limits, rings)
+    window = limits[rate_class]
+    if windows.take(now, window, rings[rate_class]):
+        return 0
+    return windows.retry_after(now, window, rings[rate_class])
+
+
+def _charge_both(now: int, limits: Sequence[Window], rings: Sequence[MutableSequence[int]]) -> int:
+    """An expensive call takes a unit of both classes or of none; one without room may count it (U4)."""
+    for rate_class in (EXPENSIVE_CLASS, WRITE_CLASS):
+        window = limits[rate_class]
+        if windows.remaining(now, window, rings[rate_class]) < 1:
+            windows.take(now, window, rings[rate_class])
+            return windows.retry_after(now, window, rings[rate_class])
+    for rate_class in (EXPENSIVE_CLASS, WRITE_CLASS):
+        windows.take(now, limits[rate_class], rings[rate_class])
+    return 0
+
+
+def limited_until(request: Request, wait: int) -> int:
+    """The instant that Retry-After tells: whole seconds, at least one (U6)."""
+    return request.at + max(1, -(-wait // SECOND)) * SECOND
+
+
+# The ask
+
+
+def ask_for(
+    request: Request,
+    operation: Operation,
+    domain: Domain,
+    segment: Segment,
+    offer: Offer,
+    ways: Ways,
+    ask: Ask,
+) -> None:
+    """Fill in what a request wants to spend (S52-S58)."""
+    ask.spend = operation.spend
+    ask.checks = operation.checks
+    ask.capability = operation.capability
+    ask.beyond = 0
+    ask.estimate = 0
+    ask.slots = 0
+    ask.running = 0
+    ask.units = 1 if operation.meter >= 0 else 0
+    if ask.spend == RANK_RUN:
+        ask.estimate = domain.keywords * domain.tuples * operation.unit_cost
+        ask.running = 1 if request.at < domain.run_ends else 0
+    elif ask.spend < JOB_KINDS:
+        found = domain.questions if ask.spend == AI_SCAN else domain.pages
+        ask.estimate = min(found, operation.cap) * operation.unit_cost
+        if found > operation.cap and ways.cap_refuses:
+            ask.beyond = ENTITLEMENT_REQUIRED
+    elif ask.spend == SCANS:
+        ask.slots = domain.keywords * segment.pairings * segment.places
+        if segment.pairings > offer.pairings or segment.places > offer.places:
+            ask.beyond = ways.dimension_check
+    else:
+        size_ask(request.size, operation, domain, ask)
+
+
+def size_ask(size: int, operation: Operation, domain: Domain, ask: Ask) -> None:
+    """Ask for so many keywords, or their briefs (S56, S57)."""
+    if operation.meter >= 0:
+        ask.units = size
+    if ask.spend == KEYWORDS:
+        ask.slots = size * domain.tuples
+    else:
+        ask.estimate = size * operation.unit_cost
+
+
+def fitted(
+    request: Request,
+    operation: Operation,
+    domain: Domain,
+    books: Books,
+    meter: Allowance,
+    ways: Ways,
+    ask: Ask,
+) -> int:
+    """Cut an ask for several keywords to what is left, where the policy grants parts (U50, U64)."""
+    now, size = request.at, request.size
+    if ask.spend == KEYWORDS and ways.partial_slots and domain.tuples > 0:
+        room = max(0, books.slot_limit - books.active - admission.held_at(now, books))
+        if ask.slots > room and room >= domain.tuples:
+            size = room // domain.tuples
+    if ways.partial_quota and operation.meter >= 0 and meter.limit >= 0:
+        left = meter.limit - admission.used_at(now, meter)
+        if left > 0:
+            size = min(size, left)
+    if size < request.size:
+        size_ask(size, operation, domain, ask)
+    return size
+
+
+def spend(
+    request: Request,
+    operation: Operation,
+    domain: Domain,
+    segment: Segment,
+    books: Books,
+    meter: Allowance,
+    cooldown: Pause,
+    terms: Terms,
+    ways: Ways,
+    ask: Ask,
+    durations: Sequence[Sequence[int]],
+    streams: Streams,
+) -> int:
+    """Decide an ask; book it and change the portfolio when it is granted. Gives the decision."""
+    now, size = request.at, request.size
+    if ask.spend == KEYWORDS or ask.spend == KEYWORD_BRIEFS:
+        size = fitted(request, operation, domain, books, meter, ways, ask)
+    if cooldown.since < cooldown.finish <= now:
+        cooldown.since = cooldown.finish
+    decision = admission.decide(now, ask, books, meter, cooldown, terms)
+    if decision != GRANTED:
+        return decision
+    admission.book(now, ask, books, meter, cooldown, terms)
+    admission.settle(books, books.month_ends, ask.estimate, ask.estimate, terms)
+    if ask.spend < JOB_KINDS:
+        lasts = durations[ask.spend]
+        finish = now + lasts[drawn_below(len(lasts), streams.duration, request.number)]
+        if ask.spend == RANK_RUN:
+            domain.run_ends = finish
+        if terms.cooldown_from_finish:
+            cooldown.finish = finish
+    elif ask.spend == KEYWORDS:
+        domain.keywords += size
+    elif ask.spend == SCANS:
+        domain.tuples += segment.pairings * segment.places
+    return decision
+
+
+def remove(request: Request, domain: Domain, books: Books) -> None:
+    """Take keywords away: what they occupied is held to the end of the billing month (S26)."""
+    gone = min(request.size, domain.keywords)
+    domain.keywords -= gone
+    if gone > 0 and domain.tuples > 0:
+        admission.hold(request.at, books, gone * domain.tuples)
+
+
+# When a refusal ends
+
+
+def refused_until(
+    request: Request,
+    ask: Ask,
+    customer: Customer,
+    books: Books,
+    meter: Allowance,
+    cooldown: Pause,
+    terms: Terms,
+) -> int:
+    """The instant from which the limit, left alone, would let the same ask pass; `leaves` if it never would.
+
+    The quota's or the month's end, the cooldown's end; slots come free with the month where holds take them.
+    """
+    now = request.at
+    refusal = request.outcome
+    if refusal == COOLDOWN_ACTIVE:
+        return now + -(-(cooldown.since + cooldown.length - now) // SECOND) * SECOND
+    if refusal == QUOTA_EXHAUSTED and ask.units <= meter.limit:
+        if meter.period == WEEK:
+            return week_end(now, terms.week_offset)
+        return month_end(books.anchor, now)
+    fits = terms.cost_gate != WOULD_EXCEED or ask.estimate <= books.ceiling
+    if refusal == COST_CAP_REACHED and books.ceiling > 0 and fits:
+        return month_end(books.anchor, now)
+    room = books.slot_limit - books.active
+    if refusal == SLOT_LIMIT_EXCEEDED and ask.beyond == 0 and ask.slots - ask.revived <= room:
+        return month_end(books.anchor, now)
+    return customer.leaves

@@ -1,0 +1,196 @@
+"""The requests of one customer, one after the other, each a function of (seed, customer, its number).
+
+Functions over integers and attributes, interpreted and compiled alike; `drawn` and `stream` alone have a
+second body for the compiler (`fleet.compiled`). The only floats are the logarithms of exponential gaps.
+"""
+
+import math
+from collections.abc import MutableSequence, Sequence
+from typing import NamedTuple
+
+from ranksim import draws
+from ranksim.clock import DAY, HOUR
+from ranksim.draws import Purpose
+from ranksim.fleet.rows import Customer, Habit, Queue, Reaction, Request, Segment
+
+WEEK_HOURS = 168
+MONDAY = 72
+"""The hour of the week, counted from Monday, at which the epoch began, a Thursday."""
+
+AVERAGE = 1_000
+SECOND = 1_000_000
+SHARE = 1.0 / (1 << 53)
+FOREVER = 2**62
+
+ARRIVAL = int(Purpose.ARRIVAL)
+CHOICE = int(Purpose.CHOICE)
+SIZE = int(Purpose.SIZE)
+PHASE = int(Purpose.PHASE)
+JOB_DURATION = int(Purpose.JOB_DURATION)
+FEEDBACK = int(Purpose.FEEDBACK)
+BACKOFF = int(Purpose.BACKOFF)
+
+Stream = tuple[int, int]
+"""Start and odd step of a stream of draws."""
+
+
+class Streams(NamedTuple):
+    """The streams of one customer's draws: what it does by number of request, what it does after refusals."""
+
+    arrival: Stream
+    choice: Stream
+    domain: Stream
+    size: Stream
+    duration: Stream
+    feedback: Stream
+    backoff: Stream
+
+
+def stream(seed: int, entity: int, purpose: int) -> Stream:
+    """Give a stream of draws: the same as `draws.stream`, which the compiler cannot read."""
+    return draws.stream(seed, entity, purpose)
+
+
+def drawn(source: Stream, index: int) -> int:
+    """Draw the number at an index of a stream, in [0, 2**53): the upper bits of `draws.bits`."""
+    return draws._mix(source[0] + (index + 1) * source[1] & 0xFFFF_FFFF_FFFF_FFFF) >> 11
+
+
+def drawn_below(n: int, source: Stream, index: int) -> int:
+    """Draw a number in [0, n), for 0 < n < 2**31."""
+    return (drawn(source, index) >> 21) * n >> 32
+
+
+def streams_of(seed: int, number: int) -> Streams:
+    """Give the streams of a customer."""
+    return Streams(
+        stream(seed, number, ARRIVAL),
+        stream(seed, number, CHOICE),
+        stream(seed, number, PHASE),
+        stream(seed, number, SIZE),
+        stream(seed, number, JOB_DURATION),
+        stream(seed, number, FEEDBACK),
+        stream(seed, number, BACKOFF),
+    )
+
+
+def arrival(
+    number: int,
+    since: int,
+    start: int,
+    customer: Customer,
+    segment: Segment,
+    hours: Sequence[int],
+    levels: Sequence[int],
+    streams: Streams,
+) -> int:
+    """Give the instant of request `number`, after the one before at `since`; FOREVER if it stays away.
+
+    The pace of time follows the hour of the customer's week and the day's growth, so that the gap is that of
+    an even customer stretched where the customer is slow. An even one comes first within a gap, by a draw.
+    """
+    if customer.gap == 0:
+        return FOREVER
+    left = _gap(number, customer, segment, streams)
+    now = since
+    while now < customer.leaves:
+        local = now + customer.zone
+        ends = now + HOUR - local % HOUR
+        pace = hours[(local // HOUR + MONDAY) % WEEK_HOURS] * levels[(now - start) // DAY] // AVERAGE
+        if pace * (ends - now) > left:
+            return now + left // pace
+        left -= pace * (ends - now)
+        now = ends
+    return FOREVER
+
+
+def _gap(number: int, customer: Customer, segment: Segment, streams: Streams) -> int:
+    """The gap before a request at average pace, in µs times AVERAGE."""
+    if segment.steady and number > 0:
+        return customer.gap * AVERAGE
+    share = (drawn(streams.arrival, number) | 1) * SHARE
+    if segment.steady:
+        return int(share * customer.gap * AVERAGE)
+    return int(-math.log(share) * customer.gap * AVERAGE)
+
+
+def make(
+    request: Request,
+    number: int,
+    at: int,
+    customer: Customer,
+    odds: Sequence[int],
+    habits: Sequence[Habit],
+    streams: Streams,
+) -> None:
+    """Say what request `number` is: its activity by the customer's odds, its domain and its size."""
+    luck = drawn(streams.choice, number)
+    activity = 0
+    while luck >= odds[activity]:
+        activity += 1
+    habit = habits[activity]
+    request.at = at
+    request.number = number
+    request.tries = 1
+    request.activity = activity
+    request.domain = drawn_below(customer.domains, streams.domain, number)
+    request.size = habit.least
+    if habit.most > habit.least:
+        request.size += drawn_below(habit.most - habit.least + 1, streams.size, number)
+
+
+# After a refusal
+
+
+def comes_back(request: Request, reaction: Reaction, streams: Streams) -> int:
+    """Give when a refused request is made again, or FOREVER.
+
+    Whether, and how long a customer backs off, is drawn by number and try, so that it moves no other draw.
+    """
+    address = request.number << 8 | request.tries
+    if request.tries >= reaction.tries or drawn(streams.feedback, address) >= reaction.chance:
+        return FOREVER
+    if reaction.backs_off == 0:
+        return request.until
+    ceiling = reaction.most
+    if request.tries < 40:
+        ceiling = min(ceiling, reaction.first * (1 << (request.tries - 1)))
+    return request.at + 1 + int(drawn(streams.backoff, address) * SHARE * ceiling)
+
+
+def keep(backlog: MutableSequence[Request], queue: Queue, request: Request, due: int) -> None:
+    """Keep a refused request in mind until it is due."""
+    entry = backlog[queue.count]
+    _copy(request, entry)
+    entry.at = due
+    entry.tries = request.tries + 1
+    queue.count += 1
+    _find_first(backlog, queue)
+
+
+def resume(backlog: MutableSequence[Request], queue: Queue, request: Request) -> None:
+    """Take the request that is due first out of the queue."""
+    _copy(backlog[queue.first], request)
+    queue.count -= 1
+    if queue.first < queue.count:
+        _copy(backlog[queue.count], backlog[queue.first])
+    _find_first(backlog, queue)
+
+
+def _find_first(backlog: MutableSequence[Request], queue: Queue) -> None:
+    """The earliest, and of the same instant the one first made."""
+    queue.due = FOREVER
+    for index in range(queue.count):
+        entry = backlog[index]
+        if entry.at < queue.due or (entry.at == queue.due and entry.number < backlog[queue.first].number):
+            queue.first = index
+            queue.due = entry.at
+
+
+def _copy(source: Request, target: Request) -> None:
+    target.at = source.at
+    target.number = source.number
+    target.tries = source.tries
+    target.activity = source.activity
+    target.domain = source.domain
+    target.size = source.size

@@ -1,0 +1,126 @@
+"""What is counted while an account is served. Interpreted and compiled alike."""
+
+from collections.abc import MutableSequence, Sequence
+
+from ranksim.clock import month_end, week_end
+from ranksim.fleet.rows import (
+    LIMITED,
+    OUTCOMES,
+    Allowance,
+    Block,
+    Customer,
+    Month,
+    Request,
+    Tally,
+)
+from ranksim.rules import admission
+from ranksim.rules.admission import (
+    ENTITLEMENT_REQUIRED,
+    GRANTED,
+    JOIN_NEVER,
+    JOINED,
+    SUBSCRIPTION_INACTIVE,
+    WEEK,
+)
+from ranksim.rules.books import NEVER, Ask, Books, Terms
+
+KINDS = len(OUTCOMES)
+ANY = GRANTED
+"""The row of `Block` that stands for all refusals that depend on use."""
+
+
+def open_months(months: Sequence[Month], customer: Customer) -> None:
+    """Write the ends of the account's billing months, the first being that of its first instant."""
+    ends = customer.joins
+    for month in months:
+        ends = month_end(customer.anchor, ends)
+        month.ends = ends
+
+
+def month_of(now: int, months: Sequence[Month], tally: Tally) -> Month:
+    """Give the billing month that holds `now`."""
+    while now >= months[tally.month].ends:
+        tally.month += 1
+    return months[tally.month]
+
+
+def count(request: Request, tally: Tally, month: Month, counts: MutableSequence[int]) -> None:
+    """Count a call by what it was and what became of it."""
+    tally.calls += 1
+    month.calls += 1
+    if request.tries == 1:
+        tally.requests += 1
+    counts[request.activity * KINDS + request.outcome] += 1
+    if request.outcome == LIMITED:
+        month.limited += 1
+    elif request.outcome == GRANTED or request.outcome == JOINED:
+        month.admitted += 1
+    else:
+        month.refused += 1
+
+
+def count_spend(now: int, ask: Ask, books: Books, meter: Allowance, tally: Tally, month: Month) -> None:
+    """Note what a granted ask cost and took."""
+    tally.spend += ask.estimate
+    month.spend += ask.estimate
+    meter.peak = max(meter.peak, meter.used)
+    note_slots(books.active + admission.held_at(now, books), tally, month)
+
+
+def note_slots(taken: int, tally: Tally, month: Month) -> None:
+    """Note how many slots are taken, holds counted."""
+    tally.slots_peak = max(tally.slots_peak, taken)
+    tally.slots_wanted = max(tally.slots_wanted, taken)
+    month.slots_peak = max(month.slots_peak, taken)
+
+
+def note_wish(now: int, ask: Ask, books: Books, meter: Allowance, terms: Terms, tally: Tally) -> None:
+    """Note what a first try asks for, whether it is granted or not; what is joined asks for nothing."""
+    if ask.running and terms.join != JOIN_NEVER:
+        return
+    if ask.units > 0:
+        if now >= meter.wanted_ends:
+            meter.wanted = 0
+            meter.wanted_ends = (
+                week_end(now, terms.week_offset) if meter.period == WEEK else month_end(books.anchor, now)
+            )
+        meter.wanted += ask.units
+        meter.wanted_peak = max(meter.wanted_peak, meter.wanted)
+    wanted = books.active + admission.held_at(now, books) + ask.slots
+    tally.slots_wanted = max(tally.slots_wanted, wanted)
+
+
+def note_block(
+    request: Request,
+    customer: Customer,
+    blocks: Sequence[Block],
+    months: Sequence[Month],
+    tally: Tally,
+) -> None:
+    """Note that an account is blocked from this refusal until it ends or the account leaves.
+
+    Overlapping blocks of one kind count once, and so do blocks of all kinds that depend on use in row ANY.
+    """
+    until = min(request.until, customer.leaves)
+    extend(blocks[request.outcome], request.at, until)
+    if request.outcome == ENTITLEMENT_REQUIRED or request.outcome == SUBSCRIPTION_INACTIVE:
+        return
+    since = max(request.at, blocks[ANY].until)
+    extend(blocks[ANY], request.at, until)
+    index = tally.month
+    while since < until:
+        while since >= months[index].ends:
+            index += 1
+        edge = min(until, months[index].ends)
+        months[index].blocked += edge - since
+        since = edge
+
+
+def extend(block: Block, now: int, until: int) -> None:
+    """Add [now, until) to a block, which began no later."""
+    if block.first == NEVER:
+        block.first = now
+    since = max(now, block.until)
+    if until > since:
+        block.total += until - since
+        block.until = until
