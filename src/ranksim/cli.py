@@ -24,7 +24,7 @@ from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
 from ranksim.load import cli as loading
 from ranksim.study import cli as studying
-from ranksim.study.capacity import cli as asking
+from ranksim.study.capacity import cli as planning
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -419,9 +419,9 @@ app.command("study", short_help="Run a study: many runs compared.")(_spoken()(st
 
 capacity = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None,
-    context_settings={"auto_envvar_prefix": asking.PREFIX, "help_option_names": ["-h", "--help"]},
+    context_settings={"auto_envvar_prefix": planning.PREFIX, "help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-for _name, (_question, _help) in asking.QUESTIONS.items():
+for _name, (_question, _help) in planning.QUESTIONS.items():
     capacity.command(_name, short_help=_help)(_spoken()(_question))
 app.add_typer(capacity, name="capacity", help="Answer a question of capacity planning.")
 app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))

@@ -74,8 +74,8 @@ def receive(
         typer.Option(
             metavar="FILE",
             envvar="RANKSIM_RECEIVE_LOG",
-            help="Append every delivery to this file as a line of JSON before it is answered and again once it "
-            "is, and notes of stalls of the receiver itself.",
+            help="Append every delivery to this file as a line of JSON, before it is answered and again once "
+            "it is, and notes of stalls of the receiver itself.",
         ),
     ] = None,
     anchor: Annotated[

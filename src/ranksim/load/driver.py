@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ranksim.clock import SECOND, Micros
 from ranksim.load.receiving import Ear
 from ranksim.load.session import Outcome, Session
-from ranksim.load.steps import Listen, Pause, Program, Received, Send, Until
+from ranksim.load.steps import Listen, Pause, Received, Send, Until
 
 
 def drive(
-    program: Program,
+    program: Generator[Any, Any, Any],
     session: Session,
     ear: Ear | None = None,
     *,

@@ -33,7 +33,7 @@ Line: TypeAlias = dict[str, Any]
 
 @dataclass(slots=True)
 class Merged:
-    """What a merge found: how many lines of each kind, calls without an end, broken lines, parts cut short."""
+    """What a merge found: lines of each kind, calls without an end, broken lines, parts cut short."""
 
     exchanges: int = 0
     deliveries: int = 0
@@ -163,7 +163,7 @@ def _received(path: Path, endpoints: Mapping[str, str], merged: Merged) -> Itera
     waiting: deque[Line] = deque()
     unanswered: dict[int, Line] = {}
     for line in _lines(path, merged) if path.exists() else ():
-        number = line.get("number")
+        number = line.get("number", 0)
         if line.get("kind") != "delivery":
             waiting.append(line)
         elif number in unanswered:

@@ -63,6 +63,18 @@ class Options:
             }
         )
 
+    def variables(self) -> dict[str, str]:
+        """Give them as environment variables, which our arguments of Locust are read from."""
+        said = {
+            "TARGET": self.file,
+            "SPEND_CAP": self.spend_cap,
+            "DRY_RUN_ONLY": "true" if self.dry_run_only else "",
+            "SHARING": self.sharing,
+            "GZIP": "true" if self.gzip else "",
+            "SEED": "" if self.seed is None else str(self.seed),
+        }
+        return {f"RANKSIM_LOAD_{name}": value for name, value in said.items() if value}
+
     def directory(self, profile: str) -> Path:
         """Where the trace goes: a new directory here, unless one is named."""
         return Path(self.out or f"load-{profile}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
@@ -77,7 +89,7 @@ class Options:
 
 
 def add_arguments(parser: Any) -> None:
-    """Add our options to Locust's parser. The key is not among them: it would be sent to workers and shown."""
+    """Add our options to Locust's parser; not the key, which would be sent to workers and shown."""
     for name, help_text, further in (
         ("--target", "YAML file of the deployment: addresses, keys and limits; instead of --host", {}),
         ("--out", "directory for the trace; a new one in this directory without", {}),

@@ -117,7 +117,7 @@ class LocalReceiver:
 
 
 class RemoteReceiver:
-    """`ranksim receive` somewhere else: its clock is compared with ours, and what came is fetched at the end."""
+    """`ranksim receive` somewhere else: clocks are compared, and what came is fetched at the end."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self.url = url
@@ -151,7 +151,7 @@ class RemoteReceiver:
 
 
 def ask(control: str, method: str, what: str, said: Any = None) -> Any:
-    """Ask a receiver's control API. Raises OSError, HTTPException or ValueError when it does not answer so."""
+    """Ask a receiver's control API. Raises OSError, HTTPException or ValueError."""
     parts = urlsplit(control)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=PATIENCE)

@@ -1,8 +1,8 @@
 """One load run: what is done before the users begin and after they have ended, by one process for all.
 
-That process, which Locust calls local or master, opens the run's directory, starts the webhook receiver, finds
-out what can be exercised and reads the state before; at the end it reads the state after, resolves lost
-responses and merges the parts of all processes into one trace.
+That process, which Locust calls local or master, opens the run's directory, starts the webhook receiver,
+finds out what can be exercised and reads the state before. At the end it resolves lost responses, reads the
+state after, removes what the run created, and merges the parts of all processes into one trace.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ class Part:
         """Run a program within what may be spent."""
         return guarded(program, self.purse)
 
-    def perform(self, program: Program, client: str) -> Any:
+    def perform(self, program: Generator[Any, Any, Any], client: str) -> Any:
         """Run a program to its end and give what it returns."""
         session = self.session(client)
         try:

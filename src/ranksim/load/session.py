@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from ranksim.clock import Micros
 from ranksim.errors import BadInput
-from ranksim.load.recorder import Recorder
+from ranksim.load.recorder import Clock, Recorder
 from ranksim.load.steps import Received, Send
 from ranksim.load.target import Target
 from ranksim.service.operations import OPERATIONS, Operation
@@ -63,73 +63,54 @@ class Session:
 
     def perform(self, send: Send) -> Outcome:
         """Make a call. Raises BadInput when the target has no such environment."""
-        request = _Request.of(send, self.target)
-        told = request.told(self.client)
-        clock = self.recorder.clock
+        request, clock = _Request.of(send, self.target), self.recorder.clock
         try:
             connection = self._connected(request.base)
-        except (OSError, http.client.HTTPException) as error:
-            return self._not_sent(send, told, error)
-        sent = clock.now()
-        name = self.recorder.began(send, sent, told)
-        error, effect = "stopped before a reply was seen", "unknown"
-        seen: tuple[int, dict[str, str], str] | None = None
-        received: Micros | None = None
-        try:
-            connection.request(request.method, request.below, request.body, request.headers)
-            if send.lose:
-                error = "lost on purpose"
-            else:
-                response = connection.getresponse()
-                raw = response.read(LARGEST_REPLY + 1)
-                received = clock.now()
-                if len(raw) > LARGEST_REPLY:
-                    raise http.client.HTTPException(f"reply of more than {LARGEST_REPLY} bytes")
-                seen = response.status, _joined(response.getheaders()), raw.decode(errors="replace")
-                error = ""
-        except (UnicodeError, ValueError) as broken:
-            error, effect = f"cannot be sent: {broken}", "none"
         except (OSError, http.client.HTTPException) as broken:
+            return self._not_sent(send, request, _described(broken))
+        sent = clock.now()
+        name = self.recorder.began(send, sent, request.told(self.client))
+        reply, error, effect = None, "stopped before a reply was seen", "unknown"
+        try:
+            reply = _asked(connection, request, clock, listening=not send.lose)
+            error = "lost on purpose"
+        except _UnsendableError as broken:
+            error, effect = f"not sent: {broken}", "none"
+        except (OSError, ValueError, http.client.HTTPException) as broken:
             error = _described(broken)
         finally:
-            if seen is None:
+            if reply is None:
                 self._drop(request.base)
                 self.recorder.ended(name, effect=effect, error=error)
-        if seen is None:
+        if reply is None:
             return Outcome(Received(0, None, {}, sent, clock.now()), error)
-        return self._seen(send, request, name, sent, received or sent, seen)
+        return self._seen(send, request, name, sent, reply)
 
     def close(self) -> None:
         """Close all connections."""
         for base in list(self._connections):
             self._drop(base)
 
-    def _seen(
-        self,
-        send: Send,
-        request: _Request,
-        name: str,
-        sent: Micros,
-        received: Micros,
-        seen: tuple[int, dict[str, str], str],
-    ) -> Outcome:
-        status, headers, text = seen
-        body = _json(text)
+    def _seen(self, send: Send, request: _Request, name: str, sent: Micros, reply: _Reply) -> Outcome:
+        body = _json(reply.text)
         if self.told is not None and body is not None:
-            self.told(text)
-        effect = effect_of(send, request.method, status, body)
+            self.told(reply.text)
         self.recorder.ended(
-            name, received, status=status, headers=headers, response=text, effect=effect, error=None
+            name,
+            reply.received,
+            status=reply.status,
+            headers=reply.headers,
+            response=reply.text,
+            effect=effect_of(send, request.method, reply.status, body),
         )
-        lower = {header.lower(): value for header, value in headers.items()}
-        return Outcome(Received(status, body, lower, sent, received), "", len(text))
+        lower = {header.lower(): value for header, value in reply.headers.items()}
+        return Outcome(Received(reply.status, body, lower, sent, reply.received), "", len(reply.text))
 
-    def _not_sent(self, send: Send, told: dict[str, Any], error: Exception) -> Outcome:
+    def _not_sent(self, send: Send, request: _Request, why: str) -> Outcome:
         now = self.recorder.clock.now()
-        name = self.recorder.began(send, now, told)
-        what = f"not sent: {_described(error)}"
-        self.recorder.ended(name, effect="none", error=what)
-        return Outcome(Received(0, None, {}, now, now), what)
+        name = self.recorder.began(send, now, request.told(self.client))
+        self.recorder.ended(name, effect="none", error=f"not sent: {why}")
+        return Outcome(Received(0, None, {}, now, now), f"not sent: {why}")
 
     def _connected(self, base: tuple[str, str]) -> http.client.HTTPConnection:
         """A connection that the other side has not closed as yet."""
@@ -151,6 +132,38 @@ class Session:
         connection = self._connections.pop(base, None)
         if connection is not None:
             connection.close()
+
+
+class _UnsendableError(Exception):
+    """A call that cannot be put into a request; not a byte of it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """A reply that was seen as a whole."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+    received: Micros
+
+
+def _asked(
+    connection: http.client.HTTPConnection, request: _Request, clock: Clock, *, listening: bool
+) -> _Reply | None:
+    """Send a request and read its reply, or none where nobody listens."""
+    try:
+        connection.request(request.method, request.below, request.body, request.headers)
+    except ValueError as error:
+        raise _UnsendableError(str(error)) from None
+    if not listening:
+        return None
+    response = connection.getresponse()
+    raw = response.read(LARGEST_REPLY + 1)
+    received = clock.now()
+    if len(raw) > LARGEST_REPLY:
+        raise http.client.HTTPException(f"a reply of more than {LARGEST_REPLY} bytes")
+    return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
 
 
 @dataclass(frozen=True, slots=True)

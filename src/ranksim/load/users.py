@@ -1,8 +1,8 @@
 """Locust users that run the profiles; the one module that imports Locust, which patches sockets and time.
 
-A locustfile says `Burst = user_class("burst")`. The process that leads (local or master) opens the run before
-the users begin and finishes it after they have ended; workers learn from it what they need, record a part each,
-and tell when they are done.
+A locustfile says `Burst = user_class("burst")`. The process that leads (local or master) opens the run
+before the users begin and finishes it after they have ended; workers learn from it what they need, record a
+part each, and tell when they are done.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from ranksim.load.profiles import Profile, profile
 from ranksim.load.run import Part, Run, Shared, Wishes, reach_from_message
 from ranksim.load.session import Outcome, refused
 from ranksim.load.steps import Send
-from ranksim.load.target import Target
 
 ASK, TELL, STOP, DONE, ENDED = (
     "ranksim_ask", "ranksim_tell", "ranksim_stop", "ranksim_done", "ranksim_ended",
 )  # fmt: skip
-"""Messages between master and workers: what is the run; this is it; stop; my part is closed; a program ended."""
+"""Messages: what is the run; this is it; stop; my part is closed; a program came to its end."""
 
 SECONDS = "RANKSIM_LOAD_SECONDS"
 """The environment variable that says how long the load goes on, what comes before and after not counted."""
@@ -57,18 +56,20 @@ def user_class(name: str) -> type[User]:
     known = profile(name)
     title = "".join(word.capitalize() for word in known.name.replace("-", "_").split("_"))
     made: type[User] = type(
-        title, (ProfileUser,), {"abstract": False, "profile": known, "__doc__": known.aim, "__module__": __name__}
+        title,
+        (ProfileUser,),
+        {"abstract": False, "profile": known, "__doc__": known.aim, "__module__": __name__},
     )
     return made
 
 
-class ProfileUser(User):  # type: ignore[misc]  # Locust ships no types
+class ProfileUser(User):
     """One user of a profile: runs its program to the end, then stays idle until the run stops."""
 
     abstract = True
     profile: Profile
 
-    @task  # type: ignore[untyped-decorator]
+    @task
     def perform(self) -> None:
         """Run the program."""
         with self._idle():
@@ -155,7 +156,7 @@ class Load:
         if isinstance(runner, WorkerRunner):
             runner.send_message(ENDED, {})
         else:
-            self._one_ended()
+            self.one_ended()
 
     def _begin(self, part: Part, place: int) -> None:
         self.part, self._place, self._places = part, place, part.shared.processes
@@ -190,7 +191,9 @@ class Load:
 
     def _wishes(self, options: Options) -> Wishes:
         runner = self.environment.runner
-        names = ",".join(cls.profile.name for cls in self.environment.user_classes if issubclass(cls, ProfileUser))
+        names = ",".join(
+            cls.profile.name for cls in self.environment.user_classes if issubclass(cls, ProfileUser)
+        )
         return Wishes(
             options.directory(names),
             names,
@@ -225,7 +228,8 @@ class Load:
         data = {"place": place, "shared": self.run.shared.to_message()}
         self.environment.runner.send_message(TELL, data, client)
 
-    def _one_ended(self, environment: Any = None, msg: Any = None) -> None:
+    def one_ended(self, environment: Any = None, msg: Any = None) -> None:
+        """Take in that a program came to its end."""
         runner = self.environment.runner
         self._finished += 1
         if self._finished >= runner.target_user_count:
@@ -297,19 +301,20 @@ def _totals(stats: Any) -> dict[str, Any]:
     return {
         "requests": stats.total.num_requests,
         "failures": stats.total.num_failures,
-        "failed": {f"{error.method} {error.name}: {error.error}": error.occurrences for error in stats.errors.values()},
+        "failed": {
+            f"{error.method} {error.name}: {error.error}": error.occurrences
+            for error in stats.errors.values()
+        },
     }
 
 
 # Locust's events
 
 
-@events.init_command_line_parser.add_listener
 def _on_parser(parser: Any) -> None:
     add_arguments(parser)
 
 
-@events.init.add_listener
 def _on_init(environment: Any, runner: Any, **_: Any) -> None:
     LOAD.environment = environment
     if environment.host is None and not isinstance(runner, WorkerRunner):
@@ -319,15 +324,14 @@ def _on_init(environment: Any, runner: Any, **_: Any) -> None:
     if isinstance(runner, MasterRunner):
         runner.register_message(ASK, LOAD.asked)
         runner.register_message(DONE, LOAD.done)
-        runner.register_message(ENDED, LOAD._one_ended)
+        runner.register_message(ENDED, LOAD.one_ended)
     if isinstance(runner, WorkerRunner):
         runner.register_message(TELL, LOAD.told)
         runner.register_message(STOP, LOAD.stop)
     if parent := os.environ.get(PARENT):
-        gevent.spawn(_stop_with_parent, int(parent))
+        gevent.spawn(_stop_with_parent, os.getppid() if isinstance(runner, WorkerRunner) else int(parent))
 
 
-@events.test_start.add_listener
 def _on_start(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         environment.runner.send_message(ASK, {})
@@ -335,7 +339,6 @@ def _on_start(environment: Any, **_: Any) -> None:
         LOAD.lead()
 
 
-@events.test_stop.add_listener
 def _on_stop(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         LOAD.close()
@@ -343,10 +346,20 @@ def _on_stop(environment: Any, **_: Any) -> None:
         LOAD.follow_up()
 
 
-@events.quitting.add_listener
 def _on_quitting(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, LocalRunner):
         environment.runner.stop()
+
+
+def _listen(hooks: Any) -> None:
+    hooks.init_command_line_parser.add_listener(_on_parser)
+    hooks.init.add_listener(_on_init)
+    hooks.test_start.add_listener(_on_start)
+    hooks.test_stop.add_listener(_on_stop)
+    hooks.quitting.add_listener(_on_quitting)
+
+
+_listen(events)
 
 
 def _stop_with_parent(parent: int) -> None:
@@ -355,5 +368,5 @@ def _stop_with_parent(parent: int) -> None:
         gevent.sleep(1)
     log.error("the program that started this load is gone; stopping")
     os.kill(os.getpid(), signal.SIGTERM)
-
-
+    gevent.sleep(2 * GRACE)
+    os._exit(1)

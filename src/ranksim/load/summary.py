@@ -1,0 +1,105 @@
+"""A short summary of a recorded load: what was answered, how fast, and how late."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ranksim.clock import SECOND, Micros
+from ranksim.records import read_lines
+from ranksim.report import units
+
+AROUND = frozenset({"explore", "before", "after", "resolve", "tidy"})
+"""Clients that are not users: what a run does before and after the load."""
+
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+@dataclass(slots=True)
+class Summary:
+    """The users' calls of a trace: answers by status and code, latencies in µs, and what came besides."""
+
+    calls: int = 0
+    around: int = 0
+    deliveries: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    latencies: list[Micros] = field(default_factory=list)
+    from_planned: list[Micros] = field(default_factory=list)
+    first: Micros | None = None
+    last: Micros = 0
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, trace: Path) -> Summary:
+        """Read a trace that a load run wrote."""
+        summary = cls()
+        for line in read_lines(trace):
+            entry = json.loads(line)
+            match entry.get("kind"):
+                case "exchange":
+                    summary._exchange(entry)
+                case "delivery":
+                    summary.deliveries += 1
+                case "note":
+                    summary.notes.append(entry["text"])
+        return summary
+
+    @property
+    def rate(self) -> float:
+        """Calls a second."""
+        span = self.last - (self.first or 0)
+        return self.calls * SECOND / span if span > 0 else 0.0
+
+    def lines(self) -> list[str]:
+        """The summary as lines of text."""
+        span = units.duration(self.last - (self.first or 0))
+        lines = [f"{units.count(self.calls)} calls in {span}, {self.rate:.3g} a second"]
+        lines += [f"  {units.count(number):>8}  {answer}" for answer, number in self.answers.most_common()]
+        lines.append(f"{units.count(self.around)} calls before and after the load, "
+                     f"{units.count(self.deliveries)} webhook deliveries")  # fmt: skip
+        if self.latencies:
+            lines.append(f"latency from sending        {_quantiles(self.latencies)}")
+        if self.from_planned:
+            lines.append(f"latency from planned sending {_quantiles(self.from_planned)}")
+        return lines
+
+    def _exchange(self, entry: dict[str, Any]) -> None:
+        if entry.get("client") in AROUND:
+            self.around += 1
+            return
+        self.calls += 1
+        sent, received, planned = entry["sent"], entry["received"], entry["planned"]
+        self.first = sent if self.first is None else min(self.first, sent)
+        self.last = max(self.last, received or sent)
+        self.answers[_answer(entry)] += 1
+        if received is not None:
+            self.latencies.append(received - sent)
+            if planned is not None:
+                self.from_planned.append(received - planned)
+
+
+def _answer(entry: dict[str, Any]) -> str:
+    """Name what was answered: 202, 429 rate_limited, or why nothing was."""
+    status = entry["status"]
+    if status is None:
+        return f"no reply: {entry['error']}"
+    if status < 400:
+        return str(status)
+    try:
+        code = json.loads(entry["response"]).get("code", "")
+    except (ValueError, AttributeError):
+        code = "without a problem document"
+    return f"{status} {code}".strip()
+
+
+def _quantiles(values: list[Micros]) -> str:
+    ordered = sorted(values)
+    shown = []
+    for share in QUANTILES:
+        at = ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        name = "longest" if share == 1 else f"{share * 100:g} %"
+        shown.append(f"{name} {units.duration(at)}")
+    return ", ".join(shown)
