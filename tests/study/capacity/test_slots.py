@@ -92,9 +92,13 @@ def test_simulated_accounts_agree_with_the_poisson_law() -> None:
 @pytest.mark.parametrize(
     ("churn", "limit", "message"),
     [
-        ({"keywords": -1}, 100, "keywords: expected 0 or more, found -1"),
+        ({"keywords": -1}, 100, "keywords: expected 0 to 10000000, found -1"),
         ({"keywords": 1, "pairings": 0}, 100, "pairings: expected 1 or more, found 0"),
-        ({"keywords": 1, "adds": float("nan")}, 100, "adds: expected a number of words a day"),
+        (
+            {"keywords": 1, "adds": float("nan")},
+            100,
+            "adds: expected words a day, from 0 to 100000, found nan",
+        ),
         ({"keywords": 1, "adds": 1.5, "law": "fixed"}, 100, "adds: expected a whole number with law fixed"),
         ({"keywords": 26, "pairings": 4}, 100, "at most 25, which is 100 slots at 4 each, found 26"),
     ],

@@ -147,6 +147,7 @@ def test_the_pace_is_never_refused_and_waiting_is_never_slower(
     [
         ({"keywords": 0}, "keywords: expected something to send, found nothing"),
         ({"keywords": 10, "batch": 0}, "batch: expected 1 or more, found 0"),
+        ({"keywords": 10**9}, "keywords: expected at most 200000 requests; make batches larger"),
         ({"keywords": 10, "latency": -1}, "latency: expected 0 or more, found -1"),
         ({"keywords": 10, "others": 120}, "others: expected fewer than the 120 calls of a window, found 120"),
     ],

@@ -132,7 +132,7 @@ def test_a_whole_world_with_as_many_workers_starts_its_jobs_in_time() -> None:
 @pytest.mark.parametrize(
     ("peak", "options", "message"),
     [
-        ({"jobs": 0}, {}, "jobs: expected 1 or more, found 0"),
+        ({"jobs": 0}, {}, "jobs: expected 1 to 100000, found 0"),
         ({"profile": ()}, {}, "profile: expected weights, one of them above 0"),
         ({"profile": (0.0,)}, {}, "profile: expected weights, one of them above 0"),
         ({"service": of("constant", 0)}, {}, "duration: expected a mean above 0"),

@@ -50,6 +50,9 @@ PROMPT = Distribution(kind="constant", durations=(0,))
 MOMENTS = 2000
 """Moments of the outage, or phases of the events, over which a mean is taken: the middles of equal parts."""
 
+MANY = 10_000
+"""Regular events of one outage; more would take long to follow, and disable at once anyway."""
+
 COLUMNS = {"what": "text", "expected": "count", "simulated": "count"}
 """Columns of the table, with their quantities."""
 
@@ -95,6 +98,14 @@ class Outage:
         expect(self.every > 0, "every", "a duration above 0", self.every)
         expect(self.together >= 1, "together", "1 or more", self.together)
         expect(self.law in ("poisson", "regular"), "law", "poisson or regular", self.law)
+        if self.law == "regular":
+            least = -(-self.length // MANY)
+            expect(
+                self.every >= least,
+                "every",
+                f"{duration(least)} or more with law regular",
+                duration(self.every),
+            )
         expect(self.failure in ("down", "late"), "failure", "down or late", self.failure)
 
 

@@ -154,11 +154,10 @@ class Largest:
 
     def view(self) -> View:
         """The table for a terminal."""
-        headings = ("limit", "refusal", "need", "there is", "used", f"{self.vary} it allows")
+        headings = ("limit", "need", "there is", "used", f"{self.vary} it allows")
         cells = tuple(
             (
                 room.limit.name,
-                room.limit.refusal,
                 units.write(room.limit.quantity, room.limit.need),
                 units.write(room.limit.quantity, room.limit.there),
                 units.percent(room.used),
@@ -166,7 +165,7 @@ class Largest:
             )
             for room in self.limits
         )
-        return View(f"Limits of the plan {self.plan}", headings, 2, cells)
+        return View(f"Limits of the plan {self.plan}", headings, 1, cells)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the share of each limit that is used. Raises BadInput without matplotlib."""

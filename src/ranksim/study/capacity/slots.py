@@ -37,7 +37,9 @@ Chances = NDArray[np.float64]
 """Chance by number of words, from 0."""
 
 QUANTILES = (0.05, 0.5, 0.95)
-NEGLIGIBLE = 1e-12
+NEGLIGIBLE, DUST = 1e-12, 1e-18
+MANY, MANY_A_DAY, MANY_DAYS = 10_000_000, 100_000, 366
+"""Beyond these the answer would take long."""
 
 COLUMNS = {
     "day": "count",
@@ -68,11 +70,11 @@ class Churn:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
-        expect(self.keywords >= 0, "keywords", "0 or more", self.keywords)
+        expect(0 <= self.keywords <= MANY, "keywords", f"0 to {MANY}", self.keywords)
         expect(self.pairings >= 1, "pairings", "1 or more", self.pairings)
         expect(self.geographies >= 1, "geographies", "1 or more", self.geographies)
         for what, rate in (("adds", self.adds), ("removals", self.removals)):
-            expect(0 <= rate < 1e6, what, "a number of words a day, 0 or more", rate)
+            expect(0 <= rate <= MANY_A_DAY, what, f"words a day, from 0 to {MANY_A_DAY}", rate)
             expect(self.law == "poisson" or rate == int(rate), what, "a whole number with law fixed", rate)
         expect(self.law in ("poisson", "fixed"), "law", "poisson or fixed", self.law)
 
@@ -158,7 +160,7 @@ def slot_use(churn: Churn, limit: int, *, start: Micros = 0, days: int = 31) -> 
     that does not fit is refused and forgotten. Exact for the law of the churn but for one thing: removals
     never outnumber the words there are, which is minded at the end of each month only. Raises BadInput.
     """
-    expect(days >= 1, "days", "1 or more", days)
+    expect(1 <= days <= MANY_DAYS, "days", f"1 to {MANY_DAYS}", days)
     most = limit // churn.slots_per_keyword
     expect(
         churn.keywords <= most,
@@ -166,6 +168,9 @@ def slot_use(churn: Churn, limit: int, *, start: Micros = 0, days: int = 31) -> 
         f"at most {most}, which is {limit} slots at {churn.slots_per_keyword} each",
         churn.keywords,
     )
+    # More words than anybody will ever come to need no room in the tables.
+    whole = sum(month_lengths(start, days))
+    most = min(most, churn.keywords + len(chances(churn.law, churn.adds * whole, most)))
     everyone = np.zeros(most + 1)
     everyone[churn.keywords] = 1.0
     unrefused = everyone.copy()
@@ -203,12 +208,28 @@ def chances(law: Law, mean: float, most: int) -> Chances:
     top = min(int(poisson.isf(NEGLIGIBLE, mean)) + 1, most + 1) if mean > 0 else 0
     pmf = np.asarray(poisson.pmf(np.arange(top + 1), mean), dtype=np.float64)
     pmf[-1] = poisson.sf(top - 1, mean)
-    return pmf
+    return _without_dust(pmf)
+
+
+def _without_dust(words: Chances) -> Chances:
+    """Drop what is too unlikely to matter, so that sums run over the likely numbers alone."""
+    return np.where(words < DUST, 0.0, words)
+
+
+def _convolved(words: Chances, others: Chances) -> Chances:
+    """The chances of a sum; chances that are 0 at either end cost nothing."""
+    total = np.zeros(len(words) + len(others) - 1)
+    here, there = np.flatnonzero(words), np.flatnonzero(others)
+    if len(here) and len(there):
+        part = np.convolve(words[here[0] : here[-1] + 1], others[there[0] : there[-1] + 1])
+        first = here[0] + there[0]
+        total[first : first + len(part)] = part
+    return _without_dust(total)
 
 
 def _added(words: Chances, fresh: Chances) -> Chances:
     """The words after additions, of which those beyond the limit are refused."""
-    total = np.convolve(words, fresh)
+    total = _convolved(words, fresh)
     most = len(words) - 1
     kept = total[: most + 1].copy()
     kept[most] += total[most + 1 :].sum()
@@ -217,13 +238,12 @@ def _added(words: Chances, fresh: Chances) -> Chances:
 
 def _without_refusal(words: Chances, fresh: Chances) -> Chances:
     """The words after additions, counting only those histories in which all of them fitted."""
-    total: Chances = np.convolve(words, fresh)[: len(words)]
-    return total
+    return _convolved(words, fresh)[: len(words)]
 
 
 def _removed(words: Chances, gone: Chances) -> Chances:
     """The words after removals; there are never fewer than none."""
-    total = np.convolve(words, gone[::-1])
+    total = _convolved(words, gone[::-1])
     none = len(gone) - 1
     kept = total[none:].copy()
     kept[0] += total[:none].sum()
@@ -256,6 +276,7 @@ def simulate_slot_use(
 
     Each account really adds and deletes keywords through the rulebook, one request each. Raises BadInput.
     """
+    expect(replications >= 1, "replications", "1 or more", replications)
     exact = slot_use(churn, limit, start=start, days=days)
     scenario = _scenario(churn, limit, start, days, policy or Policy())
     seen = [_observe(scenario, churn, days, replication_seed(seed, i)) for i in range(replications)]

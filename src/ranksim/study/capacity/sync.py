@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Way = Literal["retry", "wait", "paced"]
 
+MANY = 200_000
+"""Requests of a sync, which at 120 a minute take more than a day."""
+
 WAYS: dict[Way, str] = {
     "retry": "call until refused, then wait Retry-After",
     "wait": "call while RateLimit-Remaining allows, then wait",
@@ -63,6 +66,9 @@ class Sync:
         expect(self.latency >= 0, "latency", "0 or more", self.latency)
         expect(self.others >= 0, "others", "0 or more", self.others)
         expect(self.requests >= 1, "keywords", "something to send", "nothing")
+        expect(
+            self.requests <= MANY, "keywords", f"at most {MANY} requests; make batches larger", self.requests
+        )
 
     @property
     def requests(self) -> int:

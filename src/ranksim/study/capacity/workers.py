@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 AROUND = 4
 """Numbers of workers shown on either side of the answer."""
 
+MANY = 100_000
+"""Jobs of a peak; more would take long to simulate."""
+
 COLUMNS = {
     "kind": "text",
     "jobs": "count",
@@ -70,7 +73,7 @@ class Peak:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
-        expect(self.jobs >= 1, "jobs", "1 or more", self.jobs)
+        expect(1 <= self.jobs <= MANY, "jobs", f"1 to {MANY}", self.jobs)
         expect(self.over >= 0, "over", "0 or more", self.over)
         fine = bool(self.profile) and all(0 <= weight < math.inf for weight in self.profile)
         expect(fine and sum(self.profile) > 0, "profile", "weights, one of them above 0", self.profile)
