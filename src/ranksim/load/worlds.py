@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ranksim.clock import HOUR, MINUTE, Micros
+from ranksim.clock import HOUR, MINUTE, SECOND, Micros
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.load.stage import START
@@ -15,6 +15,9 @@ from ranksim.service.service import Service
 
 OPENED_BEFORE = 3 * HOUR
 """How long before the start of a rehearsal the accounts were opened."""
+
+MOST_RUNS = 20
+"""Domains on which an account runs jobs in order to overspend; the rate limit admits no more at once."""
 
 URLS = {"production": "https://api.rehearsal.example", "sandbox": "https://sandbox.rehearsal.example"}
 
@@ -34,8 +37,8 @@ COMPACT: Mapping[str, Any] = {
             },
             "slot_limit": 40,
             "dimensions": {"max_engine_devices": 2, "max_geographies": 2},
-            "cost_ceiling": "1 USD",
-            "cooldowns": {"rank_run": "30s", "crawl": "1m", "keywords": "5s", "keyword_briefs": "5s"},
+            "cost_ceiling": "0.4 USD",
+            "cooldowns": {"rank_run": "10m", "crawl": "15m", "keywords": "5s", "keyword_briefs": "5s"},
             "page_cap": 500,
             "call_cap": 0,
         },
@@ -49,7 +52,7 @@ COMPACT: Mapping[str, Any] = {
             },
             "slot_limit": 400,
             "dimensions": {"max_engine_devices": 3, "max_geographies": 3},
-            "cost_ceiling": "40 USD",
+            "cost_ceiling": "10 USD",
             "cooldowns": {"rank_run": "20s", "crawl": "40s", "site_optimization": "30s"},
             "page_cap": 2000,
             "call_cap": 100,
@@ -115,8 +118,10 @@ def make_world(policy: Policy | None = None, seed: int = 0, start: Micros = STAR
     token = issue("test", sandbox, "other_environment")
     _domain(service, token, "test.example.com", opened, environment="sandbox")
     late = service.open_account("late", cheaper, opened)
-    _use_up(service, issue("late", late, "past_due"), opened, leave=0)
-    service.set_status(late, "past_due", start - MINUTE)
+    token = issue("late", late, "past_due")
+    _use_up(service, token, opened, leave=0)
+    _overspend(service, token, start - MINUTE)
+    service.set_status(late, "past_due", start - SECOND)
     tight = service.open_account("tight", cheaper, opened)
     _use_up(service, issue("tight", tight, "near_limit"), opened, leave=2)
     return service, Target(environments=URLS, keys=keys, exclusive=True)
@@ -177,3 +182,19 @@ def _use_up(service: Service, token: str, opened: Micros, leave: int) -> None:
     wanted = 0 if briefs is None else max(0, briefs.limit - leave)
     if wanted:
         do("keyword_briefs.create", {"domain_id": domain, "keywords": [f"w {n}" for n in range(wanted)]})
+
+
+def _overspend(service: Service, token: str, now: Micros) -> None:
+    """Start jobs until the month's cost ceiling or allowance is reached; the last run's cooldown goes on."""
+    account = service.state.accounts[service.state.keys[token].account]
+    first = account.domains[0]
+    for kind in ("rank_run", "crawl"):
+        _call(service, token, "jobs.create", {"kind": kind, "domain_id": first}, now, "production")
+    for number in range(MOST_RUNS):
+        domain = _domain(service, token, f"{account.name}-{number}.example.com", now)
+        for kind in ("rank_run", "crawl"):
+            body = {"kind": kind, "domain_id": domain}
+            reply = _call(service, token, "jobs.create", body, now, "production")
+        now += MINUTE // MOST_RUNS
+        if reply.code == "cost_cap_reached":
+            return

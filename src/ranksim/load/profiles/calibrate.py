@@ -1,6 +1,7 @@
 """Calibration: what pins the open choices of a deployment, with as few calls as they need.
 
 Five parts, shared by the users: a rate class each (P1, then a drip and a second key), cooldowns, webhooks.
+The last two use a second key of the account where there is one, so that they do not disturb the windows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ranksim.load.profiles.making import a_domain, id_of, named, wait_for_job
 from ranksim.load.profiles.probing import a_probe, burst, drip, settle, until_admitted
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.profiles.webhooks import twenty
-from ranksim.load.profiles.windows import p1
+from ranksim.load.profiles.windows import CLASSES, p1
 from ranksim.load.reach import Reach, politely
 from ranksim.load.steps import Pause, Program, Received, Send
 
@@ -34,15 +35,14 @@ def calibrate(reach: Reach, user: int, users: int, seed: int) -> Program:
     """Do the user's share of the parts, one after the other."""
     if not reach.main:
         return
-    parts = (
-        lambda: _rates(reach, RateClass.WRITE, seed, user),
-        lambda: _rates(reach, RateClass.READ, seed, user),
-        lambda: _cooldowns(reach, seed),
-        lambda: twenty(reach, seed),
-        lambda: _rates(reach, RateClass.EXPENSIVE, seed, user),
-    )
-    for part in parts[user::users]:
-        yield from part()
+    aside = next((key.name for key in reach.of("second")), reach.main)
+    for part in range(user, 5, users):
+        if part < len(CLASSES):
+            yield from _rates(reach, CLASSES[part], seed, user)
+        elif part == len(CLASSES):
+            yield from _cooldowns(reach, aside, seed)
+        else:
+            yield from twenty(reach, aside, seed)
 
 
 def _rates(reach: Reach, rate_class: RateClass, seed: int, user: int) -> Program:
@@ -61,29 +61,29 @@ def _rates(reach: Reach, rate_class: RateClass, seed: int, user: int) -> Program
     yield from burst(probe, reach.main, 2 * probe.limit)
 
 
-def _cooldowns(reach: Reach, seed: int) -> Program:
+def _cooldowns(reach: Reach, key: str, seed: int) -> Program:
     """Start each kind on several domains, and find out from below when it may run again."""
     for kind in KINDS:
         domains = []
         for number in range(DOMAINS):
-            domains.append((yield from a_domain(reach, seed, "cooldown", kind, number)))
+            domains.append((yield from a_domain(reach, seed, "cooldown", kind, number, key=key)))
         for number, domain in enumerate(filter(None, domains)):
-            yield from _cooldown(reach, seed, kind, domain, number)
+            yield from _cooldown(reach, key, seed, kind, domain, number)
 
 
-def _cooldown(reach: Reach, seed: int, kind: str, domain: str, number: int) -> Program:
+def _cooldown(reach: Reach, key: str, seed: int, kind: str, domain: str, number: int) -> Program:
     """Run once, try by dry run until shortly before the cooldown ends, then for real from below."""
-    first: Received = yield from _start(reach, seed, kind, domain, f"{number}-first")
+    first: Received = yield from _start(key, seed, kind, domain, f"{number}-first")
     if not id_of(first):
         return
-    yield from wait_for_job(reach, kind, id_of(first), 6)
-    tried: Received = yield from _dry(reach, kind, domain)
+    yield from wait_for_job(reach, kind, id_of(first), 6, key)
+    tried: Received = yield from _dry(key, kind, domain)
     ends = _available(tried, first)
     now: Micros = yield Pause(0)
     if ends is not None and ends - now <= LONGEST_COOLDOWN // reach.target.time_scale:
         yield Pause(max(0, ends - now - (number + 1) * EXPENSIVE_EVERY // DOMAINS))
     for step in range(6):
-        answer: Received = yield from _start(reach, seed, kind, domain, f"{number}-again-{step}")
+        answer: Received = yield from _start(key, seed, kind, domain, f"{number}-again-{step}")
         if answer.ok or answer.code != "cooldown_active":
             break
         wait = _available(answer, first)
@@ -92,17 +92,17 @@ def _cooldown(reach: Reach, seed: int, kind: str, domain: str, number: int) -> P
         yield Pause(EXPENSIVE_EVERY)
 
 
-def _start(reach: Reach, seed: int, kind: str, domain: str, name: str) -> Generator[Any, Any, Received]:
+def _start(key: str, seed: int, kind: str, domain: str, name: str) -> Generator[Any, Any, Received]:
     body = {"kind": kind, "domain_id": domain}
     once = named(seed, "cooldown", kind, domain, name)
-    answer: Received = yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))
+    answer: Received = yield from politely(Send("jobs.create", key, body=body, idempotency_key=once))
     yield Pause(EXPENSIVE_EVERY)
     return answer
 
 
-def _dry(reach: Reach, kind: str, domain: str) -> Generator[Any, Any, Received]:
+def _dry(key: str, kind: str, domain: str) -> Generator[Any, Any, Received]:
     body = {"kind": kind, "domain_id": domain, "dry_run": True}
-    answer: Received = yield from politely(Send("jobs.create", reach.main, body=body))
+    answer: Received = yield from politely(Send("jobs.create", key, body=body))
     yield Pause(EXPENSIVE_EVERY)
     return answer
 

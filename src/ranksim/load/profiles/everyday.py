@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from random import Random
 
-from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.load.profiles.graphql import over_graphql
-from ranksim.load.profiles.making import a_domain, a_list, a_scan, an_endpoint, chance, named, words
+from ranksim.load.profiles.making import a_domain, a_list, a_scan, an_endpoint, chance, id_of, named, words
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.reach import GRAPHQL, Reach
 from ranksim.load.steps import Pause, Program, Received, Send
@@ -35,8 +36,82 @@ READS = (
     "backlinks.list",
     "integrations.list",
 )
+"""What can be read without knowing an id."""
 
 KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
+
+
+@dataclass(slots=True)
+class Customer:
+    """One user: what is theirs, the jobs they wait for, and what they found the deployment to lack."""
+
+    reach: Reach
+    draw: Random
+    name: str
+    seed: int
+    domain: str = ""
+    listed: str = ""
+    scan: str = ""
+    jobs: list[tuple[str, str]] = field(default_factory=list)
+    absent: set[str] = field(default_factory=set)
+    turn: int = 0
+
+    def next(self) -> Send:
+        """Choose what to do: of a hundred calls about seventy read, twenty write, ten spend."""
+        self.turn += 1
+        dice = self.draw.randrange(100)
+        if self.jobs and dice < 15:
+            kind, job = self.jobs[-1]
+            return Send("jobs.get", self.reach.main, path={"kind": kind, "id": job})
+        if dice < 70 or not self.domain:
+            return self._read()
+        return self._write(dice) if dice < 90 else self._spend(dice)
+
+    def saw(self, send: Send, answer: Received) -> None:
+        """Learn from an answer."""
+        if send.operation in READS and answer.status in (404, 405, 501):
+            self.absent.add(send.operation)
+        if send.surface != "rest":
+            return
+        if send.operation == "jobs.create" and id_of(answer):
+            self.jobs.append((str(answer.data.get("kind")), id_of(answer)))
+        ended = isinstance(answer.data, dict) and answer.data.get("status") in ("done", "failed")
+        if send.operation == "jobs.get" and (ended or answer.status == 404) and self.draw.randrange(2):
+            self.jobs.pop()
+
+    def _read(self) -> Send:
+        choices = [name for name in READS if name not in self.absent and self.reach.can(name)]
+        operation = self.draw.choice(choices or ["domains.list"])
+        query = {"limit": str(self.draw.choice((1, 7, 50, 200)))} if operation.endswith(".list") else {}
+        own = f"{self.name}-request-{self.turn}" if self.draw.randrange(4) == 0 else None
+        return Send(operation, self.reach.main, query=query, request_id=own)
+
+    def _write(self, dice: int) -> Send:
+        key, once = self.reach.main, f"{self.name}-{self.turn}"
+        if dice < 78 and self.listed:
+            added = words(self.seed, self.name, first=self.turn, count=self.draw.randint(1, 4))
+            body = {"list_id": self.listed, "keywords": added}
+            return Send("keywords.create", key, body=body, idempotency_key=once)
+        if dice < 82 and self.scan:
+            active = self.draw.random() < 0.5
+            return Send("scans.update", key, path={"id": self.scan}, body={"active": active})
+        if dice < 86:
+            body = {"domain_id": self.domain, "name": once}
+            return Send("labels.create", key, body=body, idempotency_key=once)
+        return Send("domains.update", key, path={"id": self.domain}, body={"label": f"{once} label"})
+
+    def _spend(self, dice: int) -> Send:
+        key, once = self.reach.main, f"{self.name}-{self.turn}"
+        kind = self.draw.choice(KINDS)
+        if dice < 94:
+            body = {"kind": kind, "domain_id": self.domain, "dry_run": True}
+            return Send("jobs.create", key, body=body)
+        if dice < 98:
+            body = {"kind": kind, "domain_id": self.domain}
+            return Send("jobs.create", key, body=body, idempotency_key=once)
+        asked = words(self.seed, "brief", self.name, first=self.turn)
+        body = {"domain_id": self.domain, "keywords": asked}
+        return Send("keyword_briefs.create", key, body=body, idempotency_key=once)
 
 
 def everyday(reach: Reach, user: int, users: int, seed: int) -> Program:
@@ -45,76 +120,33 @@ def everyday(reach: Reach, user: int, users: int, seed: int) -> Program:
     yield Pause(draw.randrange(2 * SECOND))
     if not reach.main:
         return
-    domain = yield from a_domain(reach, seed, "day", user)
-    listed = (yield from a_list(reach, seed, domain, "day", user)) if domain else ""
-    scan = (yield from a_scan(reach, domain, [listed], named(seed, "day", user))) if listed else ""
-    if user == 0 and domain:
+    customer = Customer(reach, draw, named(seed, "day", user), seed)
+    customer.domain = yield from a_domain(reach, seed, "day", user)
+    if customer.domain:
+        customer.listed = yield from a_list(reach, seed, customer.domain, "day", user)
+    if customer.listed:
+        customer.scan = yield from a_scan(reach, customer.domain, [customer.listed], customer.name)
+    if user == 0 and customer.domain:
         yield from an_endpoint(reach, "200")
-    absent: set[str] = set()
-    turn = 0
     while True:
-        turn += 1
-        send = _next(reach, draw, seed, user, turn, domain, listed, scan, absent)
+        send = customer.next()
         if reach.can(GRAPHQL) and draw.randrange(5) == 0:
             send = over_graphql(send) or send
         answer: Received = yield send
-        if answer.status in (404, 405, 501) and send.operation in READS:
-            absent.add(send.operation)
+        customer.saw(send, answer)
         yield Pause(_think(draw, answer))
 
 
-def _think(draw: Random, answer: Received) -> int:
+def _think(draw: Random, answer: Received) -> Micros:
     """Think for a while; longer after a refusal of the rate limit."""
     pause = 100 * MILLISECOND + draw.randrange(SECOND)
     return pause + 5 * SECOND if answer.status == 429 else pause
 
 
-def _request_id(draw: Random, seed: int, user: int, turn: int) -> str | None:
-    """Send an X-Request-Id of our own now and then (S107)."""
-    return named(seed, "request", user, turn) if draw.randrange(4) == 0 else None
-
-
-def _next(
-    reach: Reach,
-    draw: Random,
-    seed: int,
-    user: int,
-    turn: int,
-    domain: str,
-    listed: str,
-    scan: str,
-    absent: set[str],
-) -> Send:
-    """Choose what to do next: of a hundred calls about seventy read, twenty write, ten spend."""
-    key, dice = reach.main, draw.randrange(100)
-    if dice < 70 or not domain:
-        choices = [name for name in READS if name not in absent and reach.can(name)] or ["domains.list"]
-        operation = draw.choice(choices)
-        query = {"limit": str(draw.choice((1, 7, 50, 200)))} if operation.endswith(".list") else {}
-        return Send(operation, key, query=query, request_id=_request_id(draw, seed, user, turn))
-    once = named(seed, "day", user, turn)
-    if dice < 78 and listed:
-        body = {"list_id": listed, "keywords": words(seed, user, first=turn, count=draw.randint(1, 4))}
-        return Send("keywords.create", key, body=body, idempotency_key=once)
-    if dice < 84:
-        return Send("domains.update", key, path={"id": domain}, body={"label": f"{once} label"})
-    if dice < 88 and scan:
-        return Send("scans.update", key, path={"id": scan}, body={"active": draw.random() < 0.5})
-    if dice < 90:
-        return Send("labels.create", key, body={"domain_id": domain, "name": once}, idempotency_key=once)
-    kind = draw.choice(KINDS)
-    if dice < 95:
-        return Send("jobs.create", key, body={"kind": kind, "domain_id": domain, "dry_run": True})
-    if dice < 98:
-        return Send("jobs.create", key, body={"kind": kind, "domain_id": domain}, idempotency_key=once)
-    body = {"domain_id": domain, "keywords": words(seed, "brief", user, first=turn)}
-    return Send("keyword_briefs.create", key, body=body, idempotency_key=once)
-
-
 EVERYDAY = Profile(
     name="everyday",
     aim="Mixed everyday traffic: shapes, headers, and every rule under ordinary use.",
-    rules=(),
+    rules=("header.", "resource.", "job.", "access.accepted"),
     users=5,
     duration=2 * MINUTE,
     program=everyday,

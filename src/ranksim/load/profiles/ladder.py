@@ -1,4 +1,4 @@
-"""The guard ladder: every spending operation by dry run and for real, one failing check at a time, then pairs.
+"""The guard ladder: every spending operation, dry and real, one failing check at a time, then pairs.
 
 Which checks fail together depends on the keys: an account past due that has used everything up shows check 2
 before all others, an account near its limits shows 4, 5 and 6 in all pairs.
@@ -21,8 +21,8 @@ KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
 MOST_WORDS = 9_000
 """Keywords in one call that shall be too many."""
 
-MOST_JOBS = 12
-"""Jobs of a kind that are started in order to reach the cost ceiling."""
+MOST_JOBS = 16
+"""Jobs that are started in order to reach the cost ceiling."""
 
 EXPENSIVE = 20
 """Calls of the expensive class a minute (S104)."""
@@ -39,15 +39,23 @@ class Rung:
     user: int
     taken: int = 0
 
+    def new(self) -> int:
+        """Give a number that was not used before."""
+        self.taken += 1
+        return self.taken
+
     def once(self) -> str:
         """Give an Idempotency-Key that was not used before."""
-        self.taken += 1
-        return named(self.seed, "ladder", self.user, self.key.name, self.taken)
+        return named(self.seed, "ladder", self.user, self.key.name, self.new())
+
+    def too_many(self) -> int:
+        """Give more keywords than there are slots free, as far as that is known."""
+        room = self.key.room()
+        return MOST_WORDS if room is None else min(room + 1, MOST_WORDS)
 
     def words(self, count: int = 1) -> list[str]:
         """Give keywords that were not used before."""
-        self.taken += 1
-        return words(self.seed, "ladder", self.key.name, self.taken, count=count)
+        return words(self.seed, "ladder", self.key.name, self.new(), count=count)
 
 
 def ladder(reach: Reach, user: int, users: int, seed: int) -> Program:
@@ -77,7 +85,10 @@ def _watch(reach: Reach) -> Program:
 
 
 def _rung(reach: Reach, key: KeyReach, seed: int, user: int) -> Generator[Any, Any, Rung]:
-    """Make a domain, a list, and a scan that covers it, as far as the key may."""
+    """Make a domain, a list, and a scan that covers it; of an account past due, take what was there."""
+    lists = key.ids("keyword_lists.list")
+    if key.purpose == "past_due" and lists and key.ids("domains.list"):
+        return Rung(key, key.ids("domains.list")[0], lists[0], seed, user)
     domain = yield from a_domain(reach, seed, "ladder", user, key=key.name)
     listed = (yield from a_list(reach, seed, domain, "ladder", user, key=key.name)) if domain else ""
     if listed:
@@ -109,25 +120,26 @@ def _one_by_one(rung: Rung) -> Iterator[Send]:
 
 def _too_much(rung: Rung) -> Iterator[Send]:
     """Asks beyond one limit each: the slots, the plan's dimensions, the weekly allowance."""
-    room = rung.key.room()
-    over = MOST_WORDS if room is None else min(room + 1, MOST_WORDS)
-    yield Send("keywords.create", rung.key.name, body={"list_id": rung.listed, "keywords": rung.words(over)})
+    over = {"list_id": rung.listed, "keywords": rung.words(rung.too_many())}
+    yield Send("keywords.create", rung.key.name, body=over)
     many = [{"engine": f"engine{number}", "device": "desktop"} for number in range(40)]
     body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-wide", rung.user), pairings=many)
     yield Send("scans.create", rung.key.name, body=body)
     left = rung.key.left("brief")
-    over = 500 if left is None else min(left + 1, MOST_WORDS)
-    briefs = {"domain_id": rung.domain, "keywords": rung.words(over)}
+    beyond = 500 if left is None else min(left + 1, MOST_WORDS)
+    briefs = {"domain_id": rung.domain, "keywords": rung.words(beyond)}
     yield Send("keyword_briefs.create", rung.key.name, body=briefs)
 
 
 def _both(reach: Reach, rung: Rung, send: Send) -> Generator[Any, Any, Received]:
-    """Try by dry run, then for real, then by dry run again, with readings of what is used in between."""
+    """Try by dry run, twice for real, then by dry run again, with readings of what is used in between."""
     dry = replace(send, body={**(send.body or {}), "dry_run": True})
     yield from _used(rung)
     yield from _paced(reach, dry)
     yield from _used(rung)
     answer: Received = yield from _paced(reach, replace(send, idempotency_key=rung.once()))
+    yield from _used(rung)
+    yield from _paced(reach, replace(send, idempotency_key=rung.once()))
     yield from _used(rung)
     yield from _paced(reach, dry)
     return answer
@@ -166,7 +178,7 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
     key = rung.key.name
     small = Send("keywords.create", key, body={"list_id": rung.listed, "keywords": rung.words()})
     answer = yield from politely(replace(small, idempotency_key=rung.once()))
-    over = {"list_id": rung.listed, "keywords": rung.words(MOST_WORDS)}
+    over = {"list_id": rung.listed, "keywords": rung.words(rung.too_many())}
     for body in ({"list_id": rung.listed, "keywords": rung.words()}, over):
         yield from politely(Send("keywords.create", key, body={**body, "dry_run": True}))
         answer = yield from politely(Send("keywords.create", key, body=body, idempotency_key=rung.once()))
@@ -185,16 +197,16 @@ def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
     """Start jobs on new domains until something refuses, then every kind again: 3 before 4, 5 and 6."""
     if rung.key.purpose not in ("full", "near_limit"):
         return
+    kinds = ["crawl", "site_optimization", "ai_scan"]
     for number in range(MOST_JOBS):
-        domain = yield from a_domain(
-            reach, rung.seed, "ladder", rung.user, rung.taken, number, key=rung.key.name
-        )
-        kind = ("site_optimization", "ai_scan", "crawl")[number % 3]
-        body = {"kind": kind, "domain_id": domain or rung.domain}
+        where = yield from a_domain(reach, rung.seed, "ladder", rung.user, rung.new(), key=rung.key.name)
+        body = {"kind": kinds[number % len(kinds)], "domain_id": where or rung.domain}
         send = Send("jobs.create", rung.key.name, body=body, idempotency_key=rung.once())
         answer = yield from _paced(reach, send)
         yield from _used(rung)
-        if answer.code == "cost_cap_reached" or not id_of(answer):
+        if answer.code == "entitlement_required" and len(kinds) > 1:
+            kinds.remove(body["kind"])
+        elif not id_of(answer):
             break
     for kind in KINDS:
         body = {"kind": kind, "domain_id": rung.domain}

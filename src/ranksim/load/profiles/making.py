@@ -28,6 +28,11 @@ def named(seed: int, *parts: object) -> str:
     return "-".join([mark(seed), *map(str, parts)])
 
 
+def a_host(seed: int, *parts: object) -> str:
+    """Write a host name that carries the run's mark."""
+    return f"{named(seed, *parts).replace('_', '-')}.example.com"
+
+
 def id_of(answer: Received) -> str:
     """Give the id of what was made, or ""."""
     data = answer.data
@@ -41,7 +46,7 @@ def a_domain(reach: Reach, seed: int, *parts: object, key: str = "") -> Making:
         Send(
             "domains.create",
             key,
-            body={"host": f"{named(seed, *parts)}.example.com"},
+            body={"host": a_host(seed, *parts)},
             idempotency_key=named(seed, "domain", *parts, key),
         )
     )
@@ -114,6 +119,12 @@ def words(seed: int, *parts: object, count: int = 1, first: int = 0) -> list[str
     """Write keywords that nobody else has."""
     stem = " ".join([mark(seed), *map(str, parts)])
     return [f"{stem} {index}" for index in range(first, first + count)]
+
+
+def next_meeting(every: Micros) -> Generator[Any, Any, Micros]:
+    """Give the next instant that is a multiple of `every`, after now."""
+    now: Micros = yield Pause(0)
+    return (now // every + 1) * every
 
 
 def meet(every: Micros, ahead: Micros = 0) -> Generator[Any, Any, Micros]:

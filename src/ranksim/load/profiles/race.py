@@ -5,19 +5,40 @@ They share a domain, a list and a scan by sending the same POST under the same I
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
 from ranksim.clock import MINUTE, SECOND
 from ranksim.load.profiles.making import a_domain, id_of, meet, named, scan_body, words
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.reach import KeyReach, Reach, politely
 from ranksim.load.steps import Pause, Program, Send
 
-ROUND = 20 * SECOND
-"""Between two meetings: three rounds of expensive calls fit under their limit of 20 a minute."""
+ROUND = 12 * SECOND
+"""Between two meetings."""
 
 RACERS = 6
-"""Users who race with expensive calls; of all other calls everybody takes part."""
+"""Users who race with expensive calls, so that their limit of 20 a minute is not all that they meet."""
 
-KINDS = ("crawl", "rank_run", "site_optimization", "ai_scan")
+MOST_UNITS = 60
+"""Units that one call asks for at most: a large account is not used up."""
+
+KINDS = ("crawl", "rank_run", "site_optimization")
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What is raced for with one key: the domain and list that all share, and how many ask."""
+
+    key: KeyReach
+    domain: str
+    listed: str
+    racers: int
+
+    def share(self, left: int | None) -> int:
+        """Give how many units to ask for, so that three rounds exhaust what is left."""
+        return 1 if left is None else max(1, min(MOST_UNITS, -(-left // (3 * self.racers))))
 
 
 def race(reach: Reach, user: int, users: int, seed: int) -> Program:
@@ -25,58 +46,60 @@ def race(reach: Reach, user: int, users: int, seed: int) -> Program:
     if not reach.main:
         return
     keys = [reach.keys[reach.main], *reach.of("second")[:1]]
-    tight = reach.of("near_limit")[:1]
-    key = keys[user % len(keys)].name
-    domain = yield from a_domain(reach, seed, "race", key=key)
-    listed = yield from _shared_list(seed, key, domain)
-    if listed:
-        body = scan_body(domain, [listed], named(seed, "race"))
-        once = named(seed, "race", "scan")
-        yield from politely(Send("scans.create", key, body=body, idempotency_key=once))
+    key = keys[user % len(keys)]
+    own = yield from a_domain(reach, seed, "race", user, key=key.name)
+    stake = yield from _stake(reach, key, users, seed)
+    tight = [
+        Stake(one, one.ids("domains.list")[0], next(iter(one.ids("keyword_lists.list")), ""), users)
+        for one in reach.of("near_limit")
+        if one.ids("domains.list")
+    ]
     turn = 0
     while True:
         yield from meet(ROUND // reach.target.traffic_scale, SECOND)
-        if user == 0:
-            yield Pause(SECOND)
-        racers = tight if tight and turn % 4 == 3 else [reach.keys[key]]
-        yield from _round(reach, racers[0], user, seed, turn, domain, listed)
+        at_stake = tight[turn % len(tight)] if tight and turn % 3 == 2 else stake
+        yield from _ask(at_stake, user, seed, turn, own if at_stake is stake else at_stake.domain)
         turn += 1
         yield Pause(2 * SECOND)
         if user == 0:
             for operation in ("account.usage", "slots.get"):
-                yield Send(operation, racers[0].name)
+                yield Send(operation, at_stake.key.name)
 
 
-def _shared_list(seed: int, key: str, domain: str) -> Program:
-    """Make the list that all users share; every one of them gets the same id."""
+def _stake(reach: Reach, key: KeyReach, users: int, seed: int) -> Generator[Any, Any, Stake]:
+    """Make what all users share; every one of them gets the same ids."""
+    domain = yield from a_domain(reach, seed, "race", key=reach.main)
     body = {"domain_id": domain, "name": named(seed, "race")}
     once = named(seed, "race", "list")
-    answer = yield from politely(Send("keyword_lists.create", key, body=body, idempotency_key=once))
-    return id_of(answer)
+    made = yield from politely(Send("keyword_lists.create", reach.main, body=body, idempotency_key=once))
+    listed = id_of(made)
+    if listed:
+        body = scan_body(domain, [listed], named(seed, "race"))
+        once = named(seed, "race", "scan")
+        yield from politely(Send("scans.create", reach.main, body=body, idempotency_key=once))
+    return Stake(key, domain, listed, users)
 
 
-def _round(reach: Reach, key: KeyReach, user: int, seed: int, turn: int, domain: str, listed: str) -> Program:
-    """Ask once, all at one instant: for slots, briefs or a job by turns."""
-    once = named(seed, "race", user, turn)
-    where = domain
-    if key.name not in (reach.main, *(second.name for second in reach.of("second"))):
-        where = key.domain_id or next(iter(key.ids("domains.list")), "")
-        lists = key.ids("keyword_lists.list")
-        listed = lists[0] if lists else ""
-    what = turn % 3
-    if what == 0 and listed:
-        added = words(seed, "race", turn, user, count=1 + turn % 4)
-        yield Send(
-            "keywords.create", key.name, body={"list_id": listed, "keywords": added}, idempotency_key=once
-        )
+def _ask(stake: Stake, user: int, seed: int, turn: int, own: str) -> Program:
+    """Ask once, all at one instant: by turns for slots, briefs, one job, or jobs on domains of one's own."""
+    key, once = stake.key, named(seed, "race", user, turn)
+    what = turn % 4
+    if what == 0 and stake.listed:
+        added = words(seed, "race", turn, user, count=stake.share(key.room()))
+        body: dict[str, Any] = {"list_id": stake.listed, "keywords": added}
+        yield Send("keywords.create", key.name, body=body, idempotency_key=once)
     elif user >= RACERS:
         yield Send("slots.get", key.name)
     elif what == 1:
-        body = {"domain_id": where, "keywords": words(seed, "race", turn, user)}
+        asked = words(seed, "race", turn, user, count=stake.share(key.left("brief")))
+        body = {"domain_id": stake.domain, "keywords": asked}
         yield Send("keyword_briefs.create", key.name, body=body, idempotency_key=once)
+    elif what == 2:
+        body = {"kind": KINDS[turn // 4 % len(KINDS)], "domain_id": stake.domain}
+        yield Send("jobs.create", key.name, body=body, idempotency_key=once)
     else:
-        kind = KINDS[turn // 3 % len(KINDS)]
-        yield Send("jobs.create", key.name, body={"kind": kind, "domain_id": where}, idempotency_key=once)
+        body = {"kind": "ai_scan" if turn % 8 == 3 else "crawl", "domain_id": own}
+        yield Send("jobs.create", key.name, body=body, idempotency_key=once)
 
 
 RACE = Profile(

@@ -8,13 +8,16 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from ranksim.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.load.profiles.making import a_domain, a_list, an_endpoint, chance, named, words
+from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.load.profiles.making import a_domain, a_list, an_endpoint, chance, named, next_meeting, words
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.reach import Reach, retry_after
 from ranksim.load.steps import Pause, Program, Received, Send, Until
 
-CASES = ("lost", "twins", "mismatch", "dry_then_real", "permuted", "refused", "two_keys", "test_event")
+CASES = ("lost", "mismatch", "dry_then_real", "permuted", "refused", "two_keys", "test_event")
+
+TWINS_EVERY = 15 * SECOND
+"""Between two instants at which neighbours send the same POST."""
 
 LONGEST_COOLDOWN = 90 * SECOND
 """A refusal is replayed after its cooldown only if that is shorter."""
@@ -30,12 +33,15 @@ def retry(reach: Reach, user: int, users: int, seed: int) -> Program:
     endpoint = (yield from an_endpoint(reach, "200")) if user == 0 else ""
     pace = max(users, 2) * 2 * SECOND
     turn = user
+    meeting = yield from next_meeting(TWINS_EVERY)
     while True:
+        now = yield Pause(0)
+        if now + pace // 2 > meeting:
+            yield from _twins(reach, user, users, seed, meeting)
+            meeting = yield from next_meeting(TWINS_EVERY)
         case = CASES[turn % len(CASES)]
         send = _post(reach, draw, seed, user, turn, domain, listed)
-        if case == "twins":
-            yield from _twins(reach, user, users, seed, pace)
-        elif case == "test_event" and endpoint:
+        if case == "test_event" and endpoint:
             test = Send("webhooks.test", reach.main, path={"id": endpoint})
             yield from _again(replace(test, idempotency_key=send.idempotency_key), 2)
         elif case == "two_keys":
@@ -108,18 +114,14 @@ def _again(send: Send, times: int) -> Program:
             yield Pause(200 * MILLISECOND)
 
 
-def _twins(reach: Reach, user: int, users: int, seed: int, pace: int) -> Program:
+def _twins(reach: Reach, user: int, users: int, seed: int, instant: Micros) -> Program:
     """Send the same POST at the same instant as a neighbour does; alone, right behind a lost one."""
-    now = yield Pause(0)
-    every = 4 * pace
-    instant = -(-now // every) * every
     pair = min(user, user ^ 1) if (user ^ 1) < users else user
     once = named(seed, "twins", pair, instant // SECOND)
     send = Send("domains.create", reach.main, body={"host": f"{once}.example.com"}, idempotency_key=once)
+    yield Until(instant)
     if pair == user and (user ^ 1) >= users:
         yield replace(send, lose=True)
-    else:
-        yield Until(instant)
     yield from _again(send, 2)
 
 
@@ -133,7 +135,7 @@ def _two_keys(reach: Reach, send: Send) -> Program:
 
 
 def _refused(reach: Reach, domain: str, send: Send) -> Program:
-    """Have a crawl refused by its cooldown, repeat that under its key at once, and after the cooldown (E3)."""
+    """Have a crawl refused by its cooldown; repeat that at once, and after the cooldown (E3)."""
     body = {"kind": "crawl", "domain_id": domain}
     yield Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-first")
     refused = Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-second")

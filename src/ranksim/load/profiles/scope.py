@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.load.profiles.making import an_old_domain, id_of, named, wait_for_job, words
 from ranksim.load.profiles.profile import Profile
@@ -98,7 +100,11 @@ def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> P
 def _endpoints(key: KeyReach, foreign: str) -> Program:
     """Create endpoints for the account, the own domain and another one; take back what was made (S71)."""
     for domain in (None, key.domain_id, foreign or None):
-        body = {"url": "https://receiver.example.com/ranksim-scope", "event_types": [], "domain_id": domain}
+        body: dict[str, Any] = {
+            "url": "https://receiver.example.com/ranksim-scope",
+            "event_types": [],
+            "domain_id": domain,
+        }
         made = yield Send("webhooks.create", key.name, body=body)
         if id_of(made):
             yield from politely(Send("webhooks.delete", key.name, path={"id": id_of(made)}))
@@ -132,7 +138,7 @@ def _kinds(reach: Reach, seed: int, user: int, turn: int) -> Program:
 
 SCOPE = Profile(
     name="scope",
-    aim="Access: missing and unknown keys, the other environment, domain scope, other accounts, the public path.",
+    aim="Access: missing and unknown keys, the other environment, domain scope, other accounts.",
     rules=("access.", "job.wrong_kind"),
     users=5,
     duration=MINUTE,

@@ -1,6 +1,8 @@
-"""Soak: calls at a constant rate, whatever the deployment's pace, so that a slow one cannot hide its delay."""
+"""Soak: calls at a constant rate, so that a slow deployment cannot hide its delay."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.load.profiles.everyday import READS
@@ -28,7 +30,7 @@ def soak(reach: Reach, user: int, users: int, seed: int) -> Program:
         yield Until(planned)
         number = turn * users + user
         if domain and number % 8 == 0:
-            body = {"label": f"soak {number}"}
+            body: dict[str, Any] = {"label": f"soak {number}"}
             yield Send("domains.update", reach.main, path={"id": domain}, body=body, planned=planned)
         elif domain and number % 60 == 1:
             body = {"kind": "ai_scan", "domain_id": domain, "dry_run": True}
