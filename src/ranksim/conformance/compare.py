@@ -18,6 +18,7 @@ from ranksim.conformance import (
     paging,
     retries,
     shapes,
+    spending,
     verdicts,
     webhooks,
 )
@@ -30,6 +31,7 @@ from ranksim.errors import BadInput
 Judge = Callable[[History, Options, Tally], None]
 
 FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
+    (spending.RULES, spending.judge),
     (jobs.RULES, jobs.judge),
     (idempotency.RULES, idempotency.judge),
     (paging.RULES, paging.judge),

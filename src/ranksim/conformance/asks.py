@@ -1,0 +1,498 @@
+"""What was asked to be spent and what came of it: works, refusals and dry runs, account by account.
+
+A *work* is one thing that was done: a job, a set of briefs, keywords, a scan. Calls that were answered with
+the same thing (replays, joins) are one work, done once in [low, high]; a call whose reply was lost is a work
+that may not exist.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ranksim.clock import HOUR, Micros
+from ranksim.conformance import readings
+from ranksim.conformance.counters import Sums
+from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.options import Options
+from ranksim.conformance.readings import Cost, Entitled, Health, Meter, Slots, plain, snaked
+from ranksim.contract.facts import JobKind
+
+Json = Any
+
+SPENDS: Final = {
+    "keyword_briefs.create": "keyword_briefs",
+    "keywords.create": "keywords",
+    "scans.create": "scans",
+}
+SPENDING: Final = frozenset({"jobs.create", *SPENDS})
+JOBS: Final = frozenset(map(str, JobKind))
+
+CHECKS: Final = {
+    "entitlement_required": 1,
+    "subscription_inactive": 2,
+    "cost_cap_reached": 3,
+    "quota_exhausted": 4,
+    "allowance_exhausted": 4,
+    "slot_limit_exceeded": 5,
+    "cooldown_active": 6,
+}
+"""The check behind a refusal's code (S59, U53)."""
+
+MEMORY: Final = 23 * HOUR
+"""Repeats of an Idempotency-Key this near surely are repeats (S47, U30)."""
+
+
+@dataclass(slots=True)
+class Work:
+    """One thing that was done once in [low, high], or may have been: `sure` tells which.
+
+    `calls` are the exchanges that returned it, or asked for it without being answered. `spend` is the label
+    of the operation, "" when it cannot be read. `id` is the id of what was made, "" when unknown.
+    """
+
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    sure: bool
+    calls: list[Seen]
+    id: str = ""
+    body: Mapping[str, Json] = field(default_factory=dict)
+    made: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def seen(self) -> Seen:
+        """The exchange that stands for it."""
+        return self.calls[0]
+
+
+@dataclass(slots=True)
+class Refused:
+    """A live call that one of the six checks refused, decided in [low, high]."""
+
+    check: int
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    seen: Seen
+    body: Mapping[str, Json]
+
+
+@dataclass(slots=True)
+class Report:
+    """An answered dry run (S66). `failing` are the checks that its list shows to fail, None without a list.
+
+    `check` is the check that would refuse, 0 when it is allowed, None when it does not say.
+    """
+
+    check: int | None
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    seen: Seen
+    body: Mapping[str, Json]
+    failing: tuple[int, ...] | None = None
+    joins: str = ""
+    metas: Mapping[int, Json] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Fate:
+    """What was seen of a job: when it was last alive, and by when it was seen done or failed."""
+
+    alive: Micros = -NEVER
+    done: Micros = NEVER
+    failed: Micros = NEVER
+
+
+@dataclass(slots=True)
+class Dealings:
+    """What one account asked to spend, what came of it, and what was read of its books.
+
+    `alone`: nobody else used the account. `changes` are other writes that may touch slots; `made` the ids of
+    what the trace itself created.
+    """
+
+    account: str
+    environment: str
+    alone: bool
+    works: list[Work] = field(default_factory=list)
+    refusals: list[Refused] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    asked: list[Seen] = field(default_factory=list)
+    """All calls that wanted to spend, dry or not."""
+    dry_runs: list[Seen] = field(default_factory=list)
+    """All dry runs, answered or not."""
+    meters: dict[str, list[Meter]] = field(default_factory=lambda: defaultdict(list))
+    cost: list[Cost] = field(default_factory=list)
+    slots: list[Slots] = field(default_factory=list)
+    entitled: list[Entitled] = field(default_factory=list)
+    health: list[Health] = field(default_factory=list)
+    fates: dict[str, Fate] = field(default_factory=lambda: defaultdict(Fate))
+    changes: list[Seen] = field(default_factory=list)
+    reads: list[Seen] = field(default_factory=list)
+    made: dict[str, Seen] = field(default_factory=dict)
+    begins: Micros = NEVER
+    """When the trace first saw the account."""
+
+    @property
+    def about(self) -> str:
+        """Name it in evidence."""
+        return f"account {self.account}" + (
+            "" if self.environment == "production" else f", {self.environment}"
+        )
+
+
+class Quiet:
+    """Tells when nothing but the passing of time can have changed an account's books."""
+
+    def __init__(self, dealings: Dealings) -> None:
+        works = [(work.low, work.high) for work in dealings.works]
+        changes = [(seen.sent, seen.received) for seen in dealings.changes if not 300 <= seen.status <= 499]
+        self._lows = Sums((low, 1) for low, _ in (*works, *changes))
+        self._highs = Sums((high, 1) for _, high in (*works, *changes))
+
+    def between(self, low: Micros, high: Micros) -> bool:
+        """Tell whether no work and no other change can have happened in [low, high]."""
+        return self._lows.upto(high) == self._highs.before(low)
+
+
+def dealings_of(history: History, options: Options) -> list[Dealings]:
+    """Sort a trace by account."""
+    alone = _alone(history)
+    groups: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for seen in history.seen:
+        if seen.key and seen.happened is not False:
+            groups[seen.environment, seen.account].append(seen)
+    found = []
+    for (environment, account), exchanges in groups.items():
+        dealings = Dealings(account, environment, alone(environment, account), begins=exchanges[0].sent)
+        _Sorter(dealings, history.rate).sort(exchanges)
+        found.append(dealings)
+    _see_events(history, found)
+    for dealings in found:
+        _settle_rank_runs(dealings, options)
+        dealings.works.sort(key=lambda work: work.low)
+    return found
+
+
+def _alone(history: History) -> Any:
+    """Tell of which accounts nobody else used the books: two keys of unknown account may share them."""
+    used: dict[str, dict[str, str]] = defaultdict(dict)
+    for seen in history.seen:
+        if seen.key and 200 <= seen.status <= 299:
+            used[seen.environment][seen.key] = history.key(seen.key).account
+
+    def alone(environment: str, account: str) -> bool:
+        keys = used[environment]
+        strangers = [key for key, owner in keys.items() if not owner]
+        return history.exclusive and (not strangers or len(keys) == 1)
+
+    return alone
+
+
+@dataclass(slots=True)
+class _Sorter:
+    """Sorts the exchanges of one account."""
+
+    dealings: Dealings
+    rate: int
+    repeats: dict[str, list[Seen]] = field(default_factory=lambda: defaultdict(list))
+    works: dict[object, Work] = field(default_factory=dict)
+    unanswered: list[Seen] = field(default_factory=list)
+
+    def sort(self, exchanges: Iterable[Seen]) -> None:
+        exchanges = list(exchanges)
+        for seen in exchanges:
+            if seen.idempotency_key is not None and seen.method == "POST":
+                self.repeats[seen.idempotency_key].append(seen)
+        for seen in exchanges:
+            if seen.operation in SPENDING or (
+                not seen.operation and any(name in SPENDING for name in seen.operations)
+            ):
+                self.ask(seen)
+            else:
+                self.other(seen)
+        for seen in self.unanswered:
+            self.maybe(seen)
+        self.dealings.works.extend(self.works.values())
+
+    # Calls that spend
+
+    def ask(self, seen: Seen) -> None:
+        body = body_of(seen)
+        self.dealings.asked.append(seen)
+        if body.get("dry_run") is True:
+            self.dry_run(seen, body)
+        elif seen.lost or not (200 <= seen.status <= 499) or (300 <= seen.status <= 399):
+            self.unanswered.append(seen)
+        elif seen.code in CHECKS:
+            low = self.since(seen)
+            if low is not None:
+                spend, domain = spend_of(seen, body), domain_of(body, {})
+                refused = Refused(CHECKS[seen.code], spend, domain, low, seen.received, seen, body)
+                self.dealings.refusals.append(refused)
+                self.meta(seen, seen.meta, low)
+        elif seen.ok:
+            self.granted(seen, body)
+        elif seen.surface == "graphql" and 200 <= seen.status <= 299:
+            self.unanswered.append(seen)  # an error of some field; others may have been executed
+
+    def since(self, seen: Seen) -> Micros | None:
+        """Give when the reply can first have been decided: a replay was decided earlier; None if unknown."""
+        earlier = self.repeats.get(seen.idempotency_key or "", [seen])
+        if seen.replayed and earlier[0] is seen:
+            return None
+        return min(seen.sent, earlier[0].sent)
+
+    def granted(self, seen: Seen, body: Mapping[str, Json]) -> None:
+        low, made = self.since(seen), thing_of(seen)
+        if low is None:
+            return
+        identity = identity_of(seen, made)
+        work = self.works.get((seen.operation, identity))
+        if work is None:
+            spend, domain = spend_of(seen, body), domain_of(body, made)
+            thing = made.get("id")
+            work = Work(spend, domain, low, seen.received, True, [], str(thing or ""), body, made)
+            self.works[seen.operation, identity] = work
+        work.low, work.high = min(work.low, low), min(work.high, seen.received)
+        work.calls.append(seen)
+        self.job(seen, made)
+
+    def maybe(self, seen: Seen) -> None:
+        """Count a call without an answer as one work that may exist, unless a repeat of it was answered."""
+        key, group = seen.idempotency_key, self.repeats.get(seen.idempotency_key or "", [])
+        near = self.rate > 0 and group and (group[-1].sent - group[0].sent) * self.rate < MEMORY
+        body = body_of(seen)
+        identity: object = ("lost", seen.id)
+        if key is not None and near and seen.surface == "rest":
+            if any(other.ok and not dry(other) and other.operation == seen.operation for other in group):
+                return
+            identity = ("lost", key)
+        if (seen.operation, identity) in self.works:
+            self.works[seen.operation, identity].calls.append(seen)
+            return
+        work = Work(spend_of(seen, body), domain_of(body, {}), seen.sent, NEVER, False, [seen], body=body)
+        self.works[seen.operation, identity] = work
+
+    def dry_run(self, seen: Seen, body: Mapping[str, Json]) -> None:
+        self.dealings.dry_runs.append(seen)
+        low = self.since(seen)
+        if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
+            return
+        report = report_of(seen, body, low)
+        self.dealings.reports.append(report)
+        for meta in report.metas.values():
+            self.meta(seen, meta, low)
+
+    def meta(self, seen: Seen, meta: Json, low: Micros) -> None:
+        """Take the numbers behind a refusal as statements."""
+        meta = snaked(meta) if isinstance(meta, dict) else {}
+        meter = readings.meter_of(seen, meta, low, seen.received)
+        if meter is not None:
+            self.dealings.meters[meter.metric].append(meter)
+        elif "requested" in meta:
+            slots = readings.slots_of(seen, meta, low, seen.received)
+            self.dealings.slots += [] if slots is None else [slots]
+        else:
+            cost = readings.cost_of(seen, meta, low, seen.received)
+            self.dealings.cost += [] if cost is None else [cost]
+
+    # Other calls
+
+    def other(self, seen: Seen) -> None:
+        dealings = self.dealings
+        (dealings.changes if _writes(seen) else dealings.reads).append(seen)
+        if not seen.ok:
+            return
+        match seen.operation:
+            case "account.usage":
+                for meter in readings.meters_of(seen):
+                    dealings.meters[meter.metric].append(meter)
+                cost = readings.cost_of(seen, plain(seen).get("cost"), seen.sent, seen.received)
+                dealings.cost += [] if cost is None else [cost]
+            case "slots.get":
+                slots = readings.slots_of(seen, plain(seen), seen.sent, seen.received)
+                dealings.slots += [] if slots is None else [slots]
+            case "account.entitlements":
+                dealings.entitled.append(readings.entitled_of(seen))
+            case "account.get":
+                dealings.health.append(Health(seen, str(plain(seen).get("status", "")).lower()))
+            case "jobs.get":
+                self.job(seen, plain(seen))
+            case "jobs.list":
+                for item in seen.items or ():
+                    self.job(seen, snaked(item))
+            case "domains.create" | "keyword_lists.create":
+                dealings.made.setdefault(str(thing_of(seen).get("id")), seen)
+
+    def job(self, seen: Seen, job: Json) -> None:
+        """Note what a reply shows of a job; what a repeat shows may be old (E6)."""
+        repeated = seen.idempotency_key is not None and len(self.repeats[seen.idempotency_key]) > 1
+        if seen.replayed or repeated or not isinstance(job, dict) or not isinstance(job.get("status"), str):
+            return
+        fate = self.dealings.fates[str(job.get("id"))]
+        status = job["status"].lower()
+        if job.get("error_detail") is not None or status in ("failed", "error"):
+            fate.failed = min(fate.failed, seen.received)
+        elif status == "done":
+            fate.done = min(fate.done, seen.received)
+        elif status in ("queued", "running"):
+            fate.alive = max(fate.alive, seen.sent)
+
+
+def _writes(seen: Seen) -> bool:
+    """Tell whether a call may change something; what a GraphQL call does, its operations tell."""
+    if seen.surface != "graphql":
+        return seen.method not in ("GET", "HEAD", "OPTIONS")
+    named = (seen.operation, *seen.operations)
+    return any(name.rpartition(".")[2] in ("create", "update", "delete") for name in named)
+
+
+def _see_events(history: History, found: Iterable[Dealings]) -> None:
+    """Take the ends of jobs that webhooks told (S76)."""
+    owners = {work.id: dealings for dealings in found for work in dealings.works if work.id}
+    for arrived in history.arrived:
+        data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
+        job = data.get("job") if isinstance(data, dict) else None
+        known = owners.get(str(job.get("id"))) if isinstance(job, dict) else None
+        if known is None or not isinstance(job, dict):
+            continue
+        fate = known.fates[str(job["id"])]
+        if arrived.type == "job.completed":
+            fate.done = min(fate.done, arrived.received)
+        elif arrived.type == "job.failed":
+            fate.failed = min(fate.failed, arrived.received)
+
+
+def _settle_rank_runs(dealings: Dealings, options: Options) -> None:
+    """Tell which rank runs were surely begun in the trace: a reply may be that of a run already under way.
+
+    It was begun here when the run's domain was made here, when an earlier call on the domain was answered
+    with another run, or when its status is not that of a join; all this only if no call without an answer
+    may have begun it.
+    """
+    runs: dict[str, list[Work]] = defaultdict(list)
+    for work in dealings.works:
+        if work.spend == JobKind.RANK_RUN:
+            runs[work.domain].append(work)
+    begun = _statuses_of_begun(runs.values(), options)
+    for domain, works in runs.items():
+        works.sort(key=lambda work: work.high)
+        lost = min((work.low for work in works if not work.sure), default=NEVER)
+        first = min((work.high for work in works if work.sure), default=NEVER)
+        for work in works:
+            known = work.seen.status in begun or domain in dealings.made or first < work.low
+            if work.sure and (not dealings.alone or not known or lost <= work.high):
+                work.sure = False
+
+
+def _statuses_of_begun(runs: Iterable[list[Work]], options: Options) -> set[int]:
+    """Give the statuses that a join never has: pinned, or shown by runs that were certainly joined (U40)."""
+    joined, accepted = options.status("job_joined"), options.status("job_accepted")
+    if joined is not None and accepted is not None and joined != accepted:
+        return {accepted}
+    begun, joins = set(), set()
+    for works in runs:
+        for work in works:
+            first = min(work.calls, key=lambda seen: seen.received)
+            for seen in work.calls:
+                if seen.sent > first.received and not seen.replayed and seen.idempotency_key is None:
+                    joins.add(seen.status)
+                    begun.add(first.status)
+    return begun - joins
+
+
+# What a call asked for, and what it got
+
+
+def body_of(seen: Seen) -> Mapping[str, Json]:
+    """Give what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
+    if not isinstance(seen.body, dict):
+        return {}
+    if seen.surface != "graphql":
+        return seen.body
+    variables = seen.body.get("variables")
+    given = variables.get("input") if isinstance(variables, dict) else None
+    body = snaked(given) if isinstance(given, dict) and seen.operation else {}
+    if isinstance(body.get("kind"), str):
+        body["kind"] = body["kind"].lower()
+    return body
+
+
+def dry(seen: Seen) -> bool:
+    """Tell whether a call was a dry run (S29)."""
+    return body_of(seen).get("dry_run") is True
+
+
+def spend_of(seen: Seen, body: Mapping[str, Json]) -> str:
+    """Give the label of what a call wants to spend, "" when it cannot be read."""
+    if seen.operation == "jobs.create":
+        return str(body.get("kind")) if body.get("kind") in JOBS else ""
+    return SPENDS.get(seen.operation, "")
+
+
+def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
+    """Give the domain that a call is about, "" when it cannot be read (U41)."""
+    briefs = made.get("briefs")
+    brief = briefs[0] if isinstance(briefs, list) and briefs and isinstance(briefs[0], dict) else {}
+    for found in (body.get("domain_id"), made.get("domain_id"), brief.get("domain_id")):
+        if isinstance(found, str):
+            return found
+    return ""
+
+
+def thing_of(seen: Seen) -> dict[str, Json]:
+    """Give what a creation made, out of the payload that GraphQL wraps it in."""
+    made = plain(seen)
+    inner = [value for value in made.values() if isinstance(value, dict) and value]
+    return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
+
+
+def identity_of(seen: Seen, made: Mapping[str, Json]) -> object:
+    """Give what tells the same thing, returned twice, from two things."""
+    if made.get("id") is not None:
+        return str(made["id"])
+    created = made.get("created")
+    ids = (
+        tuple(str(item.get("id")) for item in created if isinstance(item, dict))
+        if isinstance(created, list)
+        else ()
+    )
+    return ids or ("key", seen.idempotency_key) if ids or seen.idempotency_key else ("call", seen.id)
+
+
+def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> Report:
+    """Read the answer of a dry run: a report, or the error of the live call (U56, U89)."""
+    spend, domain = spend_of(seen, body), domain_of(body, {})
+    if seen.code in CHECKS:
+        check = CHECKS[seen.code]
+        return Report(check, spend, domain, low, seen.received, seen, body, metas={check: seen.meta})
+    data = thing_of(seen)
+    refusal, allowed, checks = data.get("refusal"), data.get("allowed"), data.get("checks")
+    code = refusal.get("code") if isinstance(refusal, dict) else None
+    refusing = CHECKS.get(str(code)) if code is not None else 0 if allowed is True else None
+    rows = [row for row in checks if isinstance(row, dict)] if isinstance(checks, list) else []
+    failing = tuple(CHECKS.get(str(row.get("code")), 0) for row in rows if row.get("ok") is False)
+    metas = {CHECKS.get(str(row.get("code")), 0): row.get("meta") for row in rows if row.get("ok") is False}
+    if isinstance(refusal, dict) and refusing:
+        metas.setdefault(refusing, refusal.get("meta"))
+    joins = data.get("would_join")
+    return Report(
+        refusing,
+        spend,
+        domain,
+        low,
+        seen.received,
+        seen,
+        body,
+        failing if rows else None,
+        joins if isinstance(joins, str) else "",
+        metas,
+    )

@@ -1,0 +1,187 @@
+"""Provider spend and its monthly ceiling: what is stated and counted, and where it refuses (S62, S99)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ranksim.clock import Micros, iso
+from ranksim.conformance.asks import Dealings, Quiet, Refused
+from ranksim.conformance.options import Options
+from ranksim.conformance.readings import BusinessClock, Cost, moment, money
+from ranksim.conformance.verdicts import Evidence, Rule, Tally
+
+RULES = (
+    Rule(
+        "cost.refused",
+        "cost_cap_reached comes only where what was spent has reached the ceiling.",
+        (62,),
+        (48, 96),
+        "ladder: spend up to the ceiling, and on",
+    ),
+    Rule(
+        "cost.meta",
+        "The meta of cost_cap_reached has the amount spent, the ceiling and the reset date, as in usage.",
+        (99,),
+        (26,),
+        "ladder: spend up to the ceiling, and read usage",
+    ),
+    Rule(
+        "cost.sum",
+        "What is spent is what is settled and what is reserved.",
+        (62,),
+        (96, 109),
+        "everyday: read usage while jobs run",
+    ),
+    Rule(
+        "cost.counted",
+        "Within a month settled cost only grows, and reserved cost grows only as work is accepted.",
+        (62, 66),
+        (49,),
+        "everyday: read usage around jobs",
+    ),
+    Rule(
+        "cost.reset",
+        "The month's spend resets at the stated time, which lies ahead and within a month.",
+        (62, 99),
+        (51,),
+        "everyday: read usage, best across a month's end",
+    ),
+)
+
+LONGEST_MONTH = 31 * 86_400_000_000
+
+
+def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the provider spend of one account."""
+    for cost in dealings.cost:
+        judge_sum(dealings, cost, options, tally)
+    ordered = sorted(dealings.cost, key=lambda cost: cost.low)
+    judge_counted(dealings, ordered, tally)
+    judge_reset(dealings, ordered, clock, tally)
+    for refused in dealings.refusals:
+        if refused.check == 3:
+            judge_refused(dealings, refused, options, tally)
+            judge_meta(dealings, refused, tally)
+
+
+def usd(amount: int) -> str:
+    """Write µUSD for evidence."""
+    return f"{amount / 1_000_000:.6f}".rstrip("0").rstrip(".") + " USD"
+
+
+def judge_refused(dealings: Dealings, refused: Refused, options: Options, tally: Tally) -> None:
+    """A refusal states what was spent at its decision: that has reached the ceiling it states.
+
+    Where a request that would pass the ceiling is refused too (U48), less may have been spent, but not more
+    than nothing can be left out: its own cost is not known, so only the default can be excluded.
+    """
+    spent, ceiling = (money(refused.seen.meta.get(name)) for name in ("spent", "ceiling"))
+    if spent is None or ceiling is None:
+        tally.open("cost.refused", "the refusal states no spent and ceiling")
+        return
+    if spent >= ceiling:
+        tally.held("cost.refused")
+        return
+    says = f"refused with {usd(spent)} of {usd(ceiling)} spent"
+    evidence = Evidence(says, (refused.seen.id,), about=dealings.about, at=refused.low)
+    if options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ("keywords", "scans"):
+        tally.broke("cost.refused", evidence)  # keywords and scans cost nothing at once (S57, S58)
+    else:
+        tally.differs(48, "at_ceiling", "would_exceed", evidence)
+        tally.open("cost.refused", "the request may have passed the ceiling by its own cost (U48)")
+
+
+def judge_meta(dealings: Dealings, refused: Refused, tally: Tally) -> None:
+    """Each refusal has two amounts and an instant; where they have the usual names, they agree with usage.
+
+    The ceiling belongs to the plan and the reset to the month, so replies before and after that agree with
+    each other leave no other value between.
+    """
+    seen, meta = refused.seen, refused.seen.meta
+    amounts = [value for value in meta.values() if money(value) is not None]
+    dates = [value for value in meta.values() if moment(value) is not None]
+    wrong = ""
+    if len(amounts) < 2 or not dates:
+        wrong = "expected the amount spent, the ceiling and the reset date"
+    ceiling, ends = money(meta.get("ceiling")), moment(meta.get("resets_at"))
+    usage = [cost for cost in dealings.cost if cost.seen.operation == "account.usage"]
+    before = [cost for cost in usage if cost.high < refused.low][-1:]
+    after = [cost for cost in usage if cost.low > refused.high][:1]
+    for one, other in zip(before, after, strict=False):
+        if None is not ceiling != one.ceiling == other.ceiling is not None:
+            wrong = f"usage has a ceiling of {usd(one.ceiling or 0)}"
+        if None is not ends != one.ends == other.ends is not None:
+            wrong = f"usage resets at {iso(one.ends or 0)}"
+    ids = (*(cost.seen.id for cost in before if wrong.startswith("usage")), seen.id)
+    evidence = Evidence(f"meta {dict(meta)}: {wrong}", ids, about=dealings.about, at=seen.sent)
+    tally.check("cost.meta", not wrong, evidence)
+
+
+def judge_sum(dealings: Dealings, cost: Cost, options: Options, tally: Tally) -> None:
+    """One reply is one snapshot: its amounts agree. What is settled may alone count as spent (U96)."""
+    if cost.spent is None or cost.settled is None or cost.reserved is None:
+        return
+    says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
+    evidence = Evidence(says, (cost.seen.id,), about=dealings.about, at=cost.low)
+    sums = {
+        "settled_and_reserved": cost.settled + cost.reserved,
+        "settled": cost.settled,
+    }
+    allowed = [name for name in options.candidates("spent_counts") if sums[name] == cost.spent]
+    tally.check("cost.sum", bool(allowed), evidence)
+    if allowed and options.default("spent_counts") not in allowed:
+        tally.differs(96, options.default("spent_counts"), allowed[0], evidence)
+
+
+def judge_counted(dealings: Dealings, ordered: Sequence[Cost], tally: Tally) -> None:
+    """Settled cost never falls within a month; reserved cost rises only where work may have been accepted.
+
+    Settling and releasing only lower what is reserved, and only acceptance raises it. Two readings of one
+    reset lie in one month.
+    """
+    quiet = Quiet(dealings)
+    stated = [cost for cost in ordered if cost.settled is not None and cost.ends is not None]
+    for first, second in pairwise(stated):
+        if first.high >= second.low or first.ends != second.ends:
+            continue
+        wrong = ""
+        if (second.settled or 0) < (first.settled or 0):
+            wrong = f"settled cost fell from {usd(first.settled or 0)} to {usd(second.settled or 0)}"
+        elif _rose(first, second) and dealings.alone and quiet.between(first.low, second.high):
+            rise = f"{usd(first.reserved or 0)} to {usd(second.reserved or 0)}"
+            wrong = f"reserved cost rose from {rise}, and no work was accepted"
+        ids = (first.seen.id, second.seen.id)
+        tally.check("cost.counted", not wrong, Evidence(wrong, ids, about=dealings.about, at=second.low))
+
+
+def _rose(first: Cost, second: Cost) -> bool:
+    return first.reserved is not None and second.reserved is not None and second.reserved > first.reserved
+
+
+def judge_reset(dealings: Dealings, ordered: Sequence[Cost], clock: BusinessClock, tally: Tally) -> None:
+    """A stated reset lies ahead, within a month, and never moves back."""
+    latest: Cost | None = None
+    for cost in ordered:
+        if cost.ends is None:
+            continue
+        wrong = _wrong_reset(cost, cost.ends, clock)
+        ids: tuple[str, ...] = (cost.seen.id,)
+        if latest is not None and latest.high < cost.low and (latest.ends or 0) > cost.ends:
+            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.seen.id, cost.seen.id)
+        if latest is None or cost.ends > (latest.ends or 0):
+            latest = cost
+        if wrong != "?":
+            says = f"the month's spend resets at {iso(cost.ends)}: {wrong}"
+            evidence = Evidence(says, ids, about=dealings.about, at=cost.low)
+            tally.check("cost.reset", not wrong, evidence)
+
+
+def _wrong_reset(cost: Cost, ends: Micros, clock: BusinessClock) -> str:
+    if clock.at(cost.low) is None:
+        return "?"
+    if clock.passed(cost.low, ends):
+        return "that had passed when it was stated"
+    if clock.passed(cost.high, ends - LONGEST_MONTH) is False:
+        return "that is more than a month ahead"
+    return ""

@@ -1,0 +1,396 @@
+"""Metered allowances: what they count, where they refuse, and when they reset (S63, S98, S108, S110).
+
+Readings and the metas of refusals state a counter; the works between two of them bound it. What consumes a
+metric is plan data (U106), so it is learnt: briefs consume the weekly allowance (S35), a refusal names its
+metric, and any other operation may consume any metric until a pair of readings shows that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ranksim.clock import DAY, WEEK, Micros, iso, week_start
+from ranksim.conformance.asks import JOBS, Dealings, Refused, Work
+from ranksim.conformance.counters import UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
+from ranksim.conformance.history import NEVER
+from ranksim.conformance.options import Options
+from ranksim.conformance.readings import BusinessClock, Meter
+from ranksim.conformance.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import SPENDING_OPERATIONS
+
+RULES = (
+    Rule(
+        "quota.counted",
+        "What an allowance shows as used is what was admitted in its period, and nothing else.",
+        (35, 38, 63),
+        (50, 54, 106),
+        "everyday: read usage around requests for keyword briefs",
+    ),
+    Rule(
+        "quota.limit",
+        "Never more is admitted in a period than the allowance.",
+        (63, 108, 110),
+        (50, 54),
+        "race: several ask at once for the last units of an allowance",
+    ),
+    Rule(
+        "quota.refused",
+        "quota_exhausted comes only where what is asked for does not fit what is left.",
+        (63,),
+        (50, 54),
+        "race: use an allowance up, and ask again",
+    ),
+    Rule(
+        "quota.meta",
+        "quota_exhausted is a 402 whose meta has metric, used, limit and resets_at, as usage shows them.",
+        (38, 98),
+        (53, 55),
+        "ladder: use an allowance up, and read usage",
+    ),
+    Rule(
+        "quota.sum",
+        "Used and remaining units add up to the limit.",
+        (38,),
+        (109,),
+        "everyday: read usage",
+    ),
+    Rule(
+        "quota.reset",
+        "A weekly allowance resets on Mondays, any other monthly, each at the time that usage states.",
+        (38, 108, 110),
+        (51, 52),
+        "everyday: read usage, best across a Monday or a month's end",
+    ),
+)
+
+BRIEFS = "keyword_briefs"
+UNITS = ("keyword", "request")
+"""What a set of briefs costs: a unit a keyword, or one in all (U54)."""
+
+LONGEST_MONTH = 31 * DAY
+WIDEST_ZONE = 14 * 3_600_000_000
+"""A Monday begins at most this far from 00:00 UTC (U52)."""
+
+
+def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the allowances of one account."""
+    for statements in dealings.meters.values():
+        for meter in statements:
+            judge_sum(dealings, meter, tally)
+        judge_resets(dealings, statements, clock, options, tally)
+        judge_counter(dealings, statements, options, tally)
+    for refused in dealings.refusals:
+        if refused.check == 4:
+            judge_meta(dealings, refused, options, tally)
+            judge_refused(dealings, refused, tally)
+
+
+# Who consumes what
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """The operations that surely consume a metric, and all those that may."""
+
+    known: frozenset[str]
+    possible: frozenset[str]
+
+
+def metric_of(dealings: Dealings, spend: str) -> str:
+    """Give the metric that an operation surely consumes, "" when unknown (S35, S98)."""
+    for refused in dealings.refusals:
+        if refused.check == 4 and refused.spend == spend and isinstance(refused.seen.meta.get("metric"), str):
+            return str(refused.seen.meta["metric"])
+    weekly = [metric for metric, found in dealings.meters.items() if any(m.period == "week" for m in found)]
+    return weekly[0] if spend == BRIEFS and len(weekly) == 1 else ""
+
+
+def consumers_of(dealings: Dealings, metric: str, marks: Sequence[Mark], options: Options) -> Consumers:
+    """Learn what consumes a metric; an operation is ruled out where its works left the counter behind."""
+    owners = {spend: metric_of(dealings, spend) for spend in SPENDING_OPERATIONS}
+    known = frozenset(spend for spend, owner in owners.items() if owner == metric)
+    open_ = [spend for spend, owner in owners.items() if not owner]
+    ordered = sorted(marks, key=lambda mark: mark.low)
+    possible = set(known) | {""}
+    for spend in open_:
+        moves, _ = moves_of(dealings, frozenset({spend}), frozenset({spend}), "request", options)
+        if not _left_behind(ordered, [move for move in moves if move.least]):
+            possible.add(spend)
+    return Consumers(known, frozenset(possible))
+
+
+def _left_behind(marks: Sequence[Mark], moves: Sequence[Move]) -> bool:
+    """Tell whether some two neighbouring marks of a period show less growth than these sure moves."""
+    begun, ended = Sums((m.low, m.least) for m in moves), Sums((m.high, m.least) for m in moves)
+    for first, second in pairwise(marks):
+        if first.ends == second.ends and first.high < second.low:
+            surely = ended.before(second.low) - begun.upto(first.high)
+            if surely > 0 and second.value <= first.value:
+                return True
+    return False
+
+
+def moves_of(
+    dealings: Dealings, known: frozenset[str], possible: frozenset[str], unit: str, options: Options
+) -> tuple[list[Move], list[Move]]:
+    """Give how works move a counter, and what failures of jobs may give back (U50)."""
+    moves, falls = [], []
+    refunds = options.candidates("quota_refund") != ("never",)
+    for work in dealings.works:
+        if work.spend not in possible:
+            continue
+        least, most = units_of(work, unit)
+        returnable = refunds and work.spend in JOBS and dealings.fates[work.id].done == NEVER
+        if returnable:
+            falls.append(Move(work.low, work.high, 0, most, work.seen.id))
+        surely = work.sure and work.spend in known
+        moves.append(Move(work.low, work.high, least if surely else 0, most, work.seen.id))
+    return moves, falls
+
+
+def units_of(work: Work, unit: str) -> tuple[int, int]:
+    """Give the fewest and most units of a work, were it done: keywords of briefs, else one a request."""
+    if not work.spend or not work.body:
+        return (0, UNBOUNDED)
+    if work.spend == BRIEFS:
+        return (1, 1) if unit == "request" else brief_units(work)
+    if work.spend == "keywords":
+        created, asked = work.made.get("created"), work.body.get("keywords")
+        if isinstance(created, list):
+            return len(created), len(created)
+        return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+    return (1, 1)
+
+
+def brief_units(work: Work) -> tuple[int, int]:
+    """Count the keywords of a set of briefs: those of the answer, else those asked for (U50, U54, U65)."""
+    made = work.made.get("briefs")
+    return (len(made), len(made)) if isinstance(made, list) else asked_units(work.body)
+
+
+def asked_units(body: object) -> tuple[int, int]:
+    """Count the keywords that a call for briefs asks for; repetitions may count once."""
+    words = [] if not isinstance(body, dict) else body.get("keywords") or body.get("keyword_ids") or [""]
+    if not isinstance(words, list):
+        return (1, UNBOUNDED)
+    return len({str(word).strip().casefold() for word in words}), len(words)
+
+
+# Checks
+
+
+def judge_counter(dealings: Dealings, statements: Sequence[Meter], options: Options, tally: Tally) -> None:
+    """Every reading lies between what was surely and what was possibly admitted before it.
+
+    Each admitted request moved the counter at one instant of its interval, at no other; so in one period a
+    reading is at least an earlier one and what surely happened between, and at most that and what may have
+    happened. Under every unit that a set of briefs may have (U54) this must fail before the rule breaks.
+    """
+    metric = statements[0].metric
+    stated = [m for m in statements if m.ends is not None]
+    if not stated:
+        tally.open("quota.counted", "usage states no resets_at")
+        return
+    marks = [Mark(m.low, m.high, m.used, m.ends or 0, m.seen.id) for m in stated]
+    consumers = consumers_of(dealings, metric, marks, options)
+    tried = []
+    for unit in UNITS:
+        moves, falls = moves_of(dealings, consumers.known, consumers.possible, unit, options)
+        found = bounds(marks, moves, falls)
+        broken = [bound for bound in found if _breaks(dealings, bound)]
+        tried.append((unit, moves, found, broken))
+        if not broken:
+            break
+    unit, moves, found, broken = tried[-1]
+    if broken:  # under every unit: show the default's
+        unit, moves, found, broken = tried[0]
+    elif unit != UNITS[0]:
+        first = tried[0][3][0]
+        tally.differs(
+            54, "a unit a keyword", "one a request", _evidence(dealings, metric, first, tried[0][1])
+        )
+    for bound in broken:
+        tally.broke("quota.counted", _evidence(dealings, metric, bound, moves))
+    _hold(dealings, found, tally)
+    limits = {(m.seen.id, m.ends): m.limit for m in stated}
+    for bound in found:
+        judge_limit(dealings, metric, bound, limits.get((bound.mark.id, bound.mark.ends)), moves, tally)
+
+
+def _breaks(dealings: Dealings, bound: Bound) -> bool:
+    return bound.mark.value < bound.least or (dealings.alone and bound.mark.value > bound.most)
+
+
+def _hold(dealings: Dealings, found: Sequence[Bound], tally: Tally) -> None:
+    fine = [bound for bound in found if not _breaks(dealings, bound) and bound.since is not None]
+    if dealings.alone:
+        tally.held("quota.counted", len(fine))
+    elif fine:
+        tally.open("quota.counted", "others may have used the account", len(fine))
+
+
+def _evidence(dealings: Dealings, metric: str, bound: Bound, moves: Sequence[Move]) -> Evidence:
+    mark = bound.mark
+    if bound.since is not None and mark.value < bound.least:
+        inside = between(moves, bound.since, mark, surely=True)
+        says = (
+            f"{metric} was {bound.since.value}, then surely {sum(m.least for m in inside)} were admitted in "
+            f"{len(inside)} calls, and it shows {mark.value} (expected at least {bound.least})"
+        )
+        ids = (bound.since.id, *(m.id for m in inside[:1]), mark.id)
+    else:
+        until = bound.until or mark
+        says = (
+            f"{metric} shows {mark.value}, but was {until.value if until.ends == mark.ends else 0} "
+            f"before and at most {bound.most} can have been reached"
+        )
+        ids = (until.id, mark.id)
+    return Evidence(says, tuple(dict.fromkeys(ids)), about=dealings.about, at=mark.low)
+
+
+def judge_limit(
+    dealings: Dealings, metric: str, bound: Bound, limit: int | None, moves: Sequence[Move], tally: Tally
+) -> None:
+    """What was surely admitted in a period, on top of an earlier reading of it, is within the limit.
+
+    The limit bounds the sum whatever the order of the calls. A first reading above the limit says nothing,
+    because a plan can have been changed before.
+    """
+    since, mark = bound.since, bound.mark
+    if limit is None or since is None or since.value > limit:
+        return
+    reached = max(mark.value, bound.least)
+    if reached > limit:
+        inside = between(moves, since, mark, surely=True)
+        says = (
+            f"{metric} has a limit of {limit}, and {reached} were used: {since.value} before, "
+            f"{sum(m.least for m in inside)} surely admitted in {len(inside)} calls, {mark.value} after"
+        )
+        ids = (since.id, *(m.id for m in inside[-1:]), mark.id)
+        evidence = Evidence(says, tuple(dict.fromkeys(ids)), about=dealings.about, at=mark.low)
+        tally.broke("quota.limit", evidence)
+    elif reached == limit:
+        tally.held("quota.limit")
+
+
+def judge_refused(dealings: Dealings, refused: Refused, tally: Tally) -> None:
+    """A refusal states what was used: with what was asked for, it passes the limit.
+
+    The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
+    most (U54), so that no reading of them makes the request fit.
+    """
+    used, limit = (refused.seen.meta.get(name) for name in ("used", "limit"))
+    if not isinstance(used, int) or not isinstance(limit, int):
+        tally.open("quota.refused", "the refusal states no used and limit")
+        return
+    most = asked_units(refused.body)[1] if refused.spend == BRIEFS else 1
+    if refused.spend == "keywords":
+        words = refused.body.get("keywords")
+        most = len(words) if isinstance(words, list) else UNBOUNDED
+    most = UNBOUNDED if not refused.body else most
+    tally.check(
+        "quota.refused",
+        used + most > limit,
+        Evidence(
+            f"refused with {used} of {limit} used, although {most} more fit",
+            (refused.seen.id,),
+            about=dealings.about,
+            at=refused.low,
+        ),
+    )
+
+
+def judge_meta(dealings: Dealings, refused: Refused, options: Options, tally: Tally) -> None:
+    """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
+    seen, meta = refused.seen, refused.seen.meta
+    if seen.code == "allowance_exhausted":
+        found = Evidence("refused as allowance_exhausted", (seen.id,), about=dealings.about, at=seen.sent)
+        if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
+            tally.broke("quota.meta", found)
+        else:
+            tally.differs(53, "quota_exhausted", "allowance_exhausted", found)
+        return
+    wrong = _wrong_meta(dealings, refused, options)
+    says = f"quota_exhausted with status {seen.status} and meta {dict(meta)}: {wrong}"
+    tally.check("quota.meta", not wrong, Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
+
+
+def _wrong_meta(dealings: Dealings, refused: Refused, options: Options) -> str:
+    seen, meta = refused.seen, refused.seen.meta
+    status = options.facts.quota_exhausted_status
+    if seen.surface == "rest" and seen.status != status:
+        return f"expected status {status}"
+    parsed = [m for found in dealings.meters.values() for m in found if m.seen is seen]
+    if not parsed or parsed[0].limit is None or parsed[0].ends is None:
+        return "expected metric (text), used and limit (integers) and resets_at (a UTC timestamp)"
+    stated = parsed[0]
+    usage = [m for m in dealings.meters[stated.metric] if m.seen.operation == "account.usage"]
+    if (
+        dealings.alone
+        and not usage
+        and any(m.seen.operation == "account.usage" for found in dealings.meters.values() for m in found)
+    ):
+        return f"usage lists no metric {meta.get('metric')}"
+    limits = {m.limit for m in usage if m.limit is not None}
+    if len(limits) == 1 and stated.limit not in limits:
+        return f"usage shows a limit of {limits.pop()}"
+    return ""
+
+
+def judge_sum(dealings: Dealings, meter: Meter, tally: Tally) -> None:
+    """One reply is one snapshot: its numbers agree with each other."""
+    if meter.remaining is None or meter.limit is None:
+        return
+    says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
+    holds = meter.remaining == max(0, meter.limit - meter.used)
+    tally.check("quota.sum", holds, Evidence(says, (meter.seen.id,), about=dealings.about, at=meter.low))
+
+
+# Resets
+
+
+def judge_resets(
+    dealings: Dealings, statements: Sequence[Meter], clock: BusinessClock, options: Options, tally: Tally
+) -> None:
+    """A stated reset lies ahead, within a week or a month, on a Monday where weekly; it never moves back.
+
+    Two replies, the second sent after the first was received, are in this order at the deployment too; so
+    the period of the second is the same or a later one.
+    """
+    ordered = sorted((m for m in statements if m.ends is not None), key=lambda m: m.low)
+    latest: Meter | None = None
+    for meter in ordered:
+        ends = meter.ends or 0
+        wrong = _wrong_reset(meter, ends, clock, options, tally, dealings)
+        ids: tuple[str, ...] = (meter.seen.id,)
+        if latest is not None and latest.high < meter.low and (latest.ends or 0) > ends:
+            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.seen.id, meter.seen.id)
+        if latest is None or ends > (latest.ends or 0):
+            latest = meter
+        says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
+        if wrong != "?":
+            tally.check("quota.reset", not wrong, Evidence(says, ids, about=dealings.about, at=meter.low))
+
+
+def _wrong_reset(
+    meter: Meter, ends: Micros, clock: BusinessClock, options: Options, tally: Tally, dealings: Dealings
+) -> str:
+    if clock.passed(meter.low, ends):
+        return "that had passed when it was stated"
+    weekly = meter.period == "week"
+    length = WEEK if weekly else LONGEST_MONTH
+    if meter.period in ("week", "month") and clock.passed(meter.high, ends - length) is False:
+        return f"that is more than a {meter.period} ahead"
+    if not weekly:
+        return "" if clock.at(meter.low) is not None else "?"
+    offset = (ends - week_start(ends, 0) + WEEK // 2) % WEEK - WEEK // 2
+    if options.pinned("week_offset") and offset != options.default("week_offset"):
+        return f"expected Monday 00:00 UTC and {options.default('week_offset') // 1_000_000} s"
+    if abs(offset) > WIDEST_ZONE:
+        return "that is no Monday anywhere"
+    if offset and offset != options.default("week_offset"):
+        says = Evidence(f"{meter.metric} resets at {iso(ends)}", (meter.seen.id,), about=dealings.about)
+        tally.differs(52, "Monday 00:00 UTC", iso(ends), says)
+    return ""

@@ -1,0 +1,238 @@
+"""What a deployment let be read about itself: usage, cost, slots, entitlements and status, parsed once.
+
+A statement says a number that was true at some instant of [low, high]. A refusal's meta is a statement too.
+Whatever is missing or of another form is left out, never guessed (U61, U109).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ranksim.clock import DAY, SECOND, Micros, instant
+from ranksim.conformance.history import History, Seen
+
+Json = Any
+
+MICRO_USD = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """One metered allowance as it was stated (S38, S98). `ends` is its resets_at, None where not stated."""
+
+    seen: Seen
+    low: Micros
+    high: Micros
+    metric: str
+    used: int
+    limit: int | None = None
+    remaining: int | None = None
+    period: str = ""
+    ends: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The provider spend of a month as it was stated, µUSD (S62, S99, U96)."""
+
+    seen: Seen
+    low: Micros
+    high: Micros
+    spent: int | None = None
+    settled: int | None = None
+    reserved: int | None = None
+    ceiling: int | None = None
+    ends: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The slots of an account as they were stated (S37, U61)."""
+
+    seen: Seen
+    low: Micros
+    high: Micros
+    used: int
+    active: int | None = None
+    held: int | None = None
+    limit: int | None = None
+    available: int | None = None
+    requested: int | None = None
+    ends: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entitled:
+    """What a plan gives, as it was read (U109). Lengths of cooldowns in business µs, by operation."""
+
+    seen: Seen
+    capabilities: frozenset[str] | None
+    cooldowns: Mapping[str, Micros]
+    engine_devices: int | None
+    geographies: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The status of a subscription, as it was read (S61)."""
+
+    seen: Seen
+    status: str
+
+
+# Parsing
+
+
+def meters_of(seen: Seen) -> list[Meter]:
+    """Read the metered allowances of a usage reply."""
+    data = plain(seen)
+    rows = data.get("metrics")
+    found = [meter_of(seen, row, seen.sent, seen.received) for row in rows] if isinstance(rows, list) else []
+    return [meter for meter in found if meter is not None]
+
+
+def meter_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Meter | None:
+    """Read one metered allowance, of usage or of the meta of quota_exhausted; None without its used."""
+    if not isinstance(row, dict) or not isinstance(row.get("metric"), str):
+        return None
+    used = whole(row.get("used"))
+    if used is None:
+        return None
+    return Meter(
+        seen,
+        low,
+        high,
+        row["metric"],
+        used,
+        whole(row.get("limit")),
+        whole(row.get("remaining")),
+        str(row.get("period", "")).lower(),
+        moment(row.get("resets_at")),
+    )
+
+
+def cost_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Cost | None:
+    """Read the cost of a month, of usage or of the meta of cost_cap_reached; None when it states nothing."""
+    if not isinstance(row, dict):
+        return None
+    spent, settled, reserved, ceiling = (
+        money(row.get(name)) for name in ("spent", "settled", "reserved", "ceiling")
+    )
+    if spent is None and settled is None:
+        return None
+    return Cost(seen, low, high, spent, settled, reserved, ceiling, moment(row.get("resets_at")))
+
+
+def slots_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Slots | None:
+    """Read slots, of GET slots or of the meta of slot_limit_exceeded; None without what is used."""
+    if not isinstance(row, dict):
+        return None
+    numbers = {
+        name: whole(row.get(name)) for name in ("used", "active", "held", "limit", "available", "requested")
+    }
+    used = numbers.pop("used")
+    if used is None:
+        return None
+    return Slots(seen, low, high, used, **numbers, ends=moment(row.get("resets_at")))
+
+
+def entitled_of(seen: Seen) -> Entitled:
+    """Read the entitlements of a plan."""
+    data = plain(seen)
+    capabilities, cooldowns, dimensions = (
+        data.get(name) for name in ("capabilities", "cooldown_seconds", "dimensions")
+    )
+    if isinstance(cooldowns, list):  # GraphQL has no maps
+        cooldowns = {
+            str(row.get("operation", "")).lower(): row.get("seconds")
+            for row in cooldowns
+            if isinstance(row, dict)
+        }
+    lengths = cooldowns if isinstance(cooldowns, dict) else {}
+    most = dimensions if isinstance(dimensions, dict) else {}
+    return Entitled(
+        seen,
+        frozenset(map(str, capabilities)) if isinstance(capabilities, list) else None,
+        {name: seconds * SECOND for name, found in lengths.items() if (seconds := whole(found)) is not None},
+        whole(most.get("engine_devices")),
+        whole(most.get("geographies")),
+    )
+
+
+def plain(seen: Seen) -> dict[str, Json]:
+    """Give the data of a single as a mapping in the names of REST; empty when it is none."""
+    data = snaked(seen.data) if seen.surface == "graphql" else seen.data
+    return data if isinstance(data, dict) else {}
+
+
+def snaked(value: Json) -> Json:
+    """Rename the members of GraphQL values as REST has them: resetsAt is resets_at."""
+    if isinstance(value, dict):
+        return {
+            re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): snaked(inner) for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [snaked(inner) for inner in value]
+    return value
+
+
+def whole(value: Json) -> int | None:
+    """Read an integer; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def money(value: Json) -> int | None:
+    """Read an amount of dollars, text or number, as µUSD; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        amount = Decimal(str(value))
+        return int(amount * MICRO_USD) if amount.is_finite() else None
+    except InvalidOperation:
+        return None
+
+
+def moment(value: Json) -> Micros | None:
+    """Read an ISO 8601 instant; None for anything else."""
+    try:
+        return instant(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+# The deployment's clock
+
+
+@dataclass(frozen=True, slots=True)
+class BusinessClock:
+    """What the deployment's calendar said at an instant of the trace, and how fast its time ran."""
+
+    history: History
+
+    @property
+    def rate(self) -> int:
+        """Business time per trace time; 0 where it changed while running."""
+        return self.history.rate
+
+    def at(self, t: Micros) -> tuple[Micros, Micros] | None:
+        """Give the earliest and latest business instant at `t`; None when unknown, as on a scaled clock."""
+        offset = self.history.offset
+        if self.rate != 1:
+            return None
+        return (t + offset.low, t + offset.high) if offset.known else None
+
+    def passed(self, t: Micros, moment: Micros) -> bool | None:
+        """Tell whether `moment` had come at `t`: True surely, False surely not, None when nobody can tell.
+
+        A day too late or 40 too early, the deployment's calendar is not that of its Date header: None.
+        """
+        span = self.at(t)
+        if span is None:
+            return None
+        if not span[0] - DAY <= moment <= span[1] + 40 * DAY:
+            return None
+        return True if span[0] >= moment else False if span[1] < moment else None
