@@ -26,7 +26,8 @@ def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
     )  # fmt: skip
     ax.plot(days, [row["used_mean"] for row in rows], color=BLUE)
     ax.axhline(limit, color=VERMILLION, linestyle="--", linewidth=1.2)
-    _observed(ax, [row for row in rows if row["observed_used"] is not None], "day", "observed_used")
+    seen = [row for row in rows if row["observed_used"] is not None]
+    _observed(ax, seen, "day", "observed_used")
     low = min(row["used_p5"] for row in rows)
     ax.set_ylim(low - (limit - low) * 0.05, limit + (limit - low) * 0.12)
     ax.set_xlabel("day of the account, from the beginning of a billing month")
@@ -35,6 +36,8 @@ def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
     ax.margins(x=0)
     _plain(ax)
     labels = [(rows[-1]["used_mean"], "mean; band: 5 to 95 %", BLUE), (limit, "limit", VERMILLION)]
+    if seen:
+        labels.append((seen[-1]["observed_used"], "points: simulated", INK))
     _label_ends(ax, labels)
     return ax
 
@@ -111,14 +114,21 @@ def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | N
 
 
 def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
-    """Draw how much of each limit a portfolio uses, the tightest on top; what binds first stands out."""
+    """Draw how much of each limit a portfolio uses, the tightest on top; what binds first stands out.
+
+    Capabilities that the plan has are left out.
+    """
     ax = new_figure().subplots() if ax is None else ax
+    rows = [row for row in rows if row["used"] > 1 or not row["name"].startswith("capability ")]
     used = [100 * row["used"] for row in rows]
     names = [row["name"] for row in rows]
     ax.barh(names, used, color=[VERMILLION, *[BLUE] * (len(rows) - 1)], height=0.6)
     for y, (row, percent) in enumerate(zip(rows, used, strict=True)):
         need, there = (units.write(row["quantity"], row[name]) for name in ("need", "there"))
-        ax.text(percent + 1, y, f"{need} of {there}", va="center", fontsize=7, color=INK)
+        ax.text(
+            percent + 1, y, f"{need} of {there}", va="center", fontsize=7, color=INK,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        )  # fmt: skip
     ax.axvline(100, color=INK, linestyle="--", linewidth=1)
     ax.set_xlim(0, max(100, *used) * 1.4)
     ax.invert_yaxis()

@@ -16,8 +16,8 @@ from ranksim.study.capacity.outage import (
     attempts_of,
     disabled_after,
     outage_cost,
-    simulate_outage,
 )
+from ranksim.study.capacity.outage_world import simulate_outage
 
 RARE = 1000 * DAY
 

@@ -9,7 +9,8 @@ import pytest
 
 from ranksim.clock import DAY, instant
 from ranksim.errors import BadInput
-from ranksim.study.capacity.slots import Churn, month_lengths, simulate_slot_use, slot_use
+from ranksim.study.capacity.slots import Churn, month_lengths, slot_use
+from ranksim.study.capacity.slots_world import simulate_slot_use
 
 MARCH = instant("2026-03-01T00:00:00Z")
 

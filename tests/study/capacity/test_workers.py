@@ -80,8 +80,8 @@ def test_all_at_once_can_be_counted(within: int, workers: int) -> None:
 
 @pytest.mark.parametrize(("workers", "within"), [(5, 5 * MINUTE), (6, 5 * MINUTE), (5, 0)])
 def test_simulation_agrees_with_the_formula_where_it_is_exact(workers: int, within: int) -> None:
-    peak = Peak(4000, MEMORYLESS, over=4000 * MINUTE)
-    seen = estimate([simulate_peak("rank_run", peak, workers, within, seed) for seed in range(20)], 0.999)
+    peak = Peak(2000, MEMORYLESS, over=2000 * MINUTE)
+    seen = estimate([simulate_peak("rank_run", peak, workers, within, seed) for seed in range(12)], 0.999)
     assert seen.low is not None
     assert seen.high is not None
     assert seen.low <= started_by_formula(peak, workers, within) <= seen.high

@@ -7,7 +7,8 @@ Every flag also has an environment variable, made by typer: RANKSIM_CAPACITY_SLO
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
@@ -70,16 +71,18 @@ def slots(
     Example: ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
     """
     from ranksim.study.capacity.shown import plan_named
-    from ranksim.study.capacity.slots import Churn, Law, simulate_slot_use, slot_use
+    from ranksim.study.capacity.slots import Churn, Law, slot_use
+    from ranksim.study.capacity.slots_world import simulate_slot_use
 
     used = _policy(policy)
     churn = Churn(keywords, pairings, geographies, adds, removals, cast("Law", law))
     most = plan_named(used, plan).slot_limit if limit is None else limit
     begin = _read(clock.instant, "start", start)
     if replications:
-        answer = simulate_slot_use(
-            churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed
-        )
+        with _waiting():
+            answer = simulate_slot_use(
+                churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed
+            )
     else:
         answer = slot_use(churn, most, start=begin, days=days)
     _show(answer, json)
@@ -135,7 +138,8 @@ def workers(
         tuple(_read(float, "profile", weight) for weight in profile.split(",")),
     )
     patience = _read(clock.duration, "within", within)
-    answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)
+    with _waiting():
+        answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)
     _show(answer, json)
 
 
@@ -149,7 +153,7 @@ def outage(
     failure: Annotated[
         str, typer.Option(metavar="down|late", help="Refuse every attempt, or act on it and answer too late.")
     ] = "down",
-    replications: Annotated[int, typer.Option(help="Outages to simulate beside it; 0 for none.")] = 0,
+    replications: Annotated[int, typer.Option(help="Outages to simulate beside it; 0 for none.")] = 100,
     seed: Seed = 1,
     policy: PolicyFile = None,
     json: Json = False,
@@ -158,17 +162,20 @@ def outage(
 
     Example: ranksim capacity outage --length 3h --every 45m --replications 200
     """
-    from ranksim.study.capacity.outage import Failure, Law, Outage, outage_cost, simulate_outage
+    from ranksim.study.capacity.outage import Failure, Law, Outage, outage_cost
+    from ranksim.study.capacity.outage_world import simulate_outage
 
     met = Outage(
         _read(clock.duration, "length", length), _read(clock.duration, "every", every), together,
         cast("Law", law), cast("Failure", failure),
     )  # fmt: skip
     used = _policy(policy)
-    if replications:
-        _show(simulate_outage(met, used, replications=replications, seed=seed), json)
-    else:
-        _show(outage_cost(met, used), json)
+    with _waiting():
+        if replications:
+            answer = simulate_outage(met, used, replications=replications, seed=seed)
+        else:
+            answer = outage_cost(met, used)
+    _show(answer, json)
 
 
 def portfolio(
@@ -267,6 +274,18 @@ def _jobs(texts: Sequence[str]) -> Any:
         if kind not in tuple(JobKind):
             raise BadInput(f"--jobs: no kind {kind!r}; expected one of {', '.join(JobKind)}")
     return found
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """Show that something goes on, on a terminal; nothing at all where stderr is none."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("simulating"):
+        yield
 
 
 def _show(answer: Answer, as_json: bool) -> None:

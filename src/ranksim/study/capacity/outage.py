@@ -18,34 +18,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.clock import HOUR, Micros
+from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
-from ranksim.contract.quantities import Distribution
-from ranksim.draws import Purpose, entity, uniform
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 from ranksim.rules.webhooks import retry_at
-from ranksim.sim.intervals import Estimate, estimate
-from ranksim.sim.receivers import Receiver
-from ranksim.sim.runner import run
-from ranksim.sim.scenario import Scenario
-from ranksim.sim.world import World
-from ranksim.study.capacity.shown import Row, expect, share, view
+from ranksim.sim.intervals import Estimate
+from ranksim.study.capacity.shown import Row, expect, view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Law = Literal["poisson", "regular"]
 Failure = Literal["down", "late"]
-
-PROMPT = Distribution(kind="constant", durations=(0,))
 
 MOMENTS = 2000
 """Moments of the outage, or phases of the events, over which a mean is taken: the middles of equal parts."""
@@ -66,16 +58,6 @@ WHAT = {
     "disabled": "endpoint disabled (chance)",
 }
 """The numbers of an outcome, and what they are called."""
-
-
-METRICS = {
-    "delayed": "acknowledged",
-    "exhausted": "lost_exhausted",
-    "cancelled": "lost_cancelled",
-    "duplicates": "duplicates",
-    "disabled": "disabled",
-}
-"""The metric of a simulated endpoint that shows a number of the outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,84 +312,3 @@ def _before(came: NDArray[np.float64], offsets: Sequence[Micros], end: float) ->
     """The instants that lie so long after these, as far as they come before an end."""
     times = (came[:, None] + np.array(offsets, dtype=np.float64)[None, :]).ravel()
     return times[times < end]
-
-
-# In simulated worlds
-
-
-def simulate_outage(
-    outage: Outage, policy: Policy | None = None, *, replications: int = 100, seed: int = 1
-) -> OutageCost:
-    """Answer as `outage_cost`, with what so many simulated outages showed beside it.
-
-    Crawls that take no time and cost nothing end as the events come; a receiver of the simulation fails
-    meanwhile. Intervals are Student's, Wilson's for the chance of being disabled. Raises BadInput.
-    """
-    policy = policy or Policy()
-    computed = outage_cost(outage, policy)
-    scenario = _scenario(outage, policy)
-
-    def world(scenario: Scenario, **options: Any) -> World:
-        made = World(scenario, **options)
-        made.process(_events(made, outage))
-        if outage.failure == "late":
-            made.at(made.start + outage.length, _recover, made.receivers["erp"])
-        return made
-
-    result = run(scenario, seed=seed, replications=replications, world=world)
-    values = {name: result.values(f"endpoints.erp.{metric}") for name, metric in METRICS.items()}
-    seen = {name: estimate([value or 0.0 for value in found]) for name, found in values.items()}
-    jobs = [value or 0.0 for value in result.values("jobs.crawl.done")]
-    sent = [value or 0.0 for value in result.values("endpoints.erp.events")]
-    seen["events"] = estimate(jobs)
-    seen["missed"] = estimate([came - told for came, told in zip(jobs, sent, strict=True)])
-    hits = sum(bool(value) for value in values["disabled"])
-    return OutageCost(outage, computed.expected, computed.curve, seen | {"disabled": share(hits, len(jobs))})
-
-
-def _scenario(outage: Outage, policy: Policy) -> Scenario:
-    plan = next(iter(policy.catalogue.plans.values())).model_copy(
-        update={
-            "name": "capacity",
-            "capabilities": tuple(set(policy.catalogue.capability_of.values())),
-            "quotas": {},
-            "cost_ceiling": 1,
-            "cooldowns": {},
-            "page_cap": 0,  # crawls of no pages cost nothing
-        }
-    )
-    catalogue = policy.catalogue.model_copy(update={"plans": {"capacity": plan}, "add_ons": {}})
-    failing: dict[str, Any] = {"outages": ({"from": 0, "for": outage.length},)}
-    if outage.failure == "late":
-        failing = {"latency": 2 * policy.facts.webhook_timeout}
-    return Scenario.model_validate(
-        {
-            "name": "outage",
-            "start": 0,
-            "length": outage.length + attempts_of(policy, outage.failure).failed[-1] + HOUR,
-            "policy": policy.model_copy(update={"catalogue": catalogue}),
-            "accounts": {"acme": {"plan": "capacity", "portfolio": {"domains": 1, "scans": ()}}},
-            "pools": {"crawl": {"capacity": "unlimited", "duration": 0, "failure_rate": 0.0}},
-            "receivers": {"erp": {"account": "acme", "latency": 0} | failing},
-        }
-    )
-
-
-def _recover(receiver: Receiver) -> None:
-    """Let a receiver that was late answer at once."""
-    receiver.spec = receiver.spec.model_copy(update={"latency": PROMPT})
-
-
-def _events(world: World, outage: Outage) -> Generator[Any, Any, None]:
-    """End crawls as the outage's events come: groups at random, or every so often from a drawn phase on."""
-    actor = world.actors["acme"]
-    who, index = entity("outage/events"), 0
-    u = uniform(world.seed, who, index, Purpose.ARRIVAL)
-    pause = u * outage.every if outage.law == "regular" else -math.log1p(-u) * outage.every
-    while world.now + pause < world.start + outage.length:
-        yield world.timeout(round(pause))
-        for _ in range(outage.together):
-            world.app_call(actor, "jobs.create", {"kind": "crawl", "domain_id": actor.domains[0]})
-        index += 1
-        u = uniform(world.seed, who, index, Purpose.ARRIVAL)
-        pause = outage.every if outage.law == "regular" else -math.log1p(-u) * outage.every

@@ -1,4 +1,4 @@
-"""What the answers share: tables for a terminal, intervals of shares, and what needs scipy."""
+"""What the answers share: tables for a terminal, intervals of shares, plans, checks of what is asked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from ranksim.report.tables import View
 from ranksim.sim.intervals import LEVEL, Estimate
 
 Row = dict[str, Any]
+
+WITHOUT_END = 10**15
+"""A ceiling (µUSD) or a number of slots that nobody reaches."""
 
 
 def view(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: str = "") -> View:
@@ -54,6 +57,22 @@ def plan_named(policy: Policy, name: str) -> Plan:
     if name not in plans:
         raise BadInput(f"plan: no plan {name!r}; expected one of {', '.join(plans)}")
     return plans[name]
+
+
+def only_plan(policy: Policy, **changes: Any) -> Policy:
+    """Give a policy whose one plan, "capacity", refuses nothing but what `changes` (fields of `Plan`) say."""
+    catalogue = policy.catalogue
+    roomy: dict[str, Any] = {
+        "name": "capacity",
+        "capabilities": tuple(sorted(set(catalogue.capability_of.values()))),
+        "quotas": {},
+        "cooldowns": {},
+        "cost_ceiling": WITHOUT_END,
+        "slot_limit": WITHOUT_END,
+    }
+    plan = next(iter(catalogue.plans.values())).model_copy(update=roomy | changes)
+    alone = catalogue.model_copy(update={"plans": {"capacity": plan}, "add_ons": {}})
+    return policy.model_copy(update={"catalogue": alone})
 
 
 def expect(holds: bool, what: str, expected: str, found: object) -> None:
