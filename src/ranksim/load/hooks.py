@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ranksim.clock import SECOND, Micros, duration
+from ranksim.clock import Micros, duration
 from ranksim.errors import BadInput
 from ranksim.rules import webhooks
 from ranksim.service.calls import Attempt
 from ranksim.trace import Delivery, Signature
 
 BASE = "https://receiver.rehearsal.example"
+
+CHECKER = "ranksim rehearsal"
 
 _STEP = re.compile(r"([1-5][0-9]{2}|timeout)(?::\S+?)?(?:\+([0-9a-z]+))?")
 _SIGNED_AT = re.compile(r"t=([0-9]{1,15}),")
@@ -70,24 +72,23 @@ class Receivers:
         return None if steps is None else steps[min(attempt.number, len(steps)) - 1]
 
     def delivery(
-        self, attempt: Attempt, received: Micros, answered: Micros | None, status: int | None, clock: Micros
+        self, attempt: Attempt, received: Micros, answered: Micros | None, status: int | None
     ) -> Delivery:
-        """Write an attempt down as its receiver saw it; `clock` is what signatures are compared with."""
+        """Write an attempt down as its receiver saw it, and verify its digest; its age is not looked at."""
         path = attempt.url.removeprefix(BASE)
         header = attempt.headers.get("Service-Signature", "")
         stamp = _SIGNED_AT.match(header)
         known = self.secrets.get(path, [])
-        valid = (
-            any(webhooks.verify(secret, header, attempt.body, clock // SECOND) for secret in known)
-            if known
-            else None
-        )
+        signed_at = int(stamp[1]) if stamp else 0
+        valid = any(webhooks.verify(secret, header, attempt.body, signed_at) for secret in known)
         return Delivery(
             received=received,
             answered=answered,
             endpoint=path,
             headers={name.lower(): value for name, value in attempt.headers.items()},
             body=attempt.body.decode("utf-8", "replace"),
-            signature=Signature(valid=valid, t=int(stamp[1]) if stamp else None, checked_by="ranksim"),
+            signature=Signature(
+                valid=valid if known else None, t=signed_at if stamp else None, checked_by=CHECKER
+            ),
             status=status,
         )

@@ -15,7 +15,6 @@ from ranksim.load.reach import Reach, after, before, explore
 from ranksim.load.resolve import resolve
 from ranksim.load.stage import START, Alter, Deployment, Network, Stage
 from ranksim.load.target import Target
-from ranksim.load.tidy import tidy
 from ranksim.trace import Trace
 
 __all__ = ["START", "Alter", "Deployment", "Network", "Stage", "rehearse"]
@@ -39,7 +38,7 @@ def rehearse(
     """Run a profile against a service in virtual time, and give the trace that a recorder would have written.
 
     The order is that of a real run: explore, read the state, the users for `duration` µs or until all their
-    programs end, resolve lost calls, read the state, tidy up. The trace's clock begins at `start`; the
+    programs end, resolve lost calls, read the state. Nothing is tidied up, since nothing is left. The trace's clock begins at `start`; the
     deployment's is `skew` ahead, and runs by the scales of `target`. With `path` the trace is written there.
     """
     stage = Stage(service, target, network, seed, start, skew, alter)
@@ -52,7 +51,6 @@ def rehearse(
     stage.together(programs, stage.now + (profile.duration if duration is None else duration))
     stage.alone(guarded(resolve(reach, stage.unknown), spending))
     stage.alone(after(reach))
-    stage.alone(tidy(reach, seed))
     trace = stage.finish(reach)
     if path is not None:
         trace.write(path)

@@ -180,8 +180,7 @@ class Stage:
     def finish(self, reach: Reach) -> Trace:
         """Write down what is still open, and the header; give the trace."""
         for attempt, received in self._arrived.values():
-            clock = self._business(self.now)
-            self.trace.deliveries.append(self.receivers.delivery(attempt, received, None, None, clock))
+            self.trace.deliveries.append(self.receivers.delivery(attempt, received, None, None))
         self._arrived.clear()
         target, trace = self.target, self.trace
         keys = {
@@ -437,16 +436,14 @@ class Stage:
                 self._at(back, self._answered, attempt, Answer(answering.status, None, back - sent))
                 return
         else:
-            self._at(max(hangs_up, self.now), self._heard, attempt, None)
+            self._at(max(hangs_up, self.now) + self._hook_way(), self._heard, attempt, None)
         answer = Answer(None, "timeout", network.hook_timeout)
         self._at(max(hangs_up, self.now), self._answered, attempt, answer)
 
     def _heard(self, attempt: Attempt, status: int | None) -> None:
         """Write an attempt down as its receiver saw it, once it has answered or been left."""
         _, received = self._arrived.pop(attempt.attempt)
-        answered = None if status is None else self.now
-        clock = self._business(received)
-        self.trace.deliveries.append(self.receivers.delivery(attempt, received, answered, status, clock))
+        self.trace.deliveries.append(self.receivers.delivery(attempt, received, self.now, status))
 
     def _answered(self, attempt: Attempt, answer: Answer) -> None:
         self._after_step(self.service.attempted(attempt.attempt, answer, self._business(self.now)))
@@ -458,8 +455,9 @@ DRAWS = 4096
 """Quantiles that a distribution of latencies is read at; reading them once makes a draw a look-up."""
 
 
-def _quantiles(distribution: Distribution) -> list[Micros]:
-    return [max(1, distribution.at((index + 0.5) / DRAWS)) for index in range(DRAWS)]
+@lru_cache(maxsize=16)
+def _quantiles(distribution: Distribution) -> tuple[Micros, ...]:
+    return tuple([max(1, distribution.at((index + 0.5) / DRAWS)) for index in range(DRAWS)])
 
 
 @lru_cache(maxsize=256)
@@ -492,9 +490,9 @@ def _request_headers(send: Send, call: Call) -> dict[str, str]:
 
 def _effect_of(call: Call, status: int | None) -> Any:
     """Say what is known of a call's effect from its status alone, as anybody outside can."""
+    if status is None or (status >= 500 and call.method != "GET"):
+        return "unknown"
     if call.method == "GET":
         return "none"
-    if status is None or status >= 500:
-        return "unknown"
     dry_run = call.body is not None and call.body.get("dry_run") is True
     return "yes" if status < 300 and not dry_run else "none"

@@ -1,7 +1,7 @@
 """Profiles: what a load run does, and what for."""
 
 from ranksim.errors import BadInput
-from ranksim.load.profiles.calibrate import CALIBRATE
+from ranksim.load.profiles.calibration import CALIBRATION
 from ranksim.load.profiles.everyday import EVERYDAY
 from ranksim.load.profiles.ladder import LADDER
 from ranksim.load.profiles.profile import Profile
@@ -27,7 +27,7 @@ PROFILES = (
     WEBHOOKS_LONG,
     SCOPE,
     SOAK,
-    CALIBRATE,
+    CALIBRATION,
 )
 """All profiles, the most general first."""
 

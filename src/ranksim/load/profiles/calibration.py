@@ -31,7 +31,7 @@ LONGEST_COOLDOWN = 5 * MINUTE
 KINDS = ("crawl", "rank_run", "site_optimization", "ai_scan")
 
 
-def calibrate(reach: Reach, user: int, users: int, seed: int) -> Program:
+def calibration(reach: Reach, user: int, users: int, seed: int) -> Program:
     """Do the user's share of the parts, one after the other."""
     if not reach.main:
         return
@@ -127,11 +127,11 @@ def _available(answer: Received, first: Received) -> Micros | None:
         return None
 
 
-CALIBRATE = Profile(
-    name="calibrate",
+CALIBRATION = Profile(
+    name="calibration",
     aim="The open choices: window algorithm, phase and scope; cooldowns; what the count of 20 counts.",
     rules=("rate.", "cooldown.", "webhook."),
     users=5,
     duration=16 * MINUTE,
-    program=calibrate,
+    program=calibration,
 )
