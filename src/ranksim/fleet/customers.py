@@ -46,15 +46,16 @@ EPOCHS = 400 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Customers:
-    """Accounts `first` to `first + n` of a population.
+    """Some consecutive accounts of a population.
 
-    `customers` has shape (n,), `domains` (all their domains,), `odds` (n, activities): the chance of each
-    activity or an earlier one in 2**53. Per segment: `segments` (s,), `habits` (s, activities), `reactions`
-    (s, outcomes), `hours` (s, 168) weights of the week's hours; `levels` (days,) the growth.
+    `customers` has shape (n,), `first_domains` (n,) tells where the domains of each begin in `domains`, and
+    `odds` (n, activities) the chance of each activity or an earlier one, in 2**53. Per segment: `segments`
+    (s,), `habits` (s, activities), `reactions` (s, outcomes), `hours` (s, 168) the weights of the week's
+    hours; `levels` (days,) is the growth.
     """
 
-    first: int
     customers: Records
+    first_domains: Integers
     domains: Records
     odds: Integers
     segments: Records
@@ -85,10 +86,11 @@ def customers_of(
         odds[chosen] = _set_usage(mine, kind, seed)
         parts.append((chosen, _domains(mine, kind, offers, seed)))
         made[chosen] = mine
+    first_domains, domains = _laid_out(made, parts)
     return Customers(
-        first=first,
         customers=made,
-        domains=_laid_out(made, parts),
+        first_domains=first_domains,
+        domains=domains,
         odds=odds,
         segments=to_records([_segment(kind) for kind in kinds], Segment),
         habits=np.stack([_habits(kind) for kind in kinds]),
@@ -194,17 +196,17 @@ def _domains(mine: Records, kind: Kind, offers: Offers, seed: int) -> Records:
     return made
 
 
-def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> Records:
-    """Put the domains of all segments into one array, in the order of the customers."""
+def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> tuple[Integers, Records]:
+    """Put the domains of all segments into one array by customer; say where those of each begin."""
     counts = made["domains"]
-    made["first_domain"] = np.cumsum(counts) - counts
+    first_domains = np.cumsum(counts) - counts
     laid = blank(int(counts.sum()), Domain)
     for chosen, domains in parts:
         mine = counts[chosen]
         firsts = np.cumsum(mine) - mine
         offset = np.arange(len(domains)) - np.repeat(firsts, mine)
-        laid[np.repeat(made["first_domain"][chosen], mine) + offset] = domains
-    return laid
+        laid[np.repeat(first_domains[chosen], mine) + offset] = domains
+    return first_domains, laid
 
 
 def _segment(kind: Kind) -> Segment:

@@ -152,6 +152,7 @@ def _machine(compiled: bool | None) -> str:
 def _given(customers: Customers, offers: Offers) -> Given:
     return Given(
         customers=customers.customers,
+        first_domains=customers.first_domains,
         domains=customers.domains,
         odds=customers.odds,
         segments=customers.segments,
@@ -202,11 +203,13 @@ def _ledger(accounts: int, length: int, metrics: int, log: int) -> Ledger:
 def _interpret(part: tuple[int, int], start: int, seed: int, given: Given, ledger: Ledger) -> None:
     """Run the kernel on slotted rows and lists, and write what came out into the records."""
     first, last = part
-    customers = given.customers[first:last].copy()
-    base = int(customers["first_domain"][0])
-    customers["first_domain"] -= base
-    domains = given.domains[base : base + int(customers["domains"].sum())]
-    mine = given._replace(customers=customers, domains=domains, odds=given.odds[first:last])
+    customers, firsts = given.customers[first:last], given.first_domains[first:last]
+    mine = given._replace(
+        customers=customers,
+        first_domains=firsts - firsts[0],
+        domains=given.domains[firsts[0] : firsts[-1] + customers["domains"][-1]],
+        odds=given.odds[first:last],
+    )
     records = ledger._replace(
         **{name: array[first:last] for name, array in ledger._asdict().items() if name != "log"}
     )

@@ -30,6 +30,7 @@ class Given(NamedTuple):
     """What the kernel reads, of `customers.Customers` and `offers.Offers`; of it, it changes `domains`."""
 
     customers: Any
+    first_domains: Any
     domains: Any
     odds: Any
     segments: Any
@@ -114,7 +115,8 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
     books.ceiling = offer.ceiling
     books.anchor = customer.anchor
     books.slot_limit = offer.slot_limit
-    for index in range(customer.first_domain, customer.first_domain + customer.domains):
+    first = given.first_domains[row]
+    for index in range(first, first + customer.domains):
         books.active += given.domains[index].keywords * given.domains[index].tuples
     open_months(ledger.months[row], customer)
     tally = ledger.tallies[row]
@@ -124,7 +126,7 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
 
 def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Ledger, logged: int) -> int:
     """Serve one account to its end: its requests in order of time, refused ones again where it insists."""
-    customer, odds = given.customers[row], given.odds[row]
+    customer, first_domain, odds = given.customers[row], given.first_domains[row], given.odds[row]
     segment, offer = given.segments[customer.segment], given.offers[customer.offer]
     hours, levels, habits = given.hours[customer.segment], given.levels, given.habits[customer.segment]
     reactions, operations = given.reactions[customer.segment], given.operations[customer.offer]
@@ -158,9 +160,9 @@ def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Led
             request.outcome = LIMITED
             request.until = limited_until(request, wait)
         elif request.activity == REMOVE:
-            remove(request, domains[customer.first_domain + request.domain], books)
+            remove(request, domains[first_domain + request.domain], books)
         elif request.activity < SPENDS:
-            domain = domains[customer.first_domain + request.domain]
+            domain = domains[first_domain + request.domain]
             meter = meters[operation.meter]
             place = request.domain if ways.cooldown_by_domain else 0
             cooldown = cooldowns[place * SPENDS + operation.spend]

@@ -55,7 +55,6 @@ class Customer:
     leaves: int = 0
     zone: int = 0
     gap: int = 0
-    first_domain: int = 0
     domains: int = 0
     slots_wanted: int = 0
 

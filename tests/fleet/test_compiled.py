@@ -1,0 +1,291 @@
+"""Compiled and interpreted fleets decide alike, and a compiled one notices that a rule was edited."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ranksim
+from ranksim import draws
+from ranksim.clock import DAY, HOUR, MINUTE, SECOND
+from ranksim.contract.assumptions import Assumptions
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.fleet import compiled, requests
+from ranksim.fleet.engine import simulate_fleet
+from ranksim.fleet.population import Population
+from ranksim.fleet.rows import ACTIVITIES, OUTCOMES
+from ranksim.rules.windows import NAMES
+
+WORDS = st.integers(-(2**63), 2**63 - 1)
+METERED = Policy().replace(catalogue="illustrative-metered")
+
+SMALL = Population.parse("""
+accounts: 3
+start: 2026-03-01T00:00:00Z
+length: 3d
+segments: {some: {plans: team, usage: {read: 20, rank_run: 5, keywords: 2}}}
+""")
+
+# One kernel is compiled for all of them: policies and populations are data.
+
+
+def options(field: str) -> st.SearchStrategy[Any]:
+    """The values of an assumption that has a list of them."""
+    annotation = Assumptions.model_fields[field].annotation
+    return st.booleans() if annotation is bool else st.sampled_from(annotation.__args__)  # type: ignore[union-attr]  # a Literal
+
+
+ASSUMPTIONS = (
+    "tracking_class", "expensive_debits_write", "refused_calls_count", "join", "cooldown_scope",
+    "cooldown_from", "cap", "cost_gate", "cost_timing", "spent_counts", "ceiling_stops_tracking",
+    "quota_grant", "month", "checks_apply", "dimension_refusal", "over_slots",
+)  # fmt: skip
+
+PLAN = st.fixed_dictionaries(
+    {
+        "slot_limit": st.integers(0, 400),
+        "cost_ceiling": st.integers(0, 5_000_000),
+        "page_cap": st.integers(0, 300),
+        "call_cap": st.integers(0, 60),
+        "dimensions": st.fixed_dictionaries(
+            {"max_engine_devices": st.integers(0, 3), "max_geographies": st.integers(0, 3)}
+        ),
+        "quotas": st.fixed_dictionaries({"rank_runs": st.fixed_dictionaries({"limit": st.integers(0, 60)})}),
+        "cooldowns": st.fixed_dictionaries(
+            {name: st.integers(0, 2 * DAY) for name in ("rank_run", "crawl", "keyword_briefs", "keywords")}
+        ),
+    }
+)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    assumptions = {name: draw(options(name)) for name in ASSUMPTIONS}
+    assumptions["window"] = draw(st.sampled_from(NAMES))
+    assumptions["week_offset"] = draw(st.integers(-3 * DAY, 3 * DAY))
+    rates = {name: draw(st.integers(1, 6)) for name in ("read", "write", "expensive")}
+    return METERED.replace(
+        facts={"rates": rates, "rate_window": draw(st.integers(SECOND, 3 * HOUR))},
+        assumptions=assumptions,
+        catalogue={"plans": {"team": draw(PLAN), "studio": draw(PLAN)}},
+    )
+
+
+@st.composite
+def reactions(draw: st.DrawFn) -> dict[str, Any]:
+    waits = st.sampled_from(["told", "backoff"])
+    given: dict[str, Any] = {
+        code: {
+            "retry": draw(st.sampled_from([0.0, 0.5, 1.0])),
+            "wait": draw(waits),
+            "tries": draw(st.integers(1, 60)),
+            "first": draw(st.integers(1, HOUR)),
+            "most": draw(st.integers(1, 3 * DAY)),
+        }
+        for code in (
+            "rate_limited",
+            "cost_cap_reached",
+            "quota_exhausted",
+            "slot_limit_exceeded",
+            "cooldown_active",
+        )
+    }
+    return given | {"backlog": draw(st.integers(0, 12))}
+
+
+@st.composite
+def populations(draw: st.DrawFn) -> Population:
+    rates = st.sampled_from([0.0, 0.5, 4.0, 12.0])
+    segment = {
+        "plans": {"team": {"weight": 1.0}, "studio": {"weight": 1.0, "add_ons": {"run_pack": 1}}},
+        "portfolio": {
+            "domains": {"uniform": {"low": 1, "high": 3}},
+            "keywords": {"lognormal": {"median": 20, "sigma": 1.0, "most": 200}},
+            "engine_devices": draw(st.integers(0, 3)),
+            "geographies": draw(st.integers(0, 3)),
+        },
+        "usage": {activity: draw(rates) for activity in ACTIVITIES},
+        "sizes": {"keyword_briefs": {"low": 1, "high": 4}, "keywords": {"low": 1, "high": 30}},
+        "calendar": {
+            "days": (1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.5),
+            "zones": {-5 * HOUR: 1.0, 90 * MINUTE: 1.0},
+        },
+        "arrivals": draw(st.sampled_from(["poisson", "steady"])),
+        "after_refusal": draw(reactions()),
+        "past_due": draw(st.sampled_from([0.0, 0.3])),
+    }
+    return Population.model_validate(
+        {
+            "accounts": 4,
+            "start": draw(st.integers(0, 2 * 365)) * DAY + draw(st.integers(0, DAY)),
+            "length": draw(st.integers(1, 40 * DAY)),
+            "segments": {"some": segment},
+            "joins": draw(st.sampled_from([0.0, 0.5])),
+            "churn": draw(st.sampled_from([0.0, 0.5])),
+            "growth": draw(st.sampled_from([0.0, 0.3, -0.3])),
+        }
+    )
+
+
+@pytest.mark.fact("S59", "U1")
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(populations(), policies(), WORDS)
+def test_interpreted_and_compiled_decide_alike(
+    same: Any, population: Population, policy: Policy, seed: int
+) -> None:
+    interpreted = simulate_fleet(population, policy, seed, compiled=False, log=5_000)
+    same(interpreted, simulate_fleet(population, policy, seed, compiled=True, log=5_000))
+
+
+BUSY = Population.parse("""
+accounts: 8
+start: 2026-03-12T00:00:00Z
+length: 40d
+churn: 0.3
+segments:
+  some:
+    plans: {team: 1, studio: 1}
+    past_due: 0.1
+    portfolio: {domains: {uniform: {low: 1, high: 3}}, keywords: 150}
+    usage:
+      {read: 9, write: 3, rank_run: 9, crawl: 2, site_optimization: 2, ai_scan: 4,
+       keyword_briefs: 9, keywords: 4, scans: 1, remove_keywords: 3}
+    after_refusal: {rate_limited: {retry: 0.9}, cooldown_active: {retry: 0.9, wait: backoff, first: 1h}}
+""")
+
+
+@pytest.mark.fact("S51", "S59", "U1")
+@pytest.mark.parametrize("window", NAMES)
+def test_every_window_operation_and_outcome(same: Any, window: str) -> None:
+    """One busy population meets all there is: the two engines agree, request by request."""
+    policy = METERED.replace(
+        facts={"rates": {"read": 2, "write": 1, "expensive": 2}, "rate_window": "20m"},
+        assumptions={"window": window, "refused_calls_count": True},
+        catalogue={"plans": {"studio": {"cost_ceiling": "9 USD"}}},
+    )
+    interpreted = simulate_fleet(BUSY, policy, 1, compiled=False, log=20_000)
+    made = simulate_fleet(BUSY, policy, 1, compiled=True, log=20_000)
+    same(interpreted, made)
+    met = Counter((ACTIVITIES[entry["activity"]], OUTCOMES[entry["outcome"]]) for entry in made.log)
+    assert {activity for activity, outcome in met if outcome == "granted"} == set(ACTIVITIES)
+    assert {activity for activity, outcome in met if outcome == "rate_limited"} == set(ACTIVITIES)
+    assert {outcome for _, outcome in met} == set(OUTCOMES)
+
+
+# Draws
+
+
+@given(WORDS, WORDS, st.integers(0, 2**40), st.sampled_from(draws.Purpose))
+def test_the_kernel_draws_the_addressed_numbers(seed: int, entity: int, index: int, purpose: int) -> None:
+    expected = draws.bits(seed, entity, index, purpose) >> 11
+    assert requests.drawn(requests.stream(seed, entity, purpose), index) == expected
+    assert compiled_draw()(seed, entity, index, int(purpose)) == expected
+
+
+@cache
+def compiled_draw() -> Any:
+    numba = pytest.importorskip("numba")
+    compiled.compiled()
+    stream, drawn = requests.stream, requests.drawn
+
+    @numba.njit
+    def draw(seed: int, entity: int, index: int, purpose: int) -> int:
+        return drawn(stream(seed, entity, purpose), index)
+
+    return draw
+
+
+# Without Numba
+
+
+def test_without_numba_a_fleet_is_interpreted_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    result = simulate_fleet(SMALL, METERED)
+    assert result.engine == "interpreted"
+    assert "ranksim[fleet]" in result.note
+    with pytest.raises(BadInput, match=r"ranksim\[fleet\]"):
+        simulate_fleet(SMALL, METERED, compiled=True)
+
+
+def test_a_compiled_result_has_no_remark(same: Any) -> None:
+    result = simulate_fleet(SMALL, METERED)
+    assert (result.engine, result.note) == ("compiled", "")
+    same(result, simulate_fleet(SMALL, METERED, compiled=False))
+
+
+# The cache
+
+PROGRAM = """
+from ranksim.fleet.compiled import cache_directory
+from ranksim.fleet.engine import simulate_fleet
+from ranksim.fleet.population import Population
+from ranksim.contract.policy import Policy
+segment = {"plans": {"pro": {}}, "usage": {"read": 3000.0}}
+population = Population(accounts=1, start=0, length=86_400_000_000, segments={"some": segment})
+policy = Policy().replace(facts={"rates": {"read": 1}}, assumptions={"window": "clock"})
+result = simulate_fleet(population, policy, compiled=True)
+kept = len(list(cache_directory().rglob("*.nbi")))
+print(result.scalars()["refusals.rate_limited"], cache_directory().name, kept)
+"""
+
+
+def run_copy(root: Path, cached: Path) -> list[str]:
+    """Run PROGRAM in a process of its own, on the package that lies below `root`."""
+    environment = os.environ | {"PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(cached)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=root,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.compiled
+def test_an_edited_rule_is_seen_by_the_next_run(tmp_path: Path) -> None:
+    """The pitfall: Numba's cache alone would go on with the old rule, which lies in another file."""
+    root, cached = tmp_path / "copy", tmp_path / "cache"
+    shutil.copytree(Path(ranksim.__file__).parent, root / "ranksim")
+    before = run_copy(root, cached)
+    assert run_copy(root, cached) == before, "the second run finds what the first compiled"
+    rules = root / "ranksim" / "rules" / "windows.py"
+    text = rules.read_text("utf-8")
+    assert text.count("if w.count < w.limit:") == 1
+    rules.write_text(text.replace("if w.count < w.limit:", "if w.count < 5 * w.limit:"), "utf-8")
+    after = run_copy(root, cached)
+    assert float(after[0]) < float(before[0]) / 2
+    assert after[1] != before[1]
+    rules.write_text(text, "utf-8")
+    assert run_copy(root, cached) == before
+
+
+def test_the_cache_is_named_after_all_that_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "ranksim"
+    shutil.copytree(Path(ranksim.__file__).parent, package)
+    names = {compiled.fingerprint(package)}
+    assert names == {compiled.fingerprint(Path(ranksim.__file__).parent)}
+    for part in ("rules/windows.py", "rules/admission.py", "rules/books.py", "clock.py", "fleet/kernel.py"):
+        file = package / part
+        file.write_text(file.read_text("utf-8") + "\n", "utf-8")
+        names.add(compiled.fingerprint(package))
+    assert len(names) == 6
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert compiled.cache_directory().parents[1] == tmp_path
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert compiled.cache_directory().parents[1] == tmp_path / "mine"
