@@ -147,8 +147,10 @@ def _one_sided(values: Sequence[float], error: float) -> float:
 
 def _tail(n: int, k: int, p: float, *, at_most: bool) -> float:
     """The chance of at most (or at least) `k` successes in `n` trials that each succeed with chance `p`."""
-    terms = range(k + 1) if at_most else range(k, n + 1)
-    return math.fsum(_mass(n, i, p) for i in terms)
+    first, last = (0, k) if at_most else (k, n)
+    if last - first > n // 2:  # the other side has fewer terms
+        return 1.0 - _tail(n, last + 1 if at_most else first - 1, p, at_most=not at_most)
+    return math.fsum(_mass(n, i, p) for i in range(first, last + 1))
 
 
 def _mass(n: int, k: int, p: float) -> float:

@@ -22,6 +22,9 @@ from ranksim.study.store import Outcome
 AHEAD = 2
 """Tasks handed out for each worker, so that none waits for the next."""
 
+CONNECT = "10s"
+"""How long a scheduler may take to answer."""
+
 DIED = "its process died; it was killed, or ran out of memory"
 
 
@@ -114,7 +117,7 @@ class Cluster:
                 "--scheduler needs distributed; install it with: pip install 'ranksim[study]'"
             ) from None
         try:
-            self._client: Any = client(address, timeout="10s", set_as_default=False)
+            self._client: Any = client(address, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
             raise BadInput(
                 f"--scheduler: no Dask scheduler answers at {address} ({str(error) or type(error).__name__})"

@@ -28,7 +28,7 @@ class Scale:
     @classmethod
     def between(cls, low: Any, high: Any, step: Any = None) -> Scale:
         """Read the ends and the step as a file writes them; whole numbers go by ones. Raises ValueError."""
-        kinds = {_kind(value) for value in (low, high) if value is not None}
+        kinds = {_kind(value) for value in (low, high, step) if value is not None}
         if kinds == {"whole numbers", "numbers"}:
             kinds = {"numbers"}
         if len(kinds) != 1 or None in (low, high):

@@ -39,9 +39,10 @@ class Precision(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        if isinstance(value, dict) and isinstance(value.get("of"), str):
-            return value | {"of": [value["of"]]}
-        return value
+        of = value.get("of") if isinstance(value, dict) else None
+        if isinstance(of, str):
+            return value | {"of": (of,)}
+        return value | {"of": tuple(of)} if isinstance(of, list) else value
 
 
 class Goal(Frozen):
@@ -108,15 +109,6 @@ class Spec(Frozen):
     baseline: str = ""
     goal: Goal | None = None
     sensitivity: Sensitivity | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for name in ("factors", "variants"):
-            if getattr(self, name) is not None and not getattr(self, name):
-                raise ValueError(
-                    f"{name} is empty; a design has at least one point, so fill it or leave it out"
-                )
-        return self
 
     @property
     def has_design(self) -> bool:
@@ -267,6 +259,9 @@ def _policy(given: Located, path: Path) -> Policy:
 
 
 def _check(spec: Spec, engine: Engine, located: Located) -> None:
+    for name, given in (("factors", spec.factors), ("variants", spec.variants)):
+        if given is not None and not given:
+            raise located.error("is empty; a design has at least one point, so fill it or leave it out", name)
     for where, path in spec.parameters():
         try:
             engine.check_path(path)

@@ -1,0 +1,95 @@
+"""Conditions: how they are read, when they are decided, and intervals held against SciPy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+from scipy import stats
+
+from ranksim.study.condition import Condition, chance, quantile
+
+
+@pytest.fixture
+def condition(toy: ModuleType) -> Callable[[str], Condition]:
+    return lambda text: Condition.parse(text, toy.Toys())
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "sign", "bound", "event"),
+    [
+        ("level <= 10", "level", "<=", 10.0, None),
+        ("cost>1.5 USD", "cost", ">", 1_500_000.0, None),
+        ("chance >= 95 %", "chance", ">=", 0.95, None),
+        ("P(cost < 0 USD) < 1%", "cost", "<", 0.01, ("<", 0.0)),
+        ("P( level >= 3 ) <= 0.05", "level", "<=", 0.05, (">=", 3.0)),
+    ],
+)
+def test_it_is_read(
+    condition: Callable[[str], Condition], text: str, metric: str, sign: str, bound: float, event: object
+) -> None:
+    found = condition(text)
+    assert (found.metric, found.sign, found.bound, found.event) == (metric, sign, pytest.approx(bound), event)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("level", "expected a condition such as"),
+        ("level = 3", "expected a condition such as"),
+        ("nothing <= 3", "no metric 'nothing'"),
+        ("level <= many", "expected a number, found 'many'"),
+        ("cost <= 3", "expected an amount such as '15 USD', found '3'"),
+        ("P(level > 1) < 2", "expected a chance between 0 and 100 %"),
+        ("P(level) < 2%", "expected a condition such as"),
+    ],
+)
+def test_what_is_no_condition(condition: Callable[[str], Condition], text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|no metric") as caught:
+        condition(text)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "decision"),
+    [
+        ("level <= 10", [9.0], None),  # one value shows nothing
+        ("level <= 10", [9.0, 9.0], True),  # values that agree are exact
+        ("level <= 10", [10.0, 10.0], True),
+        ("level < 10", [10.0, 10.0], False),
+        ("level <= 10", [9.0, 9.1, 8.9, 9.0], True),
+        ("level >= 10", [9.0, 9.1, 8.9, 9.0], False),
+        ("level <= 10", [5.0, 14.0, 9.0, 11.0], None),
+        ("P(level > 5) < 1%", [1.0] * 298, None),  # 0.99 ** 298 > 5 %
+        ("P(level > 5) < 1%", [1.0] * 299, True),  # 0.99 ** 299 < 5 %
+        ("P(level > 5) < 1%", [1.0, 6.0, 6.0], False),
+        ("P(level <= 5) > 99%", [1.0] * 299, True),
+    ],
+)
+def test_it_is_decided(
+    condition: Callable[[str], Condition], text: str, values: list[float], decision: bool | None
+) -> None:
+    assert condition(text).decide(values, 0.05) is decision
+
+
+@pytest.mark.parametrize(("events", "of"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 1000), (999, 1000)])
+def test_the_interval_of_a_chance_is_that_of_clopper_and_pearson(events: int, of: int) -> None:
+    oracle = stats.binomtest(events, of).proportion_ci(0.95, method="exact")
+    assert chance(events, of, 0.95)[1:] == pytest.approx((oracle.low, oracle.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+def test_the_interval_of_a_quantile_is_that_of_the_order_statistics(q: float) -> None:
+    values = [random.Random(7).gauss(0, 1) for _ in range(100)]
+    values = [value + index * 1e-9 for index, value in enumerate(values)]
+    oracle = stats.quantile_test(values, p=q).confidence_interval(0.95)
+    estimate = quantile(values, q, 0.95)
+    assert (estimate.low, estimate.high) == pytest.approx((oracle.low, oracle.high))
+
+
+def test_the_ends_of_a_quantile_that_too_few_values_leave_open() -> None:
+    values = [float(value) for value in range(10)]
+    assert quantile(values, 0.95, 0.95) == (9.0, 7.0, None)
+    assert quantile([], 0.5, 0.95) == (None, None, None)

@@ -1,0 +1,123 @@
+"""Results: intervals, comparisons with their gain, frames, plots and JSON."""
+
+import json
+from collections.abc import Callable
+from statistics import variance
+from types import ModuleType
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from ranksim.errors import BadInput
+from ranksim.study.compare import compared
+from ranksim.study.results import COLUMNS, StudyResult
+from ranksim.study.shown import views
+from ranksim.study.spec import Study
+
+Make = Callable[..., Study]
+
+
+@pytest.fixture
+def result(study: Make) -> StudyResult:
+    made = study(
+        factors={"toy.workers": [1, 2, 4]},
+        measure=["level", "own", "cost", "seen", "chance"],
+        quantiles=[0.5],
+        replications=12,
+        goal={"smallest": "toy.workers", "between": [1, 8], "such_that": "chance > 2%"},
+        sensitivity={"parameters": {"toy.workers": [1, 3]}},
+    )
+    return made.run()
+
+
+def test_a_mean_has_the_interval_of_student(result: StudyResult) -> None:
+    row = next(row for row in result.table() if (row["point"], row["metric"]) == ("workers=2", "own"))
+    values = [value for value in result.values("workers=2", "own") if value is not None]
+    oracle = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (row["low"], row["high"]) == pytest.approx((oracle.low, oracle.high))
+
+
+def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResult) -> None:
+    shared, own = result.compare("workers=2", "workers=1", ["level", "own"])
+    first, second = (result.values(label, "own") for label in ("workers=2", "workers=1"))
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    oracle = stats.ttest_rel(*zip(*pairs, strict=True)).confidence_interval(0.95)
+    assert (own["low"], own["high"]) == pytest.approx((oracle.low, oracle.high))
+    difference = variance([a - b for a, b in pairs])
+    assert own["gain"] == pytest.approx(sum(variance(side) for side in zip(*pairs, strict=True)) / difference)
+    assert shared["difference"] == pytest.approx(1.0)
+    assert (
+        shared["gain"] is None or shared["gain"] > 1e6
+    )  # the same draw in both: nothing varies but rounding
+    assert own in result.table("comparisons")
+
+
+def test_a_gain_is_the_replications_saved() -> None:
+    """Of a, a + b: the difference varies with b alone, a hundredth of the variance of a."""
+    first = [float(value % 7) for value in range(49)]
+    second = [value + (index // 7) / 10 for index, value in enumerate(first)]
+    assert compared(first, second, 0.95)["gain"] == pytest.approx(201.0)
+
+
+def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) -> None:
+    (row,) = result.compare("workers=2", "workers=1", ["seen"])
+    assert (row["pairs"], row["difference"]) == (6, 0.0)
+
+
+def test_every_table_has_its_columns(result: StudyResult) -> None:
+    for name, columns in COLUMNS.items():
+        assert all(set(row) == set(columns) for row in result.table(name)), name
+        assert list(result.to_frame(name).columns) == list(columns)
+    assert len(result.to_frame()) == 15
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda result: result.table("nothing"), "no table 'nothing'; expected one of points"),
+        (
+            lambda result: result.values("workers=9", "level"),
+            "no point 'workers=9'; expected one of workers=1",
+        ),
+        (
+            lambda result: result.compare("workers=1", "workers=2", ["linear"]),
+            "no values of 'linear'; add it",
+        ),
+        (lambda result: result.plot("failures"), "no plot 'failures'; expected one of points"),
+        (lambda result: result.plot("sobol"), "nothing to draw for 'sobol'"),
+    ],
+)
+def test_what_a_result_has_not(result: StudyResult, ask: Callable[[StudyResult], Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        ask(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "label"),
+    [
+        ("points", "level", "level"),
+        ("points", "cost", "cost, USD"),
+        ("comparisons", "own", "difference in own"),
+        ("candidates", None, "chance, %"),
+        ("tornado", "level", "change of level"),
+    ],
+)
+def test_plots_name_their_units(result: StudyResult, name: str, metric: str | None, label: str) -> None:
+    axes = result.plot(name, metric)
+    assert axes.get_xlabel() == label
+    assert axes.get_title()
+
+
+def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy: ModuleType) -> None:
+    document = json.loads(result.to_json())
+    assert document["ranksim_study"] == 1
+    assert document["tables"].keys() == COLUMNS.keys()
+
+
+def test_tables_for_people(result: StudyResult) -> None:
+    shown = {view.title: view for view in views(result)}
+    comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
+    assert comparison[4].endswith("×")
+    assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")
+    assert shown["Points"].headings == ("point", "runs", "level", "own", "cost", "seen", "chance")
