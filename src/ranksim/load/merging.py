@@ -21,6 +21,7 @@ from urllib.parse import unquote
 from ranksim.errors import BadInput
 from ranksim.files import new_file
 from ranksim.load.resolve import Unknown
+from ranksim.load.session import written
 from ranksim.load.steps import Send
 from ranksim.service.operations import OPERATIONS
 
@@ -41,6 +42,8 @@ class Merged:
     unknown: int = 0
     broken: int = 0
     cut: list[str] = field(default_factory=list)
+    elsewhere: dict[str, int] = field(default_factory=dict)
+    """Parts of other machines, with the µs that are unknown between their clock and the leader's."""
 
 
 def merge(directory: Path, path: Path) -> Merged:
@@ -88,15 +91,29 @@ def _sent(line: Line, idempotency_key: str) -> Send:
     operation = line["operations"][0]
     template = ["v1", *OPERATIONS[operation].path.split("/")]
     given = zip(template, line["path"].strip("/").split("/"), strict=False)
+    body, raw = _body(line["body"])
     return Send(
         operation,
         line["api_key"] or "",
         path={name[1:-1]: unquote(value) for name, value in given if name.startswith("{")},
         query=line["query"],
-        raw=line["body"].encode(),
+        body=body,
+        raw=raw,
         idempotency_key=idempotency_key,
         environment=line["environment"],
+        surface=line["surface"],
     )
+
+
+def _body(text: str) -> tuple[dict[str, Any] | None, bytes | None]:
+    """Give a body as an object, or as it stands where that would not be sent in the same bytes."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    if isinstance(body, dict) and written(body) == text:
+        return body, None
+    return None, text.encode() or None
 
 
 def _closing(merged: Merged, last: int) -> Iterator[Line]:
@@ -108,6 +125,9 @@ def _closing(merged: Merged, last: int) -> Iterator[Line]:
             "text": "processes ended before they were done",
             "parts": merged.cut,
         }
+    if merged.elsewhere:
+        text = "parts of other machines: their calls are longer by what is unknown of their clocks"
+        yield {"kind": "note", "t": last, "text": text, "widened": merged.elsewhere}
     if merged.broken:
         yield {"kind": "note", "t": last, "text": "broken lines were left out", "lines": merged.broken}
     if merged.unknown:
@@ -136,6 +156,7 @@ def _joined(part: Path, merged: Merged) -> Iterator[Line]:
     waiting: deque[Line] = deque()
     open_calls: dict[str, Line] = {}
     closed = False
+    low, high = _shift(part)
     for line in _lines(part, merged):
         if "ended" in line:
             call = open_calls.pop(line.pop("ended"), None)
@@ -149,13 +170,39 @@ def _joined(part: Path, merged: Merged) -> Iterator[Line]:
         elif line.get("kind") == "note":
             waiting.append(line)
         while waiting and waiting[0].get("id") not in open_calls:
-            yield waiting.popleft()
+            yield _shifted(waiting.popleft(), low, high)
+    name = part.name.removeprefix("part-").removesuffix(".jsonl")
     if not closed:
-        merged.cut.append(part.name.removeprefix("part-").removesuffix(".jsonl"))
+        merged.cut.append(name)
+    if low or high:
+        merged.elsewhere[name] = high - low
     merged.unknown += len(open_calls)
     for call in open_calls.values():
         call["error"] = CUT
-    yield from waiting
+    for line in waiting:
+        yield _shifted(line, low, high)
+
+
+def _shift(part: Path) -> tuple[int, int]:
+    """Read how far the leader's clock was ahead of a part's: it stands first, and again near the end."""
+    found = (0, 0)
+    with part.open("rb") as file:
+        lines = [file.readline()]
+        file.seek(max(0, part.stat().st_size - 4096))
+        for raw in [*lines, *file]:
+            if raw.startswith(b'{"kind":"shift"') and raw.endswith(b"\n"):
+                line = json.loads(raw)
+                found = line["low"], line["high"]
+    return found
+
+
+def _shifted(line: Line, low: int, high: int) -> Line:
+    """Put a line on the leader's clock: a call becomes as much longer as is unknown of the clocks."""
+    moved = {"sent": low, "received": high, "planned": (low + high) // 2, "t": (low + high) // 2}
+    for name, by in moved.items():
+        if by and isinstance(line.get(name), int):
+            line[name] += by
+    return line
 
 
 def _received(path: Path, endpoints: Mapping[str, str], merged: Merged) -> Iterator[Line]:

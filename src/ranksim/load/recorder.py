@@ -129,6 +129,10 @@ class Recorder:
         """Write a note at this instant."""
         self._write({"kind": "note", "t": self.clock.now(), "text": text, **details})
 
+    def shift(self, low: Micros, high: Micros) -> None:
+        """Write down by how much the leader's clock, on another machine, is ahead of the one here."""
+        self._write({"kind": "shift", "low": low, "high": high})
+
     def hide(self, token: str) -> None:
         """Never write this from now on."""
         if token:

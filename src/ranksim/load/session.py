@@ -10,7 +10,7 @@ import http.client
 import json
 import select
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -159,11 +159,19 @@ def _asked(
     if not listening:
         return None
     response = connection.getresponse()
-    raw = response.read(LARGEST_REPLY + 1)
+    raw = _read(response)
     received = clock.now()
+    return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    """Read a body to its end. Raises HTTPException when it is cut short or too long."""
+    # Only without an argument does read() notice that a body of known length is cut short.
+    short = response.length is not None and response.length <= LARGEST_REPLY
+    raw = response.read() if short else response.read(LARGEST_REPLY + 1)
     if len(raw) > LARGEST_REPLY:
         raise http.client.HTTPException(f"a reply of more than {LARGEST_REPLY} bytes")
-    return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
+    return raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +198,14 @@ class _Request:
         method, path, url = _addressed(send, environment, target)
         query = {name: str(value) for name, value in send.query.items()}
         parts = urlsplit(url)
-        below = parts.path or "/"
+        asked = "&".join(filter(None, (parts.query, urlencode(query))))
         body, key = _body(send), target.keys.get(send.key)
         return cls(
             send=send,
             environment=environment,
             account="" if key is None else key.account,
             base=(parts.scheme, parts.netloc),
-            below=below + (f"?{urlencode(query)}" if query else ""),
+            below=(parts.path or "/") + (f"?{asked}" if asked else ""),
             method=method,
             path=path,
             query=query,
@@ -236,7 +244,12 @@ def _addressed(send: Send, environment: str, target: Target) -> tuple[str, str, 
 def _body(send: Send) -> bytes | None:
     if send.raw is not None or send.body is None:
         return send.raw
-    return json.dumps(send.body, ensure_ascii=False, separators=(",", ":")).encode()
+    return written(send.body).encode()
+
+
+def written(body: Mapping[str, Any]) -> str:
+    """Give the text that a body is sent as."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
 def _headers(send: Send, token: str | None, body: bytes | None) -> dict[str, str]:
@@ -308,4 +321,4 @@ def _described(error: Exception) -> str:
         return "connection reset"
     if isinstance(error, http.client.IncompleteRead):
         return "reply cut short"
-    return f"{type(error).__name__}: {error}"
+    return " ".join(f"{type(error).__name__}: {error}".split())
