@@ -99,6 +99,8 @@ class Report:
     failing: tuple[int, ...] | None = None
     joins: str = ""
     metas: Mapping[int, Json] = field(default_factory=dict)
+    count: int = 0
+    """How many checks its list has."""
 
 
 @dataclass(slots=True)
@@ -159,7 +161,11 @@ class Quiet:
 
     def between(self, low: Micros, high: Micros) -> bool:
         """Tell whether no work and no other change can have happened in [low, high]."""
-        return self._lows.upto(high) == self._highs.before(low)
+        return self.count(low, high) == 0
+
+    def count(self, low: Micros, high: Micros) -> int:
+        """Count the works and changes that may have happened in [low, high]."""
+        return self._lows.upto(high) - self._highs.before(low)
 
 
 def dealings_of(history: History, options: Options) -> list[Dealings]:
@@ -253,6 +259,9 @@ class _Sorter:
     def granted(self, seen: Seen, body: Mapping[str, Json]) -> None:
         low, made = self.since(seen), thing_of(seen)
         if low is None:
+            return
+        if not body or (seen.operation == "jobs.create" and "id" not in made):
+            self.unanswered.append(seen)  # nobody can tell what it was, or whether it was joined
             return
         identity = identity_of(seen, made)
         work = self.works.get((seen.operation, identity))
@@ -455,6 +464,13 @@ def thing_of(seen: Seen) -> dict[str, Json]:
     return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
 
 
+def subject_of(seen: Seen) -> tuple[object, ...]:
+    """Give what a call is about, dry or not, so that the same call can be recognised."""
+    body = seen.body if isinstance(seen.body, dict) else {}
+    rest = sorted((name, repr(value)) for name, value in body.items() if name != "dry_run")
+    return seen.operation, seen.surface, seen.key, tuple(rest)
+
+
 def identity_of(seen: Seen, made: Mapping[str, Json]) -> object:
     """Give what tells the same thing, returned twice, from two things."""
     if made.get("id") is not None:
@@ -484,6 +500,8 @@ def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> Report:
     if isinstance(refusal, dict) and refusing:
         metas.setdefault(refusing, refusal.get("meta"))
     joins = data.get("would_join")
+    if spend == JobKind.RANK_RUN and refusing == 0 and "would_join" not in data:
+        joins = "unknown"
     return Report(
         refusing,
         spend,
@@ -495,4 +513,5 @@ def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> Report:
         failing if rows else None,
         joins if isinstance(joins, str) else "",
         metas,
+        len(rows),
     )

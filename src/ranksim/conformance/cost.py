@@ -8,7 +8,7 @@ from itertools import pairwise
 from ranksim.clock import Micros, iso
 from ranksim.conformance.asks import Dealings, Quiet, Refused
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import BusinessClock, Cost, moment, money
+from ranksim.conformance.readings import Bracket, BusinessClock, Cost, moment, money
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 RULES = (
@@ -59,10 +59,11 @@ def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tal
     ordered = sorted(dealings.cost, key=lambda cost: cost.low)
     judge_counted(dealings, ordered, tally)
     judge_reset(dealings, ordered, clock, tally)
+    usage = Bracket([(c.low, c.high, c) for c in ordered if c.seen.operation == "account.usage"])
     for refused in dealings.refusals:
         if refused.check == 3:
             judge_refused(dealings, refused, options, tally)
-            judge_meta(dealings, refused, tally)
+            judge_meta(dealings, refused, usage, tally)
 
 
 def usd(amount: int) -> str:
@@ -92,7 +93,7 @@ def judge_refused(dealings: Dealings, refused: Refused, options: Options, tally:
         tally.open("cost.refused", "the request may have passed the ceiling by its own cost (U48)")
 
 
-def judge_meta(dealings: Dealings, refused: Refused, tally: Tally) -> None:
+def judge_meta(dealings: Dealings, refused: Refused, usage: Bracket[Cost], tally: Tally) -> None:
     """Each refusal has two amounts and an instant; where they have the usual names, they agree with usage.
 
     The ceiling belongs to the plan and the reset to the month, so replies before and after that agree with
@@ -105,15 +106,13 @@ def judge_meta(dealings: Dealings, refused: Refused, tally: Tally) -> None:
     if len(amounts) < 2 or not dates:
         wrong = "expected the amount spent, the ceiling and the reset date"
     ceiling, ends = money(meta.get("ceiling")), moment(meta.get("resets_at"))
-    usage = [cost for cost in dealings.cost if cost.seen.operation == "account.usage"]
-    before = [cost for cost in usage if cost.high < refused.low][-1:]
-    after = [cost for cost in usage if cost.low > refused.high][:1]
-    for one, other in zip(before, after, strict=False):
-        if None is not ceiling != one.ceiling == other.ceiling is not None:
-            wrong = f"usage has a ceiling of {usd(one.ceiling or 0)}"
-        if None is not ends != one.ends == other.ends is not None:
-            wrong = f"usage resets at {iso(one.ends or 0)}"
-    ids = (*(cost.seen.id for cost in before if wrong.startswith("usage")), seen.id)
+    before, after = usage.before(refused.low), usage.after(refused.high)
+    ids: tuple[str, ...] = (seen.id,)
+    if not wrong and before is not None and after is not None:
+        if None is not ceiling != before.ceiling == after.ceiling is not None:
+            wrong, ids = f"usage has a ceiling of {usd(before.ceiling or 0)}", (before.seen.id, seen.id)
+        elif None is not ends != before.ends == after.ends is not None:
+            wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.seen.id, seen.id)
     evidence = Evidence(f"meta {dict(meta)}: {wrong}", ids, about=dealings.about, at=seen.sent)
     tally.check("cost.meta", not wrong, evidence)
 

@@ -6,17 +6,15 @@ certainly failed throughout the call: by what the deployment states of the accou
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from ranksim.clock import Micros
-from ranksim.conformance.asks import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
+from ranksim.conformance.asks import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work, subject_of
 from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.quotas import metric_of
-from ranksim.conformance.readings import BusinessClock, Cost, Meter
+from ranksim.conformance.readings import Bracket, BusinessClock, Cost, Meter
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import Spend
 from ranksim.rules.terms import NAMES_CAPABILITY
@@ -85,8 +83,6 @@ RULES = (
 ACTIVE = "active"
 PAST_DUE = "past_due"
 
-ItemT = TypeVar("ItemT")
-
 
 def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tally) -> None:
     """Judge what one account was refused and granted."""
@@ -154,26 +150,6 @@ class Failure:
     ids: tuple[str, ...]
 
 
-class Bracket(Generic[ItemT]):
-    """Readings by time: the last that ended before an instant, and the first that began after one."""
-
-    def __init__(self, items: Sequence[tuple[Micros, Micros, ItemT]]) -> None:
-        self._by_high = sorted(items, key=lambda item: item[1])
-        self._by_low = sorted(items, key=lambda item: item[0])
-        self._highs = [item[1] for item in self._by_high]
-        self._lows = [item[0] for item in self._by_low]
-
-    def before(self, t: Micros) -> ItemT | None:
-        """Give the last reading that surely was before `t`."""
-        place = bisect_left(self._highs, t)
-        return self._by_high[place - 1][2] if place else None
-
-    def after(self, t: Micros) -> ItemT | None:
-        """Give the first reading that surely was after `t`."""
-        place = bisect_right(self._lows, t)
-        return self._by_low[place][2] if place < len(self._by_low) else None
-
-
 class Failures:
     """Tells which checks certainly failed throughout a call."""
 
@@ -191,7 +167,7 @@ class Failures:
         self.quiet = Quiet(dealings)
         grouped: dict[tuple[object, ...], list[tuple[Micros, Micros, Report]]] = {}
         for report in dealings.reports:
-            grouped.setdefault(_subject(report.seen), []).append((report.low, report.high, report))
+            grouped.setdefault(subject_of(report.seen), []).append((report.low, report.high, report))
         self.reports: dict[tuple[object, ...], Bracket[Report]] = {
             subject: Bracket(found) for subject, found in grouped.items()
         }
@@ -311,7 +287,7 @@ class Failures:
         A plan or a subscription that fails on both sides failed between. An allowance or slots may have been
         mended by time, and failed again only by what was done in between; so nothing may have been.
         """
-        found = self.reports.get(_subject(outcome.seen))
+        found = self.reports.get(subject_of(outcome.seen))
         before = None if found is None else found.before(outcome.low)
         after = None if found is None else found.after(outcome.high)
         if before is None or after is None or not self.dealings.alone:
@@ -323,16 +299,6 @@ class Failures:
             if check in before.failing and check in after.failing:
                 says = f"dry runs of the same before and after show check {check}, {NAMES[check]}, to fail"
                 yield Failure(check, says, (before.seen.id, after.seen.id))
-
-
-def _subject(seen: Seen) -> tuple[object, ...]:
-    """Give what a call is about, whether dry or not, so that the same call can be recognised."""
-    body = (
-        {name: value for name, value in seen.body.items() if name != "dry_run"}
-        if isinstance(seen.body, dict)
-        else {}
-    )
-    return seen.operation, seen.surface, repr(sorted(body.items())), seen.key
 
 
 def judge_outcome(failures: Failures, outcome: Outcome, tally: Tally) -> None:

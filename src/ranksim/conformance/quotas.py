@@ -7,7 +7,7 @@ metric, and any other operation may consume any metric until a pair of readings 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from ranksim.conformance.asks import JOBS, Dealings, Refused, Work
 from ranksim.conformance.counters import UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
 from ranksim.conformance.history import NEVER
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import BusinessClock, Meter
+from ranksim.conformance.readings import BusinessClock, Meter, meter_of, snaked
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import SPENDING_OPERATIONS
 
@@ -69,6 +69,9 @@ BRIEFS = "keyword_briefs"
 UNITS = ("keyword", "request")
 """What a set of briefs costs: a unit a keyword, or one in all (U54)."""
 
+MOST_SHOWN = 50
+"""Broken readings of one counter that are told; one wrong count spoils all that follow."""
+
 LONGEST_MONTH = 31 * DAY
 WIDEST_ZONE = 14 * 3_600_000_000
 """A Monday begins at most this far from 00:00 UTC (U52)."""
@@ -81,9 +84,10 @@ def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tal
             judge_sum(dealings, meter, tally)
         judge_resets(dealings, statements, clock, options, tally)
         judge_counter(dealings, statements, options, tally)
+    limits = limits_of(dealings)
     for refused in dealings.refusals:
         if refused.check == 4:
-            judge_meta(dealings, refused, options, tally)
+            judge_meta(dealings, refused, limits, options, tally)
             judge_refused(dealings, refused, tally)
 
 
@@ -211,7 +215,7 @@ def judge_counter(dealings: Dealings, statements: Sequence[Meter], options: Opti
         tally.differs(
             54, "a unit a keyword", "one a request", _evidence(dealings, metric, first, tried[0][1])
         )
-    for bound in broken:
+    for bound in broken[:MOST_SHOWN]:
         tally.broke("quota.counted", _evidence(dealings, metric, bound, moves))
     _hold(dealings, found, tally)
     limits = {(m.seen.id, m.ends): m.limit for m in stated}
@@ -302,7 +306,13 @@ def judge_refused(dealings: Dealings, refused: Refused, tally: Tally) -> None:
     )
 
 
-def judge_meta(dealings: Dealings, refused: Refused, options: Options, tally: Tally) -> None:
+def judge_meta(
+    dealings: Dealings,
+    refused: Refused,
+    limits: Mapping[str, set[int | None]],
+    options: Options,
+    tally: Tally,
+) -> None:
     """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
     seen, meta = refused.seen, refused.seen.meta
     if seen.code == "allowance_exhausted":
@@ -312,31 +322,35 @@ def judge_meta(dealings: Dealings, refused: Refused, options: Options, tally: Ta
         else:
             tally.differs(53, "quota_exhausted", "allowance_exhausted", found)
         return
-    wrong = _wrong_meta(dealings, refused, options)
+    wrong = _wrong_meta(refused, limits, options)
     says = f"quota_exhausted with status {seen.status} and meta {dict(meta)}: {wrong}"
     tally.check("quota.meta", not wrong, Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
 
 
-def _wrong_meta(dealings: Dealings, refused: Refused, options: Options) -> str:
-    seen, meta = refused.seen, refused.seen.meta
+def _wrong_meta(refused: Refused, limits: Mapping[str, set[int | None]], options: Options) -> str:
+    seen = refused.seen
     status = options.facts.quota_exhausted_status
     if seen.surface == "rest" and seen.status != status:
         return f"expected status {status}"
-    parsed = [m for found in dealings.meters.values() for m in found if m.seen is seen]
-    if not parsed or parsed[0].limit is None or parsed[0].ends is None:
+    stated = meter_of(seen, snaked(dict(seen.meta)), refused.low, refused.high)
+    if stated is None or stated.limit is None or stated.ends is None:
         return "expected metric (text), used and limit (integers) and resets_at (a UTC timestamp)"
-    stated = parsed[0]
-    usage = [m for m in dealings.meters[stated.metric] if m.seen.operation == "account.usage"]
-    if (
-        dealings.alone
-        and not usage
-        and any(m.seen.operation == "account.usage" for found in dealings.meters.values() for m in found)
-    ):
-        return f"usage lists no metric {meta.get('metric')}"
-    limits = {m.limit for m in usage if m.limit is not None}
-    if len(limits) == 1 and stated.limit not in limits:
-        return f"usage shows a limit of {limits.pop()}"
+    if limits and stated.metric not in limits:
+        return f"usage lists no metric {stated.metric}"
+    known = limits.get(stated.metric, {None})
+    if len(known) == 1 and None not in known and stated.limit not in known:
+        return f"usage shows a limit of {next(iter(known))}"
     return ""
+
+
+def limits_of(dealings: Dealings) -> dict[str, set[int | None]]:
+    """Give the limits that usage stated, by metric."""
+    limits: dict[str, set[int | None]] = {}
+    for metric, meters in dealings.meters.items():
+        stated = {meter.limit for meter in meters if meter.seen.operation == "account.usage"}
+        if stated:
+            limits[metric] = stated
+    return limits
 
 
 def judge_sum(dealings: Dealings, meter: Meter, tally: Tally) -> None:

@@ -7,15 +7,18 @@ Whatever is missing or of another form is left out, never guessed (U61, U109).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ranksim.clock import DAY, SECOND, Micros, instant
 from ranksim.conformance.history import History, Seen
 
 Json = Any
+
+ItemT = TypeVar("ItemT")
 
 MICRO_USD = 1_000_000
 
@@ -202,6 +205,29 @@ def moment(value: Json) -> Micros | None:
         return instant(value) if isinstance(value, str) else None
     except ValueError:
         return None
+
+
+# By time
+
+
+class Bracket(Generic[ItemT]):
+    """Readings by time: the last that ended before an instant, and the first that began after one."""
+
+    def __init__(self, items: Sequence[tuple[Micros, Micros, ItemT]]) -> None:
+        self._by_high = sorted(items, key=lambda item: item[1])
+        self._by_low = sorted(items, key=lambda item: item[0])
+        self._highs = [item[1] for item in self._by_high]
+        self._lows = [item[0] for item in self._by_low]
+
+    def before(self, t: Micros) -> ItemT | None:
+        """Give the last reading that surely was before `t`."""
+        place = bisect_left(self._highs, t)
+        return self._by_high[place - 1][2] if place else None
+
+    def after(self, t: Micros) -> ItemT | None:
+        """Give the first reading that surely was after `t`."""
+        place = bisect_right(self._lows, t)
+        return self._by_low[place][2] if place < len(self._by_low) else None
 
 
 # The deployment's clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranksim.conformance import cost, guards, quotas, slots
+from ranksim.conformance import cooldowns, cost, dryruns, guards, quotas, slots
 from ranksim.conformance.asks import dealings_of
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
@@ -14,6 +14,8 @@ RULES: tuple[Rule, ...] = (
     *cost.RULES,
     *quotas.RULES,
     *slots.RULES,
+    *cooldowns.RULES,
+    *dryruns.RULES,
 )
 
 
@@ -25,3 +27,5 @@ def judge(history: History, options: Options, tally: Tally) -> None:
         cost.judge(dealings, clock, options, tally)
         quotas.judge(dealings, clock, options, tally)
         slots.judge(dealings, options, tally)
+        cooldowns.judge(dealings, clock, options, tally)
+        dryruns.judge(dealings, clock, options, tally)

@@ -1,0 +1,263 @@
+"""Dry runs: all six checks, and nothing else (S29, S66)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ranksim.clock import Micros
+from ranksim.conformance.asks import CHECKS, Dealings, Quiet, Refused, Report, Work, subject_of
+from ranksim.conformance.counters import Sums
+from ranksim.conformance.history import NEVER, Seen
+from ranksim.conformance.options import Options
+from ranksim.conformance.readings import Bracket, BusinessClock, plain
+from ranksim.conformance.verdicts import Evidence, Rule, Tally
+
+RULES = (
+    Rule(
+        "dry_run.free",
+        "A dry run consumes no quota and no slots, and spends nothing.",
+        (29, 66),
+        (49, 56),
+        "ladder: read usage and slots around dry runs",
+    ),
+    Rule(
+        "dry_run.queues",
+        "A dry run starts no work.",
+        (29, 66),
+        (56,),
+        "ladder: list jobs after dry runs of each kind",
+    ),
+    Rule(
+        "dry_run.verdict",
+        "A dry run says what the call itself would get.",
+        (59, 66),
+        (45, 46, 48, 56),
+        "ladder: each call dry, then for real",
+    ),
+    Rule(
+        "dry_run.order",
+        "A dry run reports all six checks in their order, and refuses with the first that fails.",
+        (59, 66),
+        (56, 89),
+        "ladder: dry-run what fails at two checks",
+    ),
+)
+
+NAMES = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
+
+
+def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the dry runs of one account."""
+    if not dealings.dry_runs:
+        return
+    judge_free(dealings, tally)
+    judge_queues(dealings, tally)
+    judge_verdicts(dealings, options, tally)
+    for report in dealings.reports:
+        judge_order(dealings, report, options, tally)
+
+
+# Nothing happens
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A number that works alone can raise, as a reply stated it."""
+
+    what: str
+    low: Micros
+    high: Micros
+    value: int
+    ends: Micros | None
+    seen: Seen
+
+
+def readings_of(dealings: Dealings) -> Iterator[list[Reading]]:
+    """Give what a dry run might consume, each in order: used units, used slots, reserved cost."""
+    for metric, meters in dealings.meters.items():
+        yield [Reading(metric, m.low, m.high, m.used, m.ends, m.seen) for m in meters]
+    yield [Reading("slots", s.low, s.high, s.used, s.ends, s.seen) for s in dealings.slots]
+    yield [
+        Reading("reserved µUSD", c.low, c.high, c.reserved, c.ends, c.seen)
+        for c in dealings.cost
+        if c.reserved is not None
+    ]
+
+
+def judge_free(dealings: Dealings, tally: Tally) -> None:
+    """Between two readings with dry runs and surely no work between them, nothing has grown.
+
+    Only accepted work raises used units, used slots and reserved cost, and all calls that may have been
+    accepted in between are counted out.
+    """
+    quiet = Quiet(dealings)
+    tried = Sums((seen.sent, 1) for seen in dealings.dry_runs)
+    sent = [seen.sent for seen in dealings.dry_runs]
+    for found in readings_of(dealings):
+        found.sort(key=lambda reading: reading.low)
+        for first, second in pairwise(found):
+            inside = tried.before(second.low) - tried.upto(first.high)
+            if first.high >= second.low or inside <= 0 or first.ends != second.ends:
+                continue
+            if not quiet.between(first.low, second.high):
+                continue
+            dry = dealings.dry_runs[bisect_right(sent, first.high)]
+            says = (
+                f"{first.what}: {first.value} before and {second.value} after {inside} dry runs, "
+                "with no other call that spends"
+            )
+            ids = (first.seen.id, dry.id, second.seen.id)
+            if not dealings.alone:
+                tally.open("dry_run.free", "others may have used the account")
+            else:
+                evidence = Evidence(says, ids, about=dealings.about, at=second.low)
+                tally.check("dry_run.free", second.value <= first.value, evidence)
+
+
+def judge_queues(dealings: Dealings, tally: Tally) -> None:
+    """No job that a dry run returned exists, and no job appears that no call asked for.
+
+    An id that only dry runs returned, and that a read then shows, is work that a dry run started. A job
+    that was not in a complete list, and is in a later one, was started between by some call.
+    """
+    shown: dict[str, Seen] = {}
+    for seen in dealings.reads:
+        if seen.ok and seen.operation == "jobs.get":
+            shown.setdefault(str(plain(seen).get("id")), seen)
+        elif seen.ok and seen.operation == "jobs.list" and isinstance(seen.data, tuple):
+            for job in seen.data:
+                shown.setdefault(job, seen)
+    returned = {work.id for work in dealings.works if work.id}
+    tried = [seen for seen in dealings.dry_runs if seen.operation == "jobs.create" and seen.ok]
+    for seen in tried:
+        job = plain(seen).get("id")
+        if isinstance(job, str) and job in shown and job not in returned:
+            says = f"a dry run was answered with the job {job}, which exists"
+            ids = (seen.id, shown[job].id)
+            tally.broke("dry_run.queues", Evidence(says, ids, about=dealings.about, at=seen.sent))
+        else:
+            tally.held("dry_run.queues")
+    judge_appeared(dealings, returned, tried, tally)
+
+
+def judge_appeared(dealings: Dealings, returned: set[str], tried: Sequence[Seen], tally: Tally) -> None:
+    """Compare complete lists of jobs: what is new was returned by a call, or by one without answer."""
+    if not dealings.alone:
+        return
+    lost = Sums((work.low, 1) for work in dealings.works if not work.sure)
+    lists: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for seen in dealings.reads:
+        whole = seen.has_more is False and "cursor" not in seen.query and isinstance(seen.data, tuple)
+        if seen.ok and seen.operation == "jobs.list" and whole:
+            filters = {name: value for name, value in seen.query.items() if name != "limit"}
+            if "status" not in filters:
+                lists[seen.key, repr(sorted(filters.items()))].append(seen)
+    for found in lists.values():
+        for first, second in pairwise(found):
+            dry = [seen for seen in tried if first.received < seen.sent and seen.received < second.sent]
+            if first.received >= second.sent or not dry or lost.upto(second.received):
+                continue
+            new = set(second.data) - set(first.data) - returned
+            says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
+            ids = (first.id, dry[0].id, second.id)
+            evidence = Evidence(says, ids, about=dealings.about, at=second.sent)
+            tally.check("dry_run.queues", not new, evidence)
+
+
+# What it says
+
+
+def judge_verdicts(dealings: Dealings, options: Options, tally: Tally) -> None:
+    """A dry run, and the same call for real with surely nothing between: the same refusal, or none in both.
+
+    Time alone mends checks 3 to 6 and the join, and breaks 3 and 6 only as a job ends; so what else differs
+    cannot be right in both.
+    """
+    quiet = Quiet(dealings)
+    said: dict[tuple[object, ...], list[tuple[Micros, Micros, Report]]] = defaultdict(list)
+    for report in dealings.reports:
+        said[subject_of(report.seen)].append((report.low, report.high, report))
+    dry = {subject: Bracket(found) for subject, found in said.items()}
+    live: list[Refused | Work] = [*dealings.refusals, *(work for work in dealings.works if work.high < NEVER)]
+    for outcome in live:
+        found = dry.get(subject_of(outcome.seen))
+        before = None if found is None else found.before(outcome.low)
+        if before is None or before.check is None or not dealings.alone:
+            continue
+        if not _nothing_between(quiet, before, outcome):
+            continue
+        check = outcome.check if isinstance(outcome, Refused) else 0
+        says = f"{before.spend}: a dry run said {_said(before.check)}, and the call itself {_said(check)}"
+        evidence = Evidence(says, (before.seen.id, outcome.seen.id), about=dealings.about, at=outcome.low)
+        agrees = _agrees(before, check)
+        if agrees is None:
+            tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
+        else:
+            tally.check("dry_run.verdict", agrees, evidence)
+
+
+def _nothing_between(quiet: Quiet, report: Report, outcome: Refused | Work) -> bool:
+    """Tell whether no other work or change can have happened from the dry run to the outcome."""
+    if isinstance(outcome, Refused):
+        return quiet.between(report.low, outcome.high)
+    return quiet.count(report.low, outcome.high) == 1
+
+
+def _agrees(report: Report, check: int) -> bool | None:
+    """Compare what was said with what came; None where time may have made the difference."""
+    said = report.check or 0
+    if said == check:
+        return True
+    if report.joins:
+        return None  # the run that would be joined may have ended
+    if check in (1, 2):
+        return False  # neither comes to fail by itself
+    if said in (1, 2):
+        return False  # nor is mended by time
+    if check in (4, 5) and (said == 0 or said > check):
+        return False
+    return None
+
+
+def _said(check: int) -> str:
+    names = {number: code for code, number in CHECKS.items() if code != "allowance_exhausted"}
+    return names.get(check, "yes")
+
+
+def judge_order(dealings: Dealings, report: Report, options: Options, tally: Tally) -> None:
+    """One report is of one instant: the refusal is that of the first check that its list shows to fail.
+
+    Where a run would be joined, the later checks do not count (U89); a report without a list, or the error of
+    the live call, is another form (U56).
+    """
+    seen = report.seen
+    about = dealings.about
+    if seen.code in CHECKS:
+        evidence = Evidence(
+            f"a dry run answered {seen.status} {seen.code}", (seen.id,), about=about, at=report.low
+        )
+        if options.candidates("dry_run_reply") == ("report",):
+            tally.broke("dry_run.order", evidence)
+        else:
+            tally.differs(56, "report", "live_error", evidence)
+            tally.open("dry_run.order", "dry runs answer with the error of the live call (U56)")
+        return
+    if report.failing is None or report.check is None or 0 in report.failing:
+        form = Evidence("a dry run reports no list of checks", (seen.id,), about=about, at=report.low)
+        tally.differs(89, "allowed, refusal and six checks", "another form", form)
+        tally.open("dry_run.order", "the report has another form (U89)")
+        return
+    first = report.failing[0] if report.failing else 0
+    wrong = ""
+    if report.count != len(NAMES):
+        wrong = f"it lists {report.count} checks, expected six"
+    elif list(report.failing) != sorted(report.failing):
+        wrong = f"its failing checks are {list(report.failing)}, out of order"
+    elif first != report.check and not report.joins:
+        wrong = f"it refuses with {_said(report.check)}, and the first check to fail is {_said(first)}"
+    says = f"dry run of {report.spend}: {wrong}"
+    tally.check("dry_run.order", not wrong, Evidence(says, (seen.id,), about=about, at=report.low))
