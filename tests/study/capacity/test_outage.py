@@ -81,6 +81,21 @@ def test_regular_events_by_hand() -> None:
     assert (found.events, found.delayed, found.disabled) == (4, 4, 0)
 
 
+def test_nineteen_at_once_are_one_short() -> None:
+    """In half a minute each is tried once: no group alone disables, and all come late."""
+    found = outage_cost(Outage(30 * SECOND, RARE, together=19)).expected
+    assert found.delayed == pytest.approx(found.events)
+    assert found.disabled == pytest.approx(0, abs=1e-9)
+
+
+def test_twenty_at_once_are_not_sent_again() -> None:
+    """The first attempts of a group disable, so a late receiver acts on each event once."""
+    found = outage_cost(Outage(HOUR, RARE, together=20, failure="late")).expected
+    assert found.duplicates / found.events == pytest.approx(
+        10 / 3600, abs=5e-4
+    )  # came in the last ten seconds
+
+
 @pytest.mark.fact("E27")
 def test_regular_events_that_disable() -> None:
     """Every 5 min: failures by age are 1 (0 min), 2 (1 min), 3 (6 min), 4 (36 min).

@@ -64,6 +64,16 @@ def test_removals_tell_in_the_next_month() -> None:
     assert churning.days[31].used_mean == pytest.approx(203, abs=0.5)
 
 
+def test_there_are_never_fewer_words_than_none() -> None:
+    last = slot_use(Churn(2, removals=5), 10, start=MARCH, days=40).days[-1]
+    assert (last.used_mean, last.used_p50, last.used_p95) == (pytest.approx(0), 0, 0)
+
+
+def test_far_more_additions_than_fit_fill_the_slots_and_no_more() -> None:
+    day = slot_use(Churn(10, adds=100), 20, start=MARCH, days=5).days[4]
+    assert (day.used_mean, day.refused_by) == (pytest.approx(20), pytest.approx(1))
+
+
 @pytest.mark.fact("E20")
 def test_months_have_the_lengths_of_the_account() -> None:
     assert list(month_lengths(instant("2026-01-31T09:30:00Z"), 60)) == [28, 31, 30]

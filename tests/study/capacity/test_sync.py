@@ -68,6 +68,13 @@ def test_pacing_leaves_room_for_the_others() -> None:
     assert sync_time(sync).best == paced
 
 
+@pytest.mark.parametrize(("requests", "refused"), [(60, 0), (61, 1)])
+def test_a_burst_that_ends_early_still_takes_from_the_others(requests: int, refused: int) -> None:
+    street, sync = Street("first_hit", 120, MINUTE), Sync(requests, batch=1, others=60)
+    assert evenly(street, sync, 0).others_refused == refused
+    assert (fastest_pace([street], sync) == 0) is (refused == 0)
+
+
 @pytest.mark.fact("U2")
 def test_the_rate_class_is_the_policys() -> None:
     plan = found(Sync(4000, batch=100), "first_hit", "wait", assumptions={"tracking_class": "expensive"})

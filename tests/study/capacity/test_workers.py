@@ -68,6 +68,12 @@ def test_one_worker_by_hand() -> None:
     assert started_by_formula(peak, 1, within) == pytest.approx(0.75, abs=1e-6)
 
 
+def test_steady_durations_halve_the_wait() -> None:
+    """M/D/1 as above: the exponent is twice as large, so after half the time as many have started."""
+    within = round(4 * MINUTE * math.log(2))
+    assert started_by_formula(Peak(15, FOUR, over=2 * HOUR), 1, within) == pytest.approx(0.75, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("within", "workers"),
     [(0, 570), (3 * MINUTE, 570), (4 * MINUTE, 285), (5 * MINUTE, 285), (8 * MINUTE, 190)],
