@@ -16,6 +16,7 @@ PUBLIC = {
     "BadInput": "ranksim.errors",
     "Call": "ranksim.service.calls",
     "FleetResult": "ranksim.fleet.results",
+    "Judgement": "ranksim.conformance.compare",
     "Plan": "ranksim.contract.plans",
     "Policy": "ranksim.contract.policy",
     "Population": "ranksim.fleet.population",
@@ -26,6 +27,7 @@ PUBLIC = {
     "Study": "ranksim.study.spec",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
+    "compare": "ranksim.conformance.compare",
     "run": "ranksim.sim.runner",
     "simulate_fleet": "ranksim.fleet.engine",
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ranksim.errors import BadInput
 
 if TYPE_CHECKING:
+    from ranksim.conformance.compare import Judgement, compare
     from ranksim.contract.plans import Plan
     from ranksim.contract.policy import Policy
     from ranksim.fleet.engine import simulate_fleet
@@ -31,6 +32,7 @@ __all__ = [
     "BadInput",
     "Call",
     "FleetResult",
+    "Judgement",
     "Plan",
     "Policy",
     "Population",
@@ -42,6 +44,7 @@ __all__ = [
     "Trace",
     "World",
     "__version__",
+    "compare",
     "run",
     "simulate_fleet",
 ]
@@ -49,6 +52,7 @@ __all__ = [
 MODULES = {
     "Call": "ranksim.service.calls",
     "FleetResult": "ranksim.fleet.results",
+    "Judgement": "ranksim.conformance.compare",
     "Plan": "ranksim.contract.plans",
     "Policy": "ranksim.contract.policy",
     "Population": "ranksim.fleet.population",
@@ -59,6 +63,7 @@ MODULES = {
     "Study": "ranksim.study.spec",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
+    "compare": "ranksim.conformance.compare",
     "run": "ranksim.sim.runner",
     "simulate_fleet": "ranksim.fleet.engine",
 }
