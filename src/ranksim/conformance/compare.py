@@ -16,11 +16,13 @@ from ranksim.conformance import (
     idempotency,
     jobs,
     paging,
+    ratelimit_headers,
     retries,
     shapes,
     spending,
     verdicts,
     webhooks,
+    windows,
 )
 from ranksim.conformance.history import History, Seen, Source, read
 from ranksim.conformance.options import Options
@@ -31,6 +33,8 @@ from ranksim.errors import BadInput
 Judge = Callable[[History, Options, Tally], None]
 
 FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
+    (windows.RULES, windows.judge),
+    (ratelimit_headers.RULES, ratelimit_headers.judge),
     (spending.RULES, spending.judge),
     (jobs.RULES, jobs.judge),
     (idempotency.RULES, idempotency.judge),

@@ -1,0 +1,123 @@
+"""Which readings of what is open explain the calls of one window: elimination by sound checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeAlias
+
+from ranksim.conformance.history import History
+from ranksim.conformance.options import Options
+from ranksim.conformance.verdicts import Evidence
+from ranksim.conformance.windows.calls import Calls
+from ranksim.conformance.windows.clocked import check_clock, check_counter
+from ranksim.conformance.windows.first_hit import check_first_hit
+from ranksim.conformance.windows.ledger import REFUSED, Ledger, Reading, calls_of
+from ranksim.conformance.windows.sliding import check_gcra, check_log
+from ranksim.conformance.windows.statements import check_stated
+from ranksim.contract.facts import RateClass
+
+Check: TypeAlias = Callable[[Calls, bool], Evidence | None]
+
+CHECKS: dict[str, Check] = {
+    "first_hit": check_first_hit,
+    "clock": check_clock,
+    "sliding_log": check_log,
+    "sliding_counter": check_counter,
+    "gcra": check_gcra,
+}
+"""For each algorithm, its necessary conditions: None, or what cannot be."""
+
+FIELDS = {
+    "window": ("window", 1),
+    "refused_count": ("refused_calls_count", 4),
+    "debits_write": ("expensive_debits_write", 3),
+    "dry_run": ("dry_run_class", 10),
+    "graphql": ("graphql_cost", 11),
+}
+"""Each field of a reading: the assumption that sets it, and its U number."""
+
+
+@dataclass(slots=True)
+class Examined:
+    """What is left of the readings of one window.
+
+    `acting` holds the readings that explain which calls were admitted and refused; `surviving` those of them
+    that agree with what the headers say, too. `against` is the evidence against each other reading.
+    """
+
+    calls: Calls
+    acting: list[Reading] = field(default_factory=list)
+    surviving: list[Reading] = field(default_factory=list)
+    against: dict[Reading, Evidence] = field(default_factory=dict)
+
+
+def readings(ledger: Ledger, rate_class: RateClass, options: Options) -> list[Reading]:
+    """Give the readings that are open and would make a difference, the default first, the nearest next."""
+    default = default_reading(options)
+    counted = options.candidates("refused_calls_count")
+    debits = options.candidates("expensive_debits_write")
+    if rate_class != RateClass.WRITE or not ledger.has(RateClass.EXPENSIVE):
+        debits = debits[:1]
+    dry = (
+        _open(options, "dry_run_class", ("same", "free"))
+        if ledger.any_dry(rate_class)
+        else (default.dry_run,)
+    )
+    graphql = options.candidates("graphql_cost") if ledger.any_graphql() else (default.graphql,)
+    found = [
+        Reading(*chosen)
+        for chosen in product(options.candidates("window"), counted, debits, dry, graphql)
+        if not (chosen[0] == "clock" and chosen[1] and len(counted) > 1)  # the same as not counting them
+    ]
+    return sorted(found, key=lambda reading: reading.departs(default))
+
+
+def default_reading(options: Options) -> Reading:
+    """Give the reading that the policy makes."""
+    return Reading(*(options.default(name) for name, _ in FIELDS.values()))
+
+
+def _open(options: Options, name: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values that are open; a dry run in another class shows in its headers, and is no reading here."""
+    if options.pinned(name):
+        return (options.default(name),)
+    return values
+
+
+def examine(
+    ledger: Ledger, rate_class: RateClass, history: History, options: Options, *, all_of_them: bool = False
+) -> Examined:
+    """Try readings until the default one survives, or all of them."""
+    result: Examined | None = None
+    known: dict[tuple[bool, str, str], Calls] = {}
+    for reading in readings(ledger, rate_class, options):
+        counted = (reading.debits_write, reading.dry_run, reading.graphql)
+        if counted not in known:
+            known[counted] = calls_of(ledger, rate_class, reading, history, options)
+        calls = known[counted]
+        result = result or Examined(calls)
+        against = _dry_refused(ledger, rate_class, reading, calls)
+        against = against or CHECKS[reading.window](calls, reading.refused_count)
+        if against is None:
+            result.acting.append(reading)
+            against = check_stated(calls, reading.window, reading.refused_count)
+        if against is not None:
+            result.against[reading] = against
+            continue
+        result.surviving.append(reading)
+        if len(result.surviving) == 1 and not result.against and not all_of_them:
+            break
+    assert result is not None
+    return result
+
+
+def _dry_refused(ledger: Ledger, rate_class: RateClass, reading: Reading, calls: Calls) -> Evidence | None:
+    """A dry run that is not counted is never refused."""
+    if reading.dry_run != "free":
+        return None
+    refused = (ledger.dry == 1) & (ledger.kind == REFUSED) & (ledger.rate_class == rate_class)
+    if not refused.any():
+        return None
+    return calls.evidence("a dry run was answered 429, so it is counted", int(ledger.who[refused.argmax()]))

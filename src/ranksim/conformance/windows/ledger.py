@@ -1,0 +1,287 @@
+"""Who debits which rate window: the exchanges of each API key as arrays, and the calls of one window of it.
+
+Which class an exchange debits is what its RateLimit-Limit says, where that is one of the three limits, and
+else the class of its operation (S102-S104). What a reading leaves open (U3, U10, U11) decides which exchanges
+one window counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history import History, Seen
+from ranksim.conformance.options import Options
+from ranksim.conformance.windows.calls import HIDDEN, NOBODY, NOTHING, Calls, Ints, Mask, Side, Stated
+from ranksim.contract.facts import RateClass
+from ranksim.service.operations import OPERATIONS
+
+DRIFT = 5000
+"""Clocks of client and deployment may drift apart by one part in so many: 200 ppm."""
+
+NAMED = frozenset(
+    {
+        "entitlement_required",
+        "subscription_inactive",
+        "cost_cap_reached",
+        "quota_exhausted",
+        "allowance_exhausted",
+        "slot_limit_exceeded",
+        "cooldown_active",
+        "idempotency_mismatch",
+        "idempotency_in_progress",
+        "invalid_cursor",
+    }
+)
+"""Codes of refusals that come after the rate limit (S97, U18, U53, U86)."""
+
+ADMITTED, UNSURE, REFUSED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reading of what is open: the algorithm (U1), and what counts where (U3, U4, U10, U11)."""
+
+    window: str = "first_hit"
+    refused_count: bool = False
+    debits_write: bool = False
+    dry_run: str = "same"
+    graphql: str = "request"
+
+    def departs(self, default: Reading) -> int:
+        """Count the fields in which it departs from another."""
+        names = ("window", "refused_count", "debits_write", "dry_run", "graphql")
+        return sum(getattr(self, name) != getattr(default, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The exchanges of one key, or of all keys of an account, as parallel arrays in order of sending.
+
+    `kind` is ADMITTED, UNSURE or REFUSED; `units` what a GraphQL request charges each class when each field
+    is charged. `remaining` and `reset` are -1 where a header is missing.
+    """
+
+    name: str
+    sent: Ints
+    done: Ints
+    who: Ints
+    kind: Ints
+    rate_class: Ints
+    dry: Ints
+    graphql: Ints
+    units: Ints
+    limit: Ints
+    remaining: Ints
+    reset: Ints
+
+    def has(self, rate_class: RateClass) -> bool:
+        """Whether any exchange debits this class."""
+        return bool((self.rate_class == rate_class).any())
+
+    def any_dry(self, rate_class: RateClass) -> bool:
+        """Whether dry runs debit this class, as far as is known."""
+        return bool((self.dry[self.rate_class == rate_class] == 1).any())
+
+    def any_graphql(self) -> bool:
+        """Whether any exchange is a GraphQL request."""
+        return bool((self.graphql == 1).any())
+
+    def merged(self, other: Ledger, name: str) -> Ledger:
+        """Give both keys' exchanges as if they were one key's."""
+        order = np.argsort(np.concatenate([self.sent, other.sent]), kind="stable")
+        columns = {
+            column: np.concatenate([getattr(self, column), getattr(other, column)])[order]
+            for column in COLUMNS
+        }
+        return replace(self, name=name, **columns)
+
+
+COLUMNS = (
+    "sent",
+    "done",
+    "who",
+    "kind",
+    "rate_class",
+    "dry",
+    "graphql",
+    "units",
+    "limit",
+    "remaining",
+    "reset",
+)
+
+
+def steady(history: History) -> bool:
+    """Tell whether windows ran at one known speed, and no clock was moved under them."""
+    speed = history.traffic_rate
+    if not 1 <= speed <= 1000:
+        return False
+    apart = history.rate != speed
+    return apart or all(
+        abs(later.business - earlier.business - (later.t - earlier.t) * speed) < SECOND
+        for earlier, later in zip(history.paces, history.paces[1:], strict=False)
+    )
+
+
+def classes_by_limit(options: Options) -> dict[int, RateClass]:
+    """Find a class by its limit, where no two have the same (S102-S104)."""
+    rates = options.facts.rates
+    found = {rates.of(rate_class): rate_class for rate_class in RateClass}
+    return found if len(found) == len(RateClass) else {}
+
+
+def nominal(seen: Seen, options: Options) -> RateClass | None:
+    """Give the class that S102-S104 and U2 put an exchange into; None for what debits no key (U8, U87)."""
+    if seen.method == "OPTIONS" or not seen.key:
+        return None
+    names = [name for name in (seen.operations or (seen.operation,)) if name in OPERATIONS]
+    if seen.surface == "rest":
+        names = [seen.operation] if seen.operation else []
+    if not names:
+        return RateClass.READ if seen.method in ("GET", "HEAD") else RateClass.WRITE
+    if all(OPERATIONS[name].keyless for name in names):
+        return None
+    return max(OPERATIONS[name].rate_class(options.policy) for name in names)
+
+
+def limited(seen: Seen) -> bool:
+    """Tell whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
+    return seen.status == 429 and seen.code not in NAMED
+
+
+def ledgers(history: History, options: Options) -> dict[tuple[str, str, str], Ledger]:
+    """Give the ledger of each (environment, account, key), in order of first use."""
+    known = classes_by_limit(options)
+    rows: dict[tuple[str, str, str], list[tuple[int, ...]]] = {}
+    for position, seen in enumerate(history.seen):
+        row = _row(position, seen, known, options)
+        if row is not None:
+            rows.setdefault((seen.environment, seen.account, seen.key), []).append(row)
+    return {owner: _ledger(owner, found) for owner, found in rows.items()}
+
+
+def _row(position: int, seen: Seen, known: dict[int, RateClass], options: Options) -> tuple[int, ...] | None:
+    rate_class = nominal(seen, options)
+    if rate_class is None or (seen.lost and seen.happened is False):
+        return None
+    stated = known.get(-1 if seen.limit is None else seen.limit)
+    fields = sum(name in OPERATIONS for name in seen.operations) if seen.surface == "graphql" else 1
+    return (
+        seen.sent,
+        seen.received,
+        position,
+        _kind(seen, rate_class),
+        rate_class if stated is None else stated,
+        int(seen.dry_run),
+        int(seen.surface == "graphql"),
+        max(1, fields),
+        -1 if seen.limit is None else seen.limit,
+        -1 if seen.remaining is None or seen.replayed else seen.remaining,
+        -1 if seen.reset is None or seen.replayed else seen.reset,
+    )
+
+
+def _kind(seen: Seen, rate_class: RateClass) -> int:
+    """Admitted for certain: successes and refusals that come after the rate limit (U86, U87).
+
+    A 429 of an expensive call that names no limit may be of the writes' window (U3).
+    """
+    if limited(seen):
+        return UNSURE if seen.limit is None and rate_class == RateClass.EXPENSIVE else REFUSED
+    answered = 200 <= seen.status <= 399 or seen.code in NAMED
+    return ADMITTED if answered and not seen.replayed else UNSURE
+
+
+def _ledger(owner: tuple[str, str, str], rows: Sequence[tuple[int, ...]]) -> Ledger:
+    table = np.array(rows, np.int64)
+    return Ledger(owner[2], *(np.ascontiguousarray(table[:, column]) for column in range(table.shape[1])))
+
+
+# The calls of one window
+
+
+def calls_of(
+    ledger: Ledger, rate_class: RateClass, reading: Reading, history: History, options: Options
+) -> Calls:
+    """Gather what one window may have counted under a reading, with the account's first moments as hidden."""
+    length, second = options.facts.rate_window // history.traffic_rate, SECOND // history.traffic_rate
+    limit = options.facts.rates.of(rate_class)
+    counts = _counted(ledger, rate_class, reading)
+    admitted, unsure = _side(ledger, counts, ADMITTED), _side(ledger, counts, UNSURE)
+    refused = _side(ledger, counts & (ledger.rate_class == rate_class), REFUSED)
+    start = history.seen[0].sent
+    stated = _stated(ledger, counts & (ledger.rate_class == rate_class), limit, second)
+    fresh = _fresh(admitted, refused, stated)
+    hidden = NOBODY if fresh else _hidden(limit, start, length)
+    return Calls(
+        about=f"key {ledger.name}, {rate_class.label} calls",
+        limit=limit,
+        length=length,
+        slack=length // DRIFT,
+        second=second,
+        exclusive=history.exclusive,
+        admitted=admitted,
+        possible=admitted.joined(unsure).joined(hidden),
+        refused=refused,
+        stated=stated,
+        seen=history.seen,
+        start=start,
+        fresh=fresh,
+    )
+
+
+def _counted(ledger: Ledger, rate_class: RateClass, reading: Reading) -> Mask:
+    counts: Mask = ledger.rate_class == rate_class
+    if reading.debits_write and rate_class == RateClass.WRITE:
+        counts |= ledger.rate_class == RateClass.EXPENSIVE
+    if reading.dry_run == "free":
+        counts &= (ledger.dry == 0) | (ledger.kind == REFUSED)
+    if reading.graphql == "separate":
+        counts &= ledger.graphql == 0
+    return counts
+
+
+def _side(ledger: Ledger, counts: Mask, kind: int) -> Side:
+    chosen = np.flatnonzero(counts & (ledger.kind == kind))
+    return Side(ledger.sent[chosen], ledger.done[chosen], ledger.who[chosen])
+
+
+def _stated(ledger: Ledger, counts: Mask, limit: int, second: Micros) -> Stated:
+    """What the headers of admitted replies say, if they speak of this window."""
+    chosen = np.flatnonzero(
+        counts & (ledger.kind == ADMITTED) & (ledger.limit == limit) & (ledger.remaining >= 0)
+    )
+    if not len(chosen):
+        return NOTHING
+    sent, done, reset = ledger.sent[chosen], ledger.done[chosen], ledger.reset[chosen]
+    delta = (reset >= 0) & (reset < EPOCH)
+    low = np.where(delta, sent + (reset - 1) * second, 1)
+    high = np.where(delta, done + reset * second, 0)
+    return Stated(sent, done, ledger.who[chosen], limit - ledger.remaining[chosen], low, high)
+
+
+EPOCH = 100_000_000
+"""A RateLimit-Reset from here on is an instant in Unix seconds, not a number of seconds (U5)."""
+
+
+def _fresh(admitted: Side, refused: Side, stated: Stated) -> bool:
+    """Tell whether the window was unused when the trace came to it: its first call says it is the first."""
+    if not len(admitted) or not len(stated):
+        return False
+    first = (stated.sent <= int(admitted.ends[0])) & (stated.counted == 1)
+    if not first.any():
+        return False
+    return not len(refused) or int(refused.sent[0]) > int(stated.done[first].min())
+
+
+def _hidden(limit: int, start: Micros, length: Micros) -> Side:
+    """As many calls as fit, sometime before the trace: what the window may have held already."""
+    return Side(
+        np.full(limit, start - length, np.int64),
+        np.full(limit, start, np.int64),
+        np.full(limit, HIDDEN, np.int64),
+    )

@@ -1,0 +1,15 @@
+"""What the tests of the judges share."""
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def limiters(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module `limiters`, which lies beside the tests."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import limiters
+
+    return limiters

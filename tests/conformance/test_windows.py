@@ -1,0 +1,364 @@
+"""Rate windows: no false alarm on any algorithm, and limits or lengths that are off are found."""
+
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ranksim.clock import MINUTE, SECOND
+from ranksim.conformance import ratelimit_headers, windows
+from ranksim.conformance.history import History
+from ranksim.conformance.options import Options
+from ranksim.conformance.verdicts import Tally, Verdict
+from ranksim.contract.facts import RateClass
+from ranksim.contract.policy import Policy
+
+READ, WRITE, EXPENSIVE = RateClass.READ, RateClass.WRITE, RateClass.EXPENSIVE
+KINDS = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
+
+
+class Judged:
+    """The findings of the window rules on a history."""
+
+    def __init__(self, history: History, **assumptions: Any) -> None:
+        policy = Policy().replace(assumptions=assumptions) if assumptions else None
+        tally = Tally((*windows.RULES, *ratelimit_headers.RULES))
+        windows.judge(history, Options.of(policy), tally)
+        ratelimit_headers.judge(history, Options.of(policy), tally)
+        self.findings = {finding.rule.name: finding for finding in tally.findings()}
+        self.differences = {difference.number: difference for difference in tally.differences}
+
+    def __getitem__(self, rule: str) -> str:
+        return str(self.findings[rule].verdict)
+
+    @property
+    def deviating(self) -> dict[str, str]:
+        return {
+            name: finding.evidence[0].says
+            for name, finding in self.findings.items()
+            if finding.verdict == Verdict.DEVIATES
+        }
+
+
+def seconds(
+    limiters: ModuleType, *at: float, rate_class: RateClass = EXPENSIVE, key: str = "main"
+) -> list[Any]:
+    """Calls at these seconds after the start, each taking effect after 10 ms and answered after 20 ms."""
+    return [
+        limiters.Sent(
+            limiters.START + round(one * SECOND),
+            limiters.START + round(one * SECOND) + 10_000,
+            limiters.START + round(one * SECOND) + 20_000,
+            rate_class,
+            key,
+        )
+        for one in at
+    ]
+
+
+# No false alarms
+
+
+@pytest.mark.fact("S102", "S103", "S104", "S105", "S106", "U1", "U3", "U4", "U5", "U8", "U88")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_false_alarm(limiters: ModuleType, kind: str, seed: int) -> None:
+    """Any algorithm and variant, one to 200 users, 0.3 to 400 ms, lost replies, a used window before."""
+    rng = random.Random(f"{kind} {seed}")
+    for refused_count in (False, True):
+        rate_class = rng.choice((EXPENSIVE, WRITE))
+        network = limiters.Network(rng, rng.choice((300, 20_000, 400_000)), rng.choice((0, 0.02)))
+        limiter = limiters.Limiter(
+            kind,
+            refused_count,
+            full_reset=rng.random() < 0.5,
+            debits_write=rng.random() < 0.3,
+            rounds=rng.choice(("ceil", "ceil", "floor", "round")),
+        )
+        for _ in range(rng.choice((0, 0, 10))):
+            limiter.call(network.send(limiters.START - 30 * SECOND, rate_class))
+        if rng.random() < 0.5:
+            calls = network.burst(rate_class, rng.choice((1, 20, 200)))
+        else:
+            calls = network.steady(rate_class, rng.choice((0.7, 1, 3)))
+        if limiter.debits_write:
+            calls += network.steady(EXPENSIVE if rate_class == WRITE else WRITE, 0.9)
+        exclusive, headers = rng.random() < 0.9, rng.random() < 0.7
+        history = limiters.history(limiter, calls, exclusive=exclusive, headers=headers)
+        judged = Judged(history)
+        deviating = {
+            rule: says for rule, says in judged.deviating.items() if rule != "rate.headers" or headers
+        }
+        if not headers:
+            deviating.pop("rate.retry_after", None)
+        assert deviating == {}, f"seed {kind} {seed}, {limiter}"
+        truth = {1: kind, 3: str(limiter.debits_write), 4: str(refused_count)}
+        for number in {1, 3, 4} & set(judged.differences):
+            assert truth[number] in judged.differences[number].found.split(" or "), f"seed {kind} {seed}"
+
+
+# What is off is found
+
+
+@pytest.mark.fact("S102", "S103", "S104")
+@pytest.mark.parametrize("users", [1, 20])
+@pytest.mark.parametrize("rate_class", [EXPENSIVE, WRITE, READ])
+@pytest.mark.parametrize(
+    "off", [{"beyond": 1}, {"beyond": -1}, {"length": 59 * SECOND}, {"length": 61 * SECOND}], ids=str
+)
+def test_a_limit_or_a_window_that_is_off_is_found(
+    limiters: ModuleType, off: dict[str, int], rate_class: RateClass, users: int
+) -> None:
+    """From bursts of one or many users with slow probes after them, headers and all."""
+    network = limiters.Network(random.Random(1), 500)
+    calls = network.burst(rate_class, users, cycles=3)
+    judged = Judged(limiters.history(limiters.Limiter(**off), calls))
+    assert judged.deviating
+    assert all(name.startswith("rate.") for name in judged.deviating)
+    assert Judged(limiters.history(limiters.Limiter(), calls)).deviating == {}
+
+
+@pytest.mark.fact("U4")
+@pytest.mark.parametrize("kind", ["first_hit", "sliding_log", "sliding_counter", "gcra"])
+def test_refused_calls_that_count_are_a_difference_or_break_the_policy(
+    limiters: ModuleType, kind: str
+) -> None:
+    calls = limiters.Network(random.Random(2)).burst(EXPENSIVE)
+    history = limiters.history(limiters.Limiter(kind, refused_count=True), calls)
+    judged = Judged(history)
+    assert judged.deviating == {}
+    assert judged.differences[4].found == "True"
+    assert Judged(history, window=kind, refused_calls_count=False).deviating
+
+
+@pytest.mark.fact("U1")
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_another_algorithm_is_a_difference_or_breaks_the_policy(limiters: ModuleType, kind: str) -> None:
+    calls = limiters.Network(random.Random(3)).burst(EXPENSIVE, cycles=3)
+    history = limiters.history(limiters.Limiter(kind), calls)
+    judged = Judged(history)
+    assert judged.deviating == {}
+    assert kind in judged.differences[1].found.split(" or ")
+    assert Judged(history, window="first_hit", refused_calls_count=False).deviating
+    assert Judged(history, window=kind, refused_calls_count=False).deviating == {}
+
+
+@pytest.mark.fact("S102", "S103", "S104")
+def test_without_headers_the_calls_alone_show_it(limiters: ModuleType) -> None:
+    """The first burst is more than a window after the trace began, so that nothing hidden can explain it."""
+    network = limiters.Network(random.Random(4), 2_000)
+    calls = [*seconds(limiters, -70), *network.burst(WRITE)]
+    for off in ({"beyond": 1}, {"beyond": -1}):
+        history = limiters.history(limiters.Limiter(**off), calls, headers=False)
+        assert Judged(history)["rate.write"] == "deviates", off
+    assert Judged(limiters.history(limiters.Limiter(), calls, headers=False))["rate.write"] == "conforms"
+
+
+# When nobody can tell
+
+
+def test_refusals_say_nothing_when_others_may_have_used_the_key(limiters: ModuleType) -> None:
+    calls = limiters.Network(random.Random(5)).burst(WRITE)
+    limiter = limiters.Limiter(beyond=-1)
+    history = limiters.history(limiter, calls, exclusive=False, headers=False)
+    assert Judged(history)["rate.write"] == "undecided"
+
+
+def test_a_limit_that_was_not_come_up_to_is_not_exercised(limiters: ModuleType) -> None:
+    judged = Judged(limiters.history(limiters.Limiter(), seconds(limiters, 0, 1, 2)))
+    assert judged["rate.expensive"] == "not exercised"
+    assert judged["rate.remaining"] == "conforms"
+
+
+def test_windows_under_a_clock_that_was_moved_are_undecided(limiters: ModuleType) -> None:
+    from ranksim.conformance.history import Pace
+
+    history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1))
+    history.paces = (
+        Pace(limiters.START, limiters.START, 60, 60),
+        Pace(limiters.START + 1, limiters.START, 1, 1),
+    )
+    assert Judged(history)["rate.expensive"] == "undecided"
+
+
+def test_windows_in_scaled_time_are_shorter(limiters: ModuleType) -> None:
+    """Ten times as fast: 6 s of the trace's clock are a window, and Reset counts the deployment's seconds."""
+    from ranksim.conformance.history import Pace
+
+    def scaled(limiter: Any) -> History:
+        history = limiters.history(limiter, limiters.Network(random.Random(6)).burst(EXPENSIVE, cycles=3))
+        start = history.seen[0].sent
+        for seen in history.seen:
+            seen.sent, seen.received = (start + (t - start) // 10 for t in (seen.sent, seen.received))
+        history.paces = (Pace(start, start, 10, 10),)
+        return history
+
+    assert Judged(scaled(limiters.Limiter())).deviating == {}
+    assert Judged(scaled(limiters.Limiter()))["rate.expensive"] == "conforms"
+    assert Judged(scaled(limiters.Limiter(length=59 * SECOND))).deviating
+
+
+# Keys
+
+
+@pytest.mark.fact("S102", "E37")
+@pytest.mark.parametrize(("shared", "verdict"), [(False, "conforms"), (True, "deviates")])
+def test_keys_have_windows_of_their_own(limiters: ModuleType, shared: bool, verdict: str) -> None:
+    network = limiters.Network(random.Random(7))
+    calls = network.burst(EXPENSIVE) + network.burst(EXPENSIVE, key="second")
+    judged = Judged(limiters.history(limiters.Limiter(shared=shared), calls))
+    assert judged["rate.per_key"] == verdict
+    assert judged["rate.expensive"] == ("undecided" if shared else "conforms")
+
+
+@pytest.mark.fact("U3")
+def test_expensive_calls_that_count_as_writes_are_a_difference(limiters: ModuleType) -> None:
+    network = limiters.Network(random.Random(8))
+    calls = network.burst(WRITE) + network.steady(EXPENSIVE, 0.9)
+    judged = Judged(limiters.history(limiters.Limiter(debits_write=True), calls))
+    assert judged.deviating == {}
+    assert judged.differences[3].found == "True"
+    assert 3 not in Judged(limiters.history(limiters.Limiter(), calls)).differences
+
+
+@pytest.mark.fact("U10")
+def test_dry_runs_that_are_free_are_a_difference(limiters: ModuleType) -> None:
+    from dataclasses import replace
+
+    calls = [replace(call, dry=True) for call in seconds(limiters, *range(15))]
+    calls += seconds(limiters, *range(15, 25))
+    judged = Judged(limiters.history(limiters.Limiter(free_dry_runs=True), calls))
+    assert judged.deviating == {}
+    assert judged.differences[10].found == "free"
+    assert 10 not in Judged(limiters.history(limiters.Limiter(), calls)).differences
+
+
+# What headers say
+
+
+def spoilt(limiters: ModuleType, spoil: Any, rounds: int = 1) -> Judged:
+    """Twelve calls a second apart, with one reply changed."""
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(12)))
+    spoil(history.seen)
+    return Judged(history)
+
+
+@pytest.mark.fact("S105")
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("remaining", 17, "rate.remaining"),  # what the third call was told is told to the sixth
+        ("remaining", 20, "rate.remaining"),
+        ("remaining", 3, "rate.remaining"),
+        ("remaining", 21, "rate.headers"),
+        ("reset", 61, "rate.remaining"),
+        ("reset", 20, "rate.remaining"),
+        ("limit", 21, "rate.headers"),
+        ("limit", 120, "rate.classes"),
+        ("limit", None, "rate.headers"),
+        ("reset", None, "rate.headers"),
+        ("remaining", None, "rate.headers"),
+    ],
+)
+def test_a_header_that_cannot_be_true(limiters: ModuleType, field: str, value: int | None, rule: str) -> None:
+    """The algorithm is pinned: a log or a bucket could give some of them."""
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(12)))
+    assert Judged(history, window="first_hit").deviating == {}
+    setattr(history.seen[5], field, value)
+    assert rule in Judged(history, window="first_hit").deviating
+
+
+@pytest.mark.fact("S105", "E36")
+def test_every_response_needs_the_headers(limiters: ModuleType) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1, 2))
+    first = history.seen[0]
+    first.status, first.limit, first.remaining, first.reset = 503, None, None, None
+    judged = Judged(history)
+    assert judged["rate.headers"] == "conforms"
+    assert judged.findings["rate.headers"].open == 1
+    first.status = 404
+    assert Judged(history)["rate.headers"] == "deviates"
+
+
+@pytest.mark.fact("U2", "U5", "U6", "U7", "U10")
+@pytest.mark.parametrize(
+    ("number", "found", "changes", "pinned"),
+    [
+        (2, "expensive", {"operation": "scans.create", "limit": 20}, {"tracking_class": "write"}),
+        (10, "read", {"body": {"dry_run": True}, "limit": 600}, {"dry_run_class": "same"}),
+        (5, "epoch", {"reset": 1_772_618_417}, {"reset_format": "delta"}),
+        (
+            6,
+            "http_date",
+            {"status": 429, "code": "rate_limited", "retry_at": 1, "remaining": 0},
+            {"retry_after_format": "seconds"},
+        ),
+        (7, "slow_down", {"status": 429, "code": "slow_down", "retry_after": 1, "remaining": 0}, None),
+    ],
+)
+def test_other_choices_are_differences_or_break_the_policy(
+    limiters: ModuleType, number: int, found: str, changes: dict[str, Any], pinned: dict[str, str] | None
+) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, 0), exclusive=False)
+    for name, value in changes.items():
+        setattr(history.seen[0], name, value)
+    judged = Judged(history)
+    assert judged.deviating == {}
+    assert judged.differences[number].found == found
+    if pinned is not None:
+        assert Judged(history, **pinned).deviating
+
+
+@pytest.mark.fact("S100")
+def test_a_429_needs_retry_after(limiters: ModuleType) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(21)))
+    assert Judged(history)["rate.retry_after"] == "conforms"
+    history.seen[20].retry_after = None
+    assert Judged(history)["rate.retry_after"] == "deviates"
+
+
+@pytest.mark.fact("S106")
+def test_a_429_with_calls_left(limiters: ModuleType) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(21)))
+    assert Judged(history)["rate.traffic_only"] == "conforms"
+    history.seen[20].remaining = 3
+    assert Judged(history)["rate.traffic_only"] == "deviates"
+
+
+@pytest.mark.fact("S100", "U6")
+@pytest.mark.parametrize(
+    ("told", "sent", "verdict"),
+    [
+        (40, 61, "conforms"),  # told the truth, and came after it
+        (30, 51, "deviates"),  # told too little, and came in time
+        (40, 55, "not exercised"),  # came too soon
+    ],
+)
+def test_retry_after_is_honoured(limiters: ModuleType, told: int, sent: float, verdict: str) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(21), sent))
+    history.seen[20].retry_after = told
+    assert Judged(history)["rate.retry_after_honoured"] == verdict
+
+
+def test_retry_after_says_nothing_when_another_call_may_lie_between(limiters: ModuleType) -> None:
+    calls = seconds(limiters, *range(21), 21, 51)
+    history = limiters.history(limiters.Limiter(), calls)
+    history.seen[20].retry_after = 30
+    history.seen[21].retry_after = 60
+    assert Judged(history)["rate.retry_after_honoured"] == "not exercised"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", range(40))
+def test_no_false_alarm_at_length(limiters: ModuleType, seed: int) -> None:
+    for kind in KINDS:
+        test_no_false_alarm(limiters, kind, 1000 + seed)
+
+
+def test_judging_many_calls_is_near_linear(limiters: ModuleType) -> None:
+    """40 minutes at the limit of reads: found right, and quickly enough for this to be an ordinary test."""
+    network = limiters.Network(random.Random(9), 2_000)
+    calls = network.steady(READ, 1.2, lasts=40 * MINUTE)
+    assert Judged(limiters.history(limiters.Limiter(), calls))["rate.read"] == "conforms"
+    assert Judged(limiters.history(limiters.Limiter(beyond=1), calls)).deviating
