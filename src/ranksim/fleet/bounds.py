@@ -3,6 +3,7 @@
 Interpreted integers have no bounds, compiled ones wrap without a word; so what could overflow is refused.
 """
 
+import math
 from collections.abc import Iterator
 
 from ranksim.clock import DAY
@@ -11,6 +12,7 @@ from ranksim.errors import BadInput
 from ranksim.fleet.customers import AVERAGE, hours_of, levels_of
 from ranksim.fleet.offers import sold_to
 from ranksim.fleet.population import Population, Segment
+from ranksim.fleet.rows import REFUSED
 
 LARGEST = 2**62
 """Above it nothing may come; the rest up to 2**63 is room for one sum."""
@@ -78,9 +80,13 @@ def _of_segment(
     rates = {name: segment.usage.of(name).most for name in type(segment.usage).model_fields}
     rates = {name: most if segment.usage.of(name).first > 0 else 0.0 for name, most in rates.items()}
     days = population.length / DAY * level / AVERAGE
-    requests = {name: int(most * days) + 1 for name, most in rates.items() if most > 0}
+    requests = {name: _surely(most * days) for name, most in rates.items() if most > 0}
     for name, number in requests.items():
         yield f"{at}.usage.{name}", number, MOST_REQUESTS
+    if policy.assumptions.refused_calls_count:
+        # Refused calls pile up in a window: as tokens that are owed, or as the weight of the one before.
+        tries = max(segment.after_refusal.of(outcome).tries for outcome in REFUSED)
+        yield "facts.rate_window", sum(requests.values()) * tries * policy.facts.rate_window, LARGEST
     yield from _of_money(at, segment, population, policy, requests)
 
 
@@ -90,15 +96,15 @@ def _of_money(
     """What an account could track and spend in all, if nothing refused it."""
     portfolio, costs = segment.portfolio, policy.catalogue.unit_costs
     each = max(1, portfolio.engine_devices * portfolio.geographies)
-    scans = 1 + 2 * requests.get("scans", 0)
-    tuples = scans * each
+    tuples = (1 + requests.get("scans", 0)) * each
+    yield f"{at}.usage.scans", tuples * segment.sizes.keywords.high, LARGEST // 4
     start = int(portfolio.domains.most) * int(portfolio.keywords.most)
     yield f"{at}.portfolio.keywords", start * each, LARGEST // 4
-    keywords = start + 2 * requests.get("keywords", 0) * segment.sizes.keywords.high
+    keywords = start + requests.get("keywords", 0) * segment.sizes.keywords.high
     slots = keywords * tuples
     limits = [policy.catalogue.plans[plan].slot_limit for plan, _ in sold_to(population, policy)]
-    if policy.assumptions.checks_apply:  # the slot limit applies to all that tracks, whatever else does
-        slots = min(slots, 2 * max(limits) + start * each)
+    # Whatever else applies, the slot limit applies to all that tracks.
+    slots = min(slots, 2 * max(limits) + start * each)
     yield f"{at}.portfolio.keywords", keywords * each, LARGEST // 4
     spends = {
         "rank_run": slots * costs.rank_run_page,
@@ -108,4 +114,9 @@ def _of_money(
         "keyword_briefs": segment.sizes.keyword_briefs.high * costs.keyword_brief,
     }
     for name, cost in spends.items():
-        yield f"{at}.usage.{name}", 2 * requests.get(name, 1) * cost, LARGEST
+        yield f"{at}.usage.{name}", requests.get(name, 1) * cost, LARGEST
+
+
+def _surely(mean: float) -> int:
+    """A number that Poisson arrivals with this mean do not pass: ten standard deviations, and some."""
+    return int(mean + 10 * math.sqrt(mean) + 20)

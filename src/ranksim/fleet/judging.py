@@ -5,6 +5,7 @@ accepted, and no job fails; every account has one API key. Interpreted and compi
 """
 
 from collections.abc import MutableSequence, Sequence
+from typing import NamedTuple
 
 from ranksim.clock import month_end, week_end
 from ranksim.contract.facts import RateClass, Spend
@@ -18,6 +19,7 @@ from ranksim.fleet.rows import (
     Pause,
     Request,
     Segment,
+    Tally,
     Ways,
 )
 from ranksim.rules import admission, windows
@@ -41,6 +43,21 @@ KEYWORDS = int(Spend.KEYWORDS)
 SCANS = int(Spend.SCANS)
 WRITE_CLASS = int(RateClass.WRITE)
 EXPENSIVE_CLASS = int(RateClass.EXPENSIVE)
+
+
+class Account(NamedTuple):
+    """The rows of the account at hand, and the request it makes."""
+
+    customer: Customer
+    segment: Segment
+    offer: Offer
+    books: Books
+    tally: Tally
+    terms: Terms
+    ways: Ways
+    ask: Ask
+    request: Request
+    streams: Streams
 
 
 # The rate limit
@@ -70,24 +87,12 @@ def _charge_both(now: int, limits: Sequence[Window], rings: Sequence[MutableSequ
     return 0
 
 
-def limited_until(request: Request, wait: int) -> int:
-    """The instant that Retry-After tells: whole seconds, at least one (U6)."""
-    return request.at + max(1, -(-wait // SECOND)) * SECOND
-
-
 # The ask
 
 
-def ask_for(
-    request: Request,
-    operation: Operation,
-    domain: Domain,
-    segment: Segment,
-    offer: Offer,
-    ways: Ways,
-    ask: Ask,
-) -> None:
-    """Fill in what a request wants to spend (S52-S58)."""
+def ask_for(account: Account, operation: Operation, domain: Domain) -> None:
+    """Fill in what the request wants to spend (S52-S58)."""
+    ask, request, segment, offer = account.ask, account.request, account.segment, account.offer
     ask.spend = operation.spend
     ask.checks = operation.checks
     ask.capability = operation.capability
@@ -102,12 +107,12 @@ def ask_for(
     elif ask.spend < JOB_KINDS:
         found = domain.questions if ask.spend == AI_SCAN else domain.pages
         ask.estimate = min(found, operation.cap) * operation.unit_cost
-        if found > operation.cap and ways.cap_refuses:
+        if found > operation.cap and account.ways.cap_refuses:
             ask.beyond = ENTITLEMENT_REQUIRED
     elif ask.spend == SCANS:
         ask.slots = domain.keywords * segment.pairings * segment.places
         if segment.pairings > offer.pairings or segment.places > offer.places:
-            ask.beyond = ways.dimension_check
+            ask.beyond = account.ways.dimension_check
     else:
         size_ask(request.size, operation, domain, ask)
 
@@ -122,17 +127,10 @@ def size_ask(size: int, operation: Operation, domain: Domain, ask: Ask) -> None:
         ask.estimate = size * operation.unit_cost
 
 
-def fitted(
-    request: Request,
-    operation: Operation,
-    domain: Domain,
-    books: Books,
-    meter: Allowance,
-    ways: Ways,
-    ask: Ask,
-) -> int:
+def fitted(account: Account, operation: Operation, domain: Domain, meter: Allowance) -> int:
     """Cut an ask for several keywords to what is left, where the policy grants parts (U50, U64)."""
-    now, size = request.at, request.size
+    ask, books, ways = account.ask, account.books, account.ways
+    now, size = account.request.at, account.request.size
     if ask.spend == KEYWORDS and ways.partial_slots and domain.tuples > 0:
         room = max(0, books.slot_limit - books.active - admission.held_at(now, books))
         if ask.slots > room and room >= domain.tuples:
@@ -141,29 +139,24 @@ def fitted(
         left = meter.limit - admission.used_at(now, meter)
         if left > 0:
             size = min(size, left)
-    if size < request.size:
+    if size < account.request.size:
         size_ask(size, operation, domain, ask)
     return size
 
 
 def spend(
-    request: Request,
+    account: Account,
     operation: Operation,
     domain: Domain,
-    segment: Segment,
-    books: Books,
     meter: Allowance,
     cooldown: Pause,
-    terms: Terms,
-    ways: Ways,
-    ask: Ask,
     durations: Sequence[Sequence[int]],
-    streams: Streams,
 ) -> int:
     """Decide an ask; book it and change the portfolio when it is granted. Gives the decision."""
+    ask, books, terms, request = account.ask, account.books, account.terms, account.request
     now, size = request.at, request.size
     if ask.spend == KEYWORDS or ask.spend == KEYWORD_BRIEFS:
-        size = fitted(request, operation, domain, books, meter, ways, ask)
+        size = fitted(account, operation, domain, meter)
     if cooldown.since < cooldown.finish <= now:
         cooldown.since = cooldown.finish
     decision = admission.decide(now, ask, books, meter, cooldown, terms)
@@ -173,7 +166,7 @@ def spend(
     admission.settle(books, books.month_ends, ask.estimate, ask.estimate, terms)
     if ask.spend < JOB_KINDS:
         lasts = durations[ask.spend]
-        finish = now + lasts[drawn_below(len(lasts), streams.duration, request.number)]
+        finish = now + lasts[drawn_below(len(lasts), account.streams.duration, request.number)]
         if ask.spend == RANK_RUN:
             domain.run_ends = finish
         if terms.cooldown_from_finish:
@@ -181,7 +174,7 @@ def spend(
     elif ask.spend == KEYWORDS:
         domain.keywords += size
     elif ask.spend == SCANS:
-        domain.tuples += segment.pairings * segment.places
+        domain.tuples += account.segment.pairings * account.segment.places
     return decision
 
 
@@ -196,21 +189,13 @@ def remove(request: Request, domain: Domain, books: Books) -> None:
 # When a refusal ends
 
 
-def refused_until(
-    request: Request,
-    ask: Ask,
-    customer: Customer,
-    books: Books,
-    meter: Allowance,
-    cooldown: Pause,
-    terms: Terms,
-) -> int:
+def refused_until(account: Account, meter: Allowance, cooldown: Pause) -> int:
     """The instant from which the limit, left alone, would let the same ask pass; `leaves` if it never would.
 
     The quota's or the month's end, the cooldown's end; slots come free with the month where holds take them.
     """
-    now = request.at
-    refusal = request.outcome
+    ask, books, terms, now = account.ask, account.books, account.terms, account.request.at
+    refusal = account.request.outcome
     if refusal == COOLDOWN_ACTIVE:
         return now + -(-(cooldown.since + cooldown.length - now) // SECOND) * SECOND
     if refusal == QUOTA_EXHAUSTED and ask.units <= meter.limit:
@@ -223,4 +208,4 @@ def refused_until(
     room = books.slot_limit - books.active
     if refusal == SLOT_LIMIT_EXCEEDED and ask.beyond == 0 and ask.slots - ask.revived <= room:
         return month_end(books.anchor, now)
-    return customer.leaves
+    return account.customer.leaves

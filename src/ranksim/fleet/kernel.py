@@ -4,11 +4,33 @@ Interpreted over slotted rows and lists, or compiled over record arrays (`fleet.
 functions. Memory grows with the accounts, not with their requests.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ranksim.fleet.judging import ask_for, charge, limited_until, refused_until, remove, spend
-from ranksim.fleet.requests import FOREVER, arrival, comes_back, keep, make, resume, streams_of
-from ranksim.fleet.rows import ACTIVITIES, LIMITED, REMOVE
+from ranksim.fleet.judging import Account, ask_for, charge, refused_until, remove, spend
+from ranksim.fleet.requests import (
+    FOREVER,
+    SECOND,
+    Course,
+    arrival,
+    comes_back,
+    keep,
+    make,
+    resume,
+    streams_of,
+)
+from ranksim.fleet.rows import (
+    ACTIVITIES,
+    LIMITED,
+    REMOVE,
+    Allowance,
+    Domain,
+    Entry,
+    Month,
+    Operation,
+    Pause,
+    Request,
+)
 from ranksim.fleet.tallying import (
     count,
     count_spend,
@@ -51,13 +73,14 @@ class Desk(NamedTuple):
     """What the kernel works with on one account: scratch, made fit by `prepare`.
 
     `windows` and `rings` per rate class, `cooldowns` per domain and operation, `backlog` requests in mind;
-    `ask`, `request` and `queue` have one row.
+    `pace`, `ask`, `request` and `queue` have one row.
     """
 
     windows: Any
     rings: Any
     cooldowns: Any
     backlog: Any
+    pace: Any
     ask: Any
     request: Any
     queue: Any
@@ -103,6 +126,8 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
         cooldown.length = operations[index % SPENDS].cooldown
         cooldown.since = NEVER
         cooldown.finish = NEVER
+    desk.pace[0].ends = NEVER
+    desk.pace[0].steady = given.segments[customer.segment].steady
     desk.queue[0].count = 0
     desk.queue[0].due = FOREVER
     meters = ledger.meters[row]
@@ -125,83 +150,107 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
 
 
 def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Ledger, logged: int) -> int:
-    """Serve one account to its end: its requests in order of time, refused ones again where it insists."""
-    customer, first_domain, odds = given.customers[row], given.first_domains[row], given.odds[row]
-    segment, offer = given.segments[customer.segment], given.offers[customer.offer]
-    hours, levels, habits = given.hours[customer.segment], given.levels, given.habits[customer.segment]
-    reactions, operations = given.reactions[customer.segment], given.operations[customer.offer]
-    terms, ways, durations, domains = given.terms[0], given.ways[0], given.durations, given.domains
-    limits, rings, cooldowns, backlog = desk.windows, desk.rings, desk.cooldowns, desk.backlog
-    ask, request, queue = desk.ask[0], desk.request[0], desk.queue[0]
-    tally, counts, months, blocks = (
+    """Serve one account to its end: its requests in order of time, refused ones again where it insists.
+
+    Arrays are unpacked here and looked up in here: handing them on would count references at every request.
+    """
+    customer, request = given.customers[row], desk.request[0]
+    streams = streams_of(seed, customer.number)
+    account = Account(
+        customer,
+        given.segments[customer.segment],
+        given.offers[customer.offer],
+        ledger.books[row],
         ledger.tallies[row],
+        given.terms[0],
+        given.ways[0],
+        desk.ask[0],
+        request,
+        streams,
+    )
+    first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
+    course, pace = Course(start, given.hours[customer.segment], given.levels), desk.pace[0]
+    odds, habits = given.odds[row], given.habits[customer.segment]
+    reactions, operations = given.reactions[customer.segment], given.operations[customer.offer]
+    limits, rings, cooldowns, backlog = desk.windows, desk.rings, desk.cooldowns, desk.backlog
+    queue, log = desk.queue[0], ledger.log
+    counts, months, blocks, meters = (
         ledger.counts[row],
         ledger.months[row],
         ledger.blocks[row],
+        ledger.meters[row],
     )
-    meters, books, log = ledger.meters[row], ledger.books[row], ledger.log
-    streams = streams_of(seed, customer.number)
     number = 0
-    fresh = arrival(number, customer.joins, start, customer, segment, hours, levels, streams)
+    fresh = arrival(number, customer.joins, pace, course, customer, streams)
     while min(fresh, queue.due) < customer.leaves:
         if queue.due <= fresh:
             resume(backlog, queue, request)
         else:
             make(request, number, fresh, customer, odds, habits, streams)
             number += 1
-            fresh = arrival(number, fresh, start, customer, segment, hours, levels, streams)
-        now = request.at
-        month = month_of(now, months, tally)
+            fresh = arrival(number, fresh, pace, course, customer, streams)
+        month = month_of(request.at, months, account.tally)
         operation = operations[request.activity]
-        wait = charge(now, operation.rate_class, limits, rings, ways)
-        request.outcome = GRANTED
-        request.until = now
+        domain = domains[first_domain + request.domain]
+        wait = charge(request.at, operation.rate_class, limits, rings, account.ways)
         if wait > 0:
-            request.outcome = LIMITED
-            request.until = limited_until(request, wait)
-        elif request.activity == REMOVE:
-            remove(request, domains[first_domain + request.domain], books)
+            limit(request, wait)
         elif request.activity < SPENDS:
-            domain = domains[first_domain + request.domain]
-            meter = meters[operation.meter]
-            place = request.domain if ways.cooldown_by_domain else 0
-            cooldown = cooldowns[place * SPENDS + operation.spend]
-            ask_for(request, operation, domain, segment, offer, ways, ask)
-            if request.tries == 1:
-                note_wish(now, ask, books, meter, terms, tally)
-            request.outcome = spend(
-                request,
-                operation,
-                domain,
-                segment,
-                books,
-                meter,
-                cooldown,
-                terms,
-                ways,
-                ask,
-                durations,
-                streams,
-            )
-            if request.outcome == GRANTED:
-                count_spend(now, ask, books, meter, tally, month)
-            elif request.outcome != JOINED:
-                request.until = refused_until(request, ask, customer, books, meter, cooldown, terms)
-        count(request, tally, month, counts)
+            place = request.domain if account.ways.cooldown_by_domain else 0
+            cooldown = cooldowns[place * SPENDS + request.activity]
+            buy(account, operation, domain, meters[operation.meter], cooldown, durations, month)
+        else:
+            pass_through(account, domain)
+        count(account, month, counts)
         if request.outcome != GRANTED and request.outcome != JOINED:
-            note_block(request, customer, blocks, months, tally)
+            note_block(account, blocks, months)
             due = comes_back(request, reactions[request.outcome], streams)
-            if due < customer.leaves and queue.count < segment.backlog:
+            if due < customer.leaves and queue.count < account.segment.backlog:
                 keep(backlog, queue, request, due)
             else:
-                tally.given_up += 1
+                account.tally.given_up += 1
         if logged < len(log):
             write(request, customer.number, log[logged])
             logged += 1
     return logged
 
 
-def write(request: Any, number: int, entry: Any) -> None:
+def limit(request: Request, wait: int) -> None:
+    """Refuse a request by the rate limit, until the instant that Retry-After tells (S100, U6)."""
+    request.outcome = LIMITED
+    request.until = request.at + max(1, -(-wait // SECOND)) * SECOND
+
+
+def pass_through(account: Account, domain: Domain) -> None:
+    """Let a request pass that spends nothing: a read, a write, or keywords that go."""
+    account.request.outcome = GRANTED
+    account.request.until = account.request.at
+    if account.request.activity == REMOVE:
+        remove(account.request, domain, account.books)
+
+
+def buy(
+    account: Account,
+    operation: Operation,
+    domain: Domain,
+    meter: Allowance,
+    cooldown: Pause,
+    durations: Sequence[Sequence[int]],
+    month: Month,
+) -> None:
+    """Put a spending request before the six checks, and note what it wished for and got."""
+    request = account.request
+    ask_for(account, operation, domain)
+    note_wish(account, meter)
+    request.outcome = spend(account, operation, domain, meter, cooldown, durations)
+    request.until = request.at
+    if request.outcome == GRANTED:
+        count_spend(account, meter, month)
+    elif request.outcome != JOINED:
+        request.until = refused_until(account, meter, cooldown)
+
+
+def write(request: Request, number: int, entry: Entry) -> None:
     """Write a request into the log."""
     entry.account = number
     entry.at = request.at

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ranksim import draws
 from ranksim.clock import DAY, HOUR
 from ranksim.draws import Purpose
-from ranksim.fleet.rows import Customer, Habit, Queue, Reaction, Request, Segment
+from ranksim.fleet.rows import Customer, Habit, Pace, Queue, Reaction, Request
 
 WEEK_HOURS = 168
 MONDAY = 72
@@ -46,6 +46,14 @@ class Streams(NamedTuple):
     backoff: Stream
 
 
+class Course(NamedTuple):
+    """How the pace of a segment runs: from `start`, by hours of the week and by days of the run."""
+
+    start: int
+    hours: Sequence[int]
+    levels: Sequence[int]
+
+
 def stream(seed: int, entity: int, purpose: int) -> Stream:
     """Give a stream of draws: the same as `draws.stream`, which the compiler cannot read."""
     return draws.stream(seed, entity, purpose)
@@ -74,42 +82,40 @@ def streams_of(seed: int, number: int) -> Streams:
     )
 
 
-def arrival(
-    number: int,
-    since: int,
-    start: int,
-    customer: Customer,
-    segment: Segment,
-    hours: Sequence[int],
-    levels: Sequence[int],
-    streams: Streams,
-) -> int:
+def arrival(number: int, since: int, pace: Pace, course: Course, customer: Customer, streams: Streams) -> int:
     """Give the instant of request `number`, after the one before at `since`; FOREVER if it stays away.
 
-    The pace of time follows the hour of the customer's week and the day's growth, so that the gap is that of
-    an even customer stretched where the customer is slow. An even one comes first within a gap, by a draw.
+    Time passes at the pace of the hour, so that the gap is that of an even customer stretched where the
+    customer is slow. A steady one comes first within a gap, by a draw.
     """
     if customer.gap == 0:
         return FOREVER
-    left = _gap(number, customer, segment, streams)
+    left = _gap(number, pace, customer, streams)
     now = since
     while now < customer.leaves:
-        local = now + customer.zone
-        ends = now + HOUR - local % HOUR
-        pace = hours[(local // HOUR + MONDAY) % WEEK_HOURS] * levels[(now - start) // DAY] // AVERAGE
-        if pace * (ends - now) > left:
-            return now + left // pace
-        left -= pace * (ends - now)
-        now = ends
+        if now >= pace.ends:
+            turn_hour(now, pace, course, customer)
+        if pace.weight * (pace.ends - now) > left:
+            return now + left // pace.weight
+        left -= pace.weight * (pace.ends - now)
+        now = pace.ends
     return FOREVER
 
 
-def _gap(number: int, customer: Customer, segment: Segment, streams: Streams) -> int:
+def turn_hour(now: int, pace: Pace, course: Course, customer: Customer) -> None:
+    """Set the pace of the hour of the customer's week that holds `now`, and of the day's growth."""
+    local = now + customer.zone
+    hour = course.hours[(local // HOUR + MONDAY) % WEEK_HOURS]
+    pace.ends = now + HOUR - local % HOUR
+    pace.weight = hour * course.levels[(now - course.start) // DAY] // AVERAGE
+
+
+def _gap(number: int, pace: Pace, customer: Customer, streams: Streams) -> int:
     """The gap before a request at average pace, in µs times AVERAGE."""
-    if segment.steady and number > 0:
+    if pace.steady and number > 0:
         return customer.gap * AVERAGE
     share = (drawn(streams.arrival, number) | 1) * SHARE
-    if segment.steady:
+    if pace.steady:
         return int(share * customer.gap * AVERAGE)
     return int(-math.log(share) * customer.gap * AVERAGE)
 

@@ -165,6 +165,15 @@ class Entry(Request):
 
 
 @dataclass(slots=True)
+class Pace:
+    """How fast time passes for a customer: `weight` of AVERAGE until `ends`; `steady` for even arrivals."""
+
+    ends: int = NEVER
+    weight: int = 0
+    steady: int = 0
+
+
+@dataclass(slots=True)
 class Queue:
     """The refused requests that a customer will make again: how many, and which comes first, when."""
 

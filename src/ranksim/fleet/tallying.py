@@ -3,6 +3,7 @@
 from collections.abc import MutableSequence, Sequence
 
 from ranksim.clock import month_end, week_end
+from ranksim.fleet.judging import Account
 from ranksim.fleet.rows import (
     LIMITED,
     OUTCOMES,
@@ -10,7 +11,6 @@ from ranksim.fleet.rows import (
     Block,
     Customer,
     Month,
-    Request,
     Tally,
 )
 from ranksim.rules import admission
@@ -22,7 +22,7 @@ from ranksim.rules.admission import (
     SUBSCRIPTION_INACTIVE,
     WEEK,
 )
-from ranksim.rules.books import NEVER, Ask, Books, Terms
+from ranksim.rules.books import NEVER
 
 KINDS = len(OUTCOMES)
 ANY = GRANTED
@@ -44,8 +44,9 @@ def month_of(now: int, months: Sequence[Month], tally: Tally) -> Month:
     return months[tally.month]
 
 
-def count(request: Request, tally: Tally, month: Month, counts: MutableSequence[int]) -> None:
+def count(account: Account, month: Month, counts: MutableSequence[int]) -> None:
     """Count a call by what it was and what became of it."""
+    request, tally = account.request, account.tally
     tally.calls += 1
     month.calls += 1
     if request.tries == 1:
@@ -59,12 +60,13 @@ def count(request: Request, tally: Tally, month: Month, counts: MutableSequence[
         month.refused += 1
 
 
-def count_spend(now: int, ask: Ask, books: Books, meter: Allowance, tally: Tally, month: Month) -> None:
+def count_spend(account: Account, meter: Allowance, month: Month) -> None:
     """Note what a granted ask cost and took."""
+    ask, books, tally = account.ask, account.books, account.tally
     tally.spend += ask.estimate
     month.spend += ask.estimate
     meter.peak = max(meter.peak, meter.used)
-    note_slots(books.active + admission.held_at(now, books), tally, month)
+    note_slots(books.active + admission.held_at(account.request.at, books), tally, month)
 
 
 def note_slots(taken: int, tally: Tally, month: Month) -> None:
@@ -74,9 +76,10 @@ def note_slots(taken: int, tally: Tally, month: Month) -> None:
     month.slots_peak = max(month.slots_peak, taken)
 
 
-def note_wish(now: int, ask: Ask, books: Books, meter: Allowance, terms: Terms, tally: Tally) -> None:
+def note_wish(account: Account, meter: Allowance) -> None:
     """Note what a first try asks for, whether it is granted or not; what is joined asks for nothing."""
-    if ask.running and terms.join != JOIN_NEVER:
+    ask, books, terms, now = account.ask, account.books, account.terms, account.request.at
+    if account.request.tries > 1 or (ask.running and terms.join != JOIN_NEVER):
         return
     if ask.units > 0:
         if now >= meter.wanted_ends:
@@ -87,27 +90,22 @@ def note_wish(now: int, ask: Ask, books: Books, meter: Allowance, terms: Terms, 
         meter.wanted += ask.units
         meter.wanted_peak = max(meter.wanted_peak, meter.wanted)
     wanted = books.active + admission.held_at(now, books) + ask.slots
-    tally.slots_wanted = max(tally.slots_wanted, wanted)
+    account.tally.slots_wanted = max(account.tally.slots_wanted, wanted)
 
 
-def note_block(
-    request: Request,
-    customer: Customer,
-    blocks: Sequence[Block],
-    months: Sequence[Month],
-    tally: Tally,
-) -> None:
+def note_block(account: Account, blocks: Sequence[Block], months: Sequence[Month]) -> None:
     """Note that an account is blocked from this refusal until it ends or the account leaves.
 
     Overlapping blocks of one kind count once, and so do blocks of all kinds that depend on use in row ANY.
     """
-    until = min(request.until, customer.leaves)
+    request = account.request
+    until = min(request.until, account.customer.leaves)
     extend(blocks[request.outcome], request.at, until)
     if request.outcome == ENTITLEMENT_REQUIRED or request.outcome == SUBSCRIPTION_INACTIVE:
         return
     since = max(request.at, blocks[ANY].until)
     extend(blocks[ANY], request.at, until)
-    index = tally.month
+    index = account.tally.month
     while since < until:
         while since >= months[index].ends:
             index += 1
