@@ -1,4 +1,7 @@
-"""Mixed everyday traffic. Run it: RANKSIM_KEY=... locust -f loadtests/everyday.py --host https://..."""
+"""Mixed everyday traffic: shapes, headers, and every rule under ordinary use.
+
+Run it: RANKSIM_KEY=... locust -f loadtests/everyday.py --host https://api.example.com
+"""
 
 from ranksim.load.users import user_class
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,7 @@ import pytest
 from ranksim.load.recorder import Clock, Recorder
 from ranksim.load.session import Session
 from ranksim.load.target import Target
+from ranksim.testing import Server
 
 TOKEN = "rk_live_0123456789abcdef"
 
@@ -172,3 +178,114 @@ def recording(tmp_path: Path, server: Scripted) -> Iterator[Recording]:
     made = Recording(tmp_path / "part-w1.jsonl", server.url)
     yield made
     made.close()
+
+
+# Real runs of Locust, in processes of their own
+
+
+LOADTESTS = Path(__file__).parents[2] / "loadtests"
+
+
+class Running:
+    """A program under way, its log, and the directory where it writes."""
+
+    def __init__(self, words: list[str], folder: Path, name: str, **variables: str) -> None:
+        self.log = folder / f"{name}.log"
+        kept = {
+            key: value for key, value in os.environ.items() if not key.startswith(("RANKSIM_", "LOCUST_"))
+        }
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                cwd=folder,
+                env=kept | variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait(self, seconds: float = 60) -> int:
+        """Wait for its end and give its exit code."""
+        try:
+            return self.process.wait(seconds)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts programs, and sees to it that none is left behind."""
+    started: list[Running] = []
+
+    def begin(*words: str, name: str = "run", **variables: str) -> Running:
+        started.append(Running(list(words), tmp_path, name, **variables))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.kill()
+
+
+@pytest.fixture
+def deployment() -> Iterator[Server]:
+    with Server(clock="real", start=None) as server:
+        yield server
+
+
+def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
+    """Wait until something holds, and give it; a test that waits in vain fails."""
+    pause = threading.Event()
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "waited in vain"
+        pause.wait(0.05)
+    return found
+
+
+def so_far(out: Path) -> dict[str, list[dict[str, Any]]]:
+    """What the parts of a run under way have, by their names: whole lines only."""
+    found = {}
+    for part in out.glob(".parts-*/part-*.jsonl"):
+        whole = part.read_text(encoding="utf-8").rpartition("\n")[0]
+        found[part.stem] = [json.loads(line) for line in whole.splitlines()]
+    return found
+
+
+def in_flight(out: Path) -> int:
+    """How many calls have been sent and not answered."""
+    lines = [line for part in so_far(out).values() for line in part]
+    return sum(line.get("kind") == "exchange" for line in lines) - sum("ended" in line for line in lines)
+
+
+def by_users(out: Path) -> int:
+    """How many calls users have made so far."""
+    lines = [line for part in so_far(out).values() for line in part]
+    return sum("-" in line.get("client", "") for line in lines)
+
+
+def answers(out: Path) -> set[int]:
+    """The statuses that users have been answered so far."""
+    lines = [line for part in so_far(out).values() for line in part]
+    users = {line["id"] for line in lines if "-" in line.get("client", "")}
+    return {line["status"] for line in lines if line.get("ended") in users and line["status"] is not None}
+
+
+def assert_no_secret(folder: Path, *secrets: str) -> None:
+    """No file below a directory has any of these, packed or not."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for secret in (*secrets, "whsec_"):
+            assert secret.encode() not in data, f"{path}: {secret}"

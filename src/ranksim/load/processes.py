@@ -11,7 +11,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -58,17 +59,17 @@ class Seat:
         self.part: Part | None = None
         self.reach: Reach | None = None
         self.ended: Callable[[], None] = lambda: None
-        self._numbers = count()
+        self._numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
         self._place = 0
 
-    def number(self) -> int:
-        """Give the next user's number, which no user of another process has."""
+    def number(self, profile: str) -> int:
+        """Give the number of the next user of a profile, which no user of another process has."""
         assert self.part is not None
-        return next(self._numbers) * self.part.shared.processes + self._place
+        return next(self._numbers[profile]) * self.part.shared.processes + self._place
 
     def take(self, part: Part, place: int) -> None:
         """Let the users begin."""
-        self.part, self._place, self._numbers = part, place, count()
+        self.part, self._place, self._numbers = part, place, defaultdict(count)
         self.reach = reach_from_message(part.shared.reach, part.target)
         self.ready.set()
 
@@ -169,10 +170,13 @@ class Leader:
         """Have workers stop, and wait until their parts are closed, or they are gone."""
         self.runner.send_message(STOP, {})
         with gevent.Timeout((self.environment.stop_timeout or 0) + GRACE, False):
-            while self._working:
+            while self._working - self._missing():
                 gevent.sleep(0.05)
         if self._working:
             log.warning("%d workers did not close their parts; what they wrote is kept", len(self._working))
+
+    def _missing(self) -> set[str]:
+        return {client.id for client in self.runner.clients.all if client.state == "missing"}
 
     def _on_ask(self, environment: Any, msg: Any) -> None:
         if self.run is None:

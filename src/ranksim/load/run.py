@@ -139,6 +139,7 @@ class Run:
         self.directory = self.path.parent / f".parts-{name}"
         self._receiver: LocalReceiver | RemoteReceiver | None = None
         self._merged: Merged | None = None
+        new = not self.path.parent.exists()
         try:
             self.directory.mkdir(parents=True, mode=0o700)
             self._receiver = self._receive()
@@ -155,7 +156,7 @@ class Run:
             self.part.purse.accounts = {key.name: key.account for key in self.reach.keys.values()}
         except BaseException:
             self._stop_receiver()
-            shutil.rmtree(self.directory, ignore_errors=True)
+            shutil.rmtree(self.directory if not new else self.path.parent, ignore_errors=True)
             raise
 
     def finish(self, totals: Mapping[str, Any] | None = None) -> Merged:

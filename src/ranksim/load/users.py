@@ -54,7 +54,7 @@ class ProfileUser(User):
             SEAT.ready.wait()
         part, reach = SEAT.part, SEAT.reach
         if part is not None and reach is not None:
-            number = SEAT.number()
+            number = SEAT.number(self.profile.name)
             program = self.profile.program(reach, number, part.shared.users, part.shared.seed)
             session = part.session(f"{self.profile.name}-{number}")
             try:
@@ -122,7 +122,7 @@ def _on_init(environment: Any, runner: Any, **_: Any) -> None:
         environment.events.test_stop.add_listener(lambda **_: runner._send_stats())
     else:
         _set_host(environment)
-        names = ",".join(kind.profile.name for kind in environment.user_classes)
+        names = "-".join(kind.profile.name for kind in environment.user_classes)
         here = Leader(environment, SEAT, names, distributed=isinstance(runner, MasterRunner))
     environment.events.test_start.add_listener(lambda **_: here.begin())
     environment.events.test_stop.add_listener(lambda **_: here.end())

@@ -1,0 +1,202 @@
+"""The webhook receiver beside a run: its own process, scripted over HTTP, on the recorder's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from ranksim.errors import BadInput
+from ranksim.facade.receiver import STALL, WATCH, Receiver, watch
+from ranksim.load.merging import merge
+from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver, ask
+from ranksim.load.recorder import Clock, Recorder
+from ranksim.rules import webhooks
+from ranksim.trace import Trace
+
+from .conftest import lines_of
+
+SECRET = "whsec_0123456789"
+
+
+def post(url: str, body: bytes = b"{}", timeout: float = 10, **headers: str) -> int:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=timeout)
+    try:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("POST", parts.path, body, sent)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    made = Recorder(tmp_path / "part-w1.jsonl", part="w1", clock=Clock.here(), salt=b"s")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def local(tmp_path: Path, recorder: Recorder) -> Iterator[LocalReceiver]:
+    made = LocalReceiver(tmp_path, recorder.clock)
+    yield made
+    made.stop()
+
+
+def created(url: str, endpoint: str = "end_1") -> str:
+    return json.dumps({"data": {"id": endpoint, "url": url, "secret": SECRET}})
+
+
+def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
+    tmp_path: Path, recorder: Recorder, local: LocalReceiver
+) -> None:
+    ear = Ear(local.url, local.url, "run", recorder)
+    before = recorder.clock.now()
+    url = ear.listen("500,302:/elsewhere,200")
+    ear.told(created(url))
+    signed = webhooks.sign(SECRET, before // 1_000_000, b"{}")
+
+    statuses = [
+        post(url, Service_Signature=signed, Service_Delivery_Attempt=str(n), Service_Event_Id="e")
+        for n in (1, 2, 3)
+    ]
+    statuses.append(post(url, Service_Signature="t=1,v1=00", Service_Event_Id="f"))
+    after = recorder.clock.now()
+    local.stop()
+    recorder.close()
+    (tmp_path / "header.json").write_text('{"ranksim_trace": 1}', encoding="utf-8")
+    merge(tmp_path, tmp_path / "trace.jsonl")
+
+    assert statuses == [500, 302, 200, 500]
+    deliveries = Trace.read(tmp_path / "trace.jsonl").deliveries
+    assert [(one.endpoint, one.status, one.signature.valid) for one in deliveries] == [
+        ("end_1", 500, True),
+        ("end_1", 302, True),
+        ("end_1", 200, True),
+        ("end_1", 500, False),
+    ]
+    for one in deliveries:
+        assert one.answered is not None
+        assert before <= one.received <= one.answered <= after, "one clock for both processes"
+    for file in tmp_path.iterdir():
+        assert SECRET not in file.read_text(encoding="utf-8")
+
+
+def test_a_delivery_is_logged_before_it_is_answered(recorder: Recorder, local: LocalReceiver) -> None:
+    url = Ear(local.url, local.url, "run", recorder).listen("timeout")
+    with pytest.raises(TimeoutError):
+        post(url, timeout=0.2)
+    first = lines_of(local.log)[0]
+    assert (first["received"] > 0, first["answered"], first["status"]) == (True, None, None)
+
+
+def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    program = f"""
+import os, sys
+from pathlib import Path
+from ranksim.load.receiving import LocalReceiver
+from ranksim.load.recorder import Clock
+made = LocalReceiver(Path({str(tmp_path)!r}), Clock.here())
+print(made._process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        receiver = int(process.stdout.read())
+    with pytest.raises(ProcessLookupError):
+        _until_gone(receiver)
+
+
+def _until_gone(pid: int) -> None:
+    waited = threading.Event()
+    for _ in range(500):
+        os.kill(pid, 0)
+        if Path(f"/proc/{pid}/stat").exists() and ") Z " in Path(f"/proc/{pid}/stat").read_text():
+            raise ProcessLookupError
+        waited.wait(0.02)
+
+
+def test_a_receiver_that_cannot_begin_says_why(tmp_path: Path, recorder: Recorder) -> None:
+    (tmp_path / "receiver.jsonl").mkdir()
+    with pytest.raises(BadInput, match=r"the webhook receiver did not begin: .*--log: .*receiver\.jsonl"):
+        LocalReceiver(tmp_path, recorder.clock)
+
+
+def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: Recorder) -> None:
+    hour = 3_600_000_000
+    with Receiver(clock=lambda: recorder.clock.now() + hour) as receiver:
+        remote = RemoteReceiver(receiver.url, recorder.clock)
+        url = Ear(receiver.url, receiver.url, "run", recorder).listen("200")
+        before = recorder.clock.now()
+        post(url)
+        post(receiver.url + "/of/others")
+        after = recorder.clock.now()
+
+        [came] = remote.fetch("run", recorder)
+
+        low, high = remote.ahead
+        assert low <= hour <= high
+        assert before - (high - low) <= came["received"] <= came["answered"] <= after + (high - low)
+    with pytest.raises(BadInput, match="expected `ranksim receive` to answer there"):
+        RemoteReceiver(receiver.url, recorder.clock)
+
+
+def test_without_a_receiver_there_is_no_url_and_a_note(recorder: Recorder) -> None:
+    with Receiver() as receiver:
+        gone = receiver.url
+    ear = Ear(gone, gone, "run", recorder)
+    assert ear.listen("200") == ""
+    ear.told(created(f"{gone}/run/w1/1"))
+    assert [line["text"] for line in lines_of(recorder.path) if line["kind"] == "note"] == [
+        "the webhook receiver could not be reached"
+    ] * 2
+
+
+def test_replies_that_tell_of_other_urls_are_left_alone(recorder: Recorder) -> None:
+    with Receiver() as receiver:
+        ear = Ear(receiver.url, receiver.url, "run", recorder)
+        ear.told(created("https://example.com/hook"))
+        ear.told(created(f"{receiver.url}/otherrun/w1/1"))
+        ear.told(json.dumps({"data": [{"id": "end_2", "url": f"{receiver.url}/run/w1/1"}]}))
+        assert ask(receiver.url, "GET", "/scripts") == {"*": ["200"]}
+    assert lines_of(recorder.path) == [{"kind": "endpoint", "path": "/run/w1/1", "endpoint": "end_2"}]
+
+
+def test_a_secret_that_comes_between_a_delivery_and_its_answer_counts() -> None:
+    receiver = Receiver()
+    signed = webhooks.sign(SECRET, receiver.clock() // 1_000_000, b"{}")
+    came = receiver.accept("POST", "/hook", "", {"service-signature": signed}, b"{}")
+    assert came.valid is None
+    receiver.trust(SECRET, "/hook")
+    receiver.answered(came, 200)
+    assert came.valid is True
+
+
+def test_stalls_are_noticed() -> None:
+    """A clock by which every other turn of the loop comes late."""
+    late = [0, STALL + 5, STALL, STALL + 1]
+    now = 0
+    heard: list[tuple[int, int]] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        if not late:
+            raise asyncio.CancelledError
+        now += round(seconds * 1_000_000) + late.pop(0)
+
+    def clock() -> int:
+        return now
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(watch(clock, lambda t, length: heard.append((t, length)), sleep))
+    assert heard == [(WATCH, STALL + 5), (3 * WATCH + 2 * STALL + 5, STALL + 1)]

@@ -1,0 +1,128 @@
+"""Locust users: real runs of one process with plain `locust`, and what Locust makes of them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from ranksim.load.profiles import PROFILES
+from ranksim.testing import Server
+from ranksim.trace import Trace
+
+from .conftest import LOADTESTS, Start, answers, assert_no_secret, by_users, in_flight, until
+
+AROUND = {"explore", "before", "resolve", "after", "tidy"}
+
+
+def test_only_users_imports_locust_or_patches_anything() -> None:
+    program = """
+import pkgutil, sys, importlib
+import ranksim.load
+for found in pkgutil.walk_packages(ranksim.load.__path__, "ranksim.load."):
+    if found.name != "ranksim.load.users":
+        importlib.import_module(found.name)
+import gevent.monkey
+assert "locust" not in sys.modules
+assert not gevent.monkey.is_module_patched("socket")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_every_profile_has_a_locustfile() -> None:
+    files = {path.stem: path.read_text(encoding="utf-8") for path in LOADTESTS.glob("*.py")}
+    assert set(files) == {profile.name.replace("-", "_") for profile in PROFILES}
+    for profile in PROFILES:
+        text = files[profile.name.replace("-", "_")]
+        assert f'user_class("{profile.name}")' in text
+        assert profile.aim in text
+
+
+def test_a_run_is_recorded_to_the_calls_that_were_in_flight_when_it_was_stopped(
+    start: Start, deployment: Server, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    run = start(
+        "locust", "-f", str(LOADTESTS / "everyday.py"), "--host", deployment.url, "--headless",
+        "--only-summary", "--users", "3", "--spawn-rate", "3", "--out", str(out),
+        RANKSIM_KEY=deployment.key,
+    )  # fmt: skip
+    until(lambda: by_users(out) >= 20)
+    with deployment.client() as client:
+        client.post("/_ranksim/faults", json={"latency": "60s", "times": 3}).raise_for_status()
+    until(lambda: in_flight(out) == 3)
+    run.process.send_signal(signal.SIGINT)
+
+    assert run.wait() == 0, run.said()
+    trace = Trace.read(out / "trace.jsonl")
+    assert [path.name for path in out.iterdir()] == ["trace.jsonl"]
+    unseen = [one for one in trace.exchanges if one.status is None]
+    assert [(one.received, one.effect, one.error) for one in unseen] == [
+        (None, "unknown", "stopped before a reply was seen")
+    ] * 3
+    sent = [one.sent for one in trace.exchanges]
+    assert sent == sorted(sent)
+    clients = Counter(one.client for one in trace.exchanges)
+    assert set(clients) >= {"explore", "before", "after", "everyday-0", "everyday-1", "everyday-2"}
+    users = [one for one in trace.exchanges if one.client not in AROUND]
+    [totals] = [note.model_extra for note in trace.notes if note.text == "what Locust counted"]
+    assert totals is not None
+    assert totals["requests"] == len(users) - 3
+    assert totals["failures"] == 0
+    assert trace.header.exclusive
+    assert trace.header.keys["main"].account
+    assert trace.header.targets == {"production": deployment.url}
+    assert_no_secret(tmp_path, deployment.key)
+
+
+def test_refusals_are_no_failures_and_errors_of_the_server_are(
+    start: Start, deployment: Server, tmp_path: Path
+) -> None:
+    with deployment.client() as client:
+        rule = {"operation": "keyword_lists.create", "error_rate": 1.0}
+        client.post("/_ranksim/faults", json=rule).raise_for_status()
+    target = tmp_path / "target.yaml"
+    target.write_text(
+        f"environments: {{production: {deployment.url}}}\nkeys: {{main: {{token: 'env:MINE'}}}}\n",
+        encoding="utf-8",
+    )
+    run = start(
+        "locust", "-f", f"{LOADTESTS}/scope.py,{LOADTESTS}/everyday.py", "--headless",
+        "--only-summary", "--users", "2", "--spawn-rate", "2", "--target", str(target), "--gzip",
+        MINE=deployment.key,
+    )  # fmt: skip
+    out = until(lambda: next(tmp_path.glob("load-*"), None))
+    until(lambda: {400, 500} <= {answer // 100 * 100 for answer in answers(out)})
+    run.process.send_signal(signal.SIGINT)
+
+    assert run.wait() == 1, run.said()
+    [packed] = tmp_path.glob("load-*/trace.jsonl.gz")
+    trace = Trace.read(packed)
+    assert not trace.header.exclusive
+    users = [one for one in trace.exchanges if one.client not in AROUND and one.status is not None]
+    refused = [one for one in users if 400 <= (one.status or 0) < 500]
+    broken = [one for one in users if (one.status or 0) >= 500]
+    assert refused
+    assert broken
+    [totals] = [note.model_extra for note in trace.notes if note.text == "what Locust counted"]
+    assert totals is not None
+    assert totals["failures"] == len(broken)
+    assert {one.effect for one in broken} == {"unknown"}
+    assert_no_secret(tmp_path, deployment.key)
+
+
+def test_a_key_that_does_not_work_ends_locust_before_any_user_begins(
+    start: Start, deployment: Server, tmp_path: Path
+) -> None:
+    run = start(
+        "locust", "-f", str(LOADTESTS / "everyday.py"), "--host", deployment.url, "--headless",
+        "--out", str(tmp_path / "out"),
+        RANKSIM_KEY="rk_live_nobody",
+    )  # fmt: skip
+
+    assert run.wait() == 2
+    assert "no key of the target works (main: 401: the key is refused)" in run.said()
+    assert not (tmp_path / "out").exists()
+    assert deployment.requests.count(method="POST") == 0
