@@ -18,7 +18,8 @@ from ranksim.conformance.counters import Sums
 from ranksim.conformance.history import NEVER, History, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Cost, Entitled, Health, Meter, Slots, plain, snaked
-from ranksim.contract.facts import JobKind
+from ranksim.contract.facts import JobKind, Spend
+from ranksim.rules.terms import TABLE
 
 Json = Any
 
@@ -29,6 +30,9 @@ SPENDS: Final = {
 }
 SPENDING: Final = frozenset({"jobs.create", *SPENDS})
 JOBS: Final = frozenset(map(str, JobKind))
+
+ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
+"""The checks that the table of spending operations names, by operation (S52-S58)."""
 
 CHECKS: Final = {
     "entitlement_required": 1,
@@ -166,6 +170,14 @@ class Quiet:
     def count(self, low: Micros, high: Micros) -> int:
         """Count the works and changes that may have happened in [low, high]."""
         return self._lows.upto(high) - self._highs.before(low)
+
+
+def minds(dealings: Dealings, spend: str, check: int, options: Options) -> bool:
+    """Tell whether a check surely applies to an operation: its row has it, or it has refused it (U58)."""
+    if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
+        return True
+    told: list[Refused | Report] = [*dealings.refusals, *dealings.reports]
+    return any(one.check == check and one.spend == spend for one in told)
 
 
 def dealings_of(history: History, options: Options) -> list[Dealings]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.asks import JOBS, Dealings, Fate, Refused, Work
+from ranksim.conformance.asks import JOBS, Dealings, Fate, Refused, Work, minds
 from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import BusinessClock, whole
@@ -177,7 +177,7 @@ class Runs:
     """The works of an account by what they do, how long their cooldown is, and what became of them."""
 
     def __init__(self, dealings: Dealings, rate: int, options: Options) -> None:
-        self.dealings, self.rate = dealings, max(1, rate)
+        self.dealings, self.rate, self.options = dealings, max(1, rate), options
         self.clears = "clear" in options.candidates("cooldown_after_failure")
         self.works: dict[str, list[Work]] = defaultdict(list)
         self._on: dict[tuple[str, str], list[Work]] = defaultdict(list)
@@ -219,6 +219,10 @@ class Runs:
         others = [work for work in self.sharing(first, kind).upto(latest) if work not in (first, second)]
         return any(not self.unfailed(work, latest) and self.fate(work).failed >= first.low for work in others)
 
+    def minded(self, spend: str) -> bool:
+        """Tell whether the cooldown surely applies to an operation (U58)."""
+        return minds(self.dealings, spend, 6, self.options)
+
     def _lengths(self) -> dict[str, Micros]:
         """Take the lengths of cooldowns from entitlements, where these never change."""
         stated = [entitled.cooldowns for entitled in self.dealings.entitled]
@@ -257,7 +261,7 @@ def judge_enforced(runs: Runs, kind: Kind, trials: Trials) -> None:
     """
     for spend, works in list(runs.works.items()):
         length = runs.lengths.get(spend)
-        if not length:
+        if not length or not runs.minded(spend):
             continue
         last: dict[str, Work] = {}
         for work in sorted((w for w in works if w.sure), key=lambda w: w.low):
@@ -280,7 +284,10 @@ def _judge_pair(runs: Runs, first: Work, second: Work, length: Micros, kind: Kin
         lasted = lasted and runs.fate(first).done < second.low
     if lasted and runs.may_clear(first, second, kind):
         lasted = None
-    says = f"{first.spend} was accepted twice within {gap / SECOND:.3f} s, with a cooldown of {length // SECOND} s"
+    says = (
+        f"{first.spend} was accepted twice within {gap / SECOND:.3f} s, "
+        f"with a cooldown of {length // SECOND} s"
+    )
     ids = (first.seen.id, second.seen.id)
     evidence = Evidence(says, ids, about=runs.about(first), at=second.low)
     trials.add("cooldown.enforced", kind, False if lasted else None, evidence)
@@ -349,8 +356,8 @@ def _judge_length(
     if wait > length + runs.slack(span):
         holds = False
     says = (
-        f"accepted at most {span * runs.rate / SECOND:.3f} s before, refused with {wait // SECOND} s to wait, "
-        f"and the cooldown is {length // SECOND} s"
+        f"accepted at most {span * runs.rate / SECOND:.3f} s before, "
+        f"refused with {wait // SECOND} s to wait, and the cooldown is {length // SECOND} s"
     )
     ids = (first.seen.id, refused.seen.id)
     evidence = Evidence(says, ids, about=runs.about(refused), at=refused.low)

@@ -92,6 +92,9 @@ def bounds(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move] =
         while next_finished < len(finished) and finished[next_finished].high < mark.low:
             past = finished[next_finished]
             _raise(lows, past.ends, past.value - begun.upto(past.high), past)
+            gone = may_end.before(past.low)
+            _lower(tops, past.ends, past.value - gone, past)
+            _lower(emptied, past.ends, -gone, past)
             next_finished += 1
         least, since = -UNBOUNDED, None
         if mark.ends in lows:
@@ -102,9 +105,6 @@ def bounds(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move] =
         top, until = min(ceilings, key=lambda known: known[0], default=(UNBOUNDED, None))
         most = min(UNBOUNDED, top + may_begin.upto(mark.high))
         found.append(Bound(mark, least, since, most, until))
-        gone = may_end.before(mark.low)
-        _lower(tops, mark.ends, mark.value - gone, mark)
-        _lower(emptied, mark.ends, -gone, mark)
     return found
 
 

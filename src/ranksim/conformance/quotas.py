@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ranksim.clock import DAY, WEEK, Micros, iso, week_start
-from ranksim.conformance.asks import JOBS, Dealings, Refused, Work
+from ranksim.conformance.asks import JOBS, Dealings, Refused, Work, minds
 from ranksim.conformance.counters import UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
 from ranksim.conformance.history import NEVER
 from ranksim.conformance.options import Options
@@ -118,20 +118,22 @@ def consumers_of(dealings: Dealings, metric: str, marks: Sequence[Mark], options
     open_ = [spend for spend, owner in owners.items() if not owner]
     ordered = sorted(marks, key=lambda mark: mark.low)
     possible = set(known) | {""}
+    _, falls = moves_of(dealings, frozenset(), frozenset(open_) | known, "request", options)
     for spend in open_:
-        moves, _ = moves_of(dealings, frozenset({spend}), frozenset({spend}), "request", options)
-        if not _left_behind(ordered, [move for move in moves if move.least]):
+        moves, own = moves_of(dealings, frozenset({spend}), frozenset({spend}), "request", options)
+        if not _left_behind(ordered, moves, [*falls, *own]):
             possible.add(spend)
     return Consumers(known, frozenset(possible))
 
 
-def _left_behind(marks: Sequence[Mark], moves: Sequence[Move]) -> bool:
-    """Tell whether some two neighbouring marks of a period show less growth than these sure moves."""
+def _left_behind(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move]) -> bool:
+    """Tell whether two neighbouring marks do not grow, although some move and no fall lies between."""
     begun, ended = Sums((m.low, m.least) for m in moves), Sums((m.high, m.least) for m in moves)
+    fallen = Sums((m.low, 1) for m in falls)
     for first, second in pairwise(marks):
         if first.ends == second.ends and first.high < second.low:
             surely = ended.before(second.low) - begun.upto(first.high)
-            if surely > 0 and second.value <= first.value:
+            if surely > 0 and second.value <= first.value and not fallen.upto(second.high):
                 return True
     return False
 
@@ -219,8 +221,16 @@ def judge_counter(dealings: Dealings, statements: Sequence[Meter], options: Opti
         tally.broke("quota.counted", _evidence(dealings, metric, bound, moves))
     _hold(dealings, found, tally)
     limits = {(m.seen.id, m.ends): m.limit for m in stated}
+    checked = all(
+        minds(dealings, spend, 4, options)
+        for spend in {work.spend for work in dealings.works} & consumers.possible
+    )
     for bound in found:
-        judge_limit(dealings, metric, bound, limits.get((bound.mark.id, bound.mark.ends)), moves, tally)
+        limit = limits.get((bound.mark.id, bound.mark.ends))
+        if dealings.alone and checked:
+            judge_limit(dealings, metric, bound, limit, moves, tally)
+        elif limit is not None and bound.mark.value >= limit:
+            tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
 
 
 def _breaks(dealings: Dealings, bound: Bound) -> bool:

@@ -277,9 +277,17 @@ def judge_counter(
             tally.differs(62, "held", "freed", _evidence(dealings, bound, moves))
             bound = lenient
         _judge_bound(dealings, bound, moves, tracked, tally)
-        judge_limit(dealings, bound, limits[mark.id, mark.ends], tally, refusing)
+        if _patched(tracked, bound, options):
+            tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
+        else:
+            judge_limit(dealings, bound, limits[mark.id, mark.ends], tally, refusing)
     for work in dealings.works:
         judge_stated(dealings, work, tracked, tally)
+
+
+def _patched(tracked: Tracked, bound: Bound, options: Options) -> bool:
+    """Tell whether a scan may have been widened before a mark by a PATCH, which may pass no check (U95)."""
+    return "none" in options.candidates("patch_checks") and tracked.patched <= bound.mark.high
 
 
 def _judge_bound(
