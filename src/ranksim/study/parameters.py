@@ -15,12 +15,17 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 from pydantic import BaseModel
 
 from ranksim.contract.quantities import Distribution
+from ranksim.fleet.amounts import Amount
+from ranksim.sim.moments import Moment
 
 Settings: TypeAlias = Mapping[str, Any]
 """Dotted path to value, as written in a file."""
 
 Part = str | int
 Tree: TypeAlias = dict[Part, Any]
+
+WHOLE = (Distribution, Amount, Moment)
+"""Models that are written in short forms, and so set as a whole."""
 
 ITEM_SHAPES = (list, tuple)
 
@@ -131,7 +136,7 @@ def _part(value: Any, part: Part) -> Any:
 def _below(value: Any, annotation: Any, part: Part) -> Iterator[tuple[Any, Any]]:
     """What stands under one step, as (value or None, type)."""
     for kind in _members(annotation):
-        if _is_model(kind) and kind is not Distribution:
+        if _is_model(kind) and kind not in WHOLE:
             if value is not None and not isinstance(value, kind):
                 continue
             name = _field_names(kind).get(part)
@@ -150,7 +155,7 @@ def _below(value: Any, annotation: Any, part: Part) -> Iterator[tuple[Any, Any]]
 def _names(value: Any, annotation: Any) -> Iterator[str]:
     """The steps that there are from here."""
     for kind in _members(annotation):
-        if _is_model(kind) and kind is not Distribution:
+        if _is_model(kind) and kind not in WHOLE:
             if value is None or isinstance(value, kind):
                 yield from _field_names(kind)  # type: ignore[misc]
         elif get_origin(kind) in (dict, Mapping):

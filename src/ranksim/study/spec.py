@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Frozen
@@ -20,6 +20,7 @@ from ranksim.study.engines import Engine, Worlds
 from ranksim.study.scale import Scale
 
 if TYPE_CHECKING:
+    from ranksim.fleet.population import Population
     from ranksim.study.results import StudyResult
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -152,12 +153,12 @@ class Study:
         return cls._read(load_yaml(text, where), Path(where))
 
     @classmethod
-    def of(cls, inputs: Scenario | Engine, **fields: Any) -> Self:
-        """Make a study of a scenario from the fields of a file: `Study.of(scenario, variants={...})`.
+    def of(cls, inputs: Scenario | Population | Engine, policy: Policy | None = None, **fields: Any) -> Self:
+        """Make a study from the fields of a file: `Study.of(scenario, variants={...})`.
 
-        Raises BadInput.
+        A population runs under `policy`, a scenario under its own unless one is given. Raises BadInput.
         """
-        engine = Worlds(inputs) if isinstance(inputs, Scenario) else inputs
+        engine = _engine_of(inputs, policy)
         return cls._checked(Located("study", fields, {}), engine, "study")
 
     @property
@@ -221,6 +222,17 @@ class Study:
         return cls(spec, engine, located)
 
 
+def _engine_of(inputs: Scenario | Population | Engine, policy: Policy | None) -> Engine:
+    """The engine for inputs given in Python."""
+    if isinstance(inputs, Scenario):
+        return Worlds(inputs if policy is None else inputs.replace(policy=policy))
+    if not isinstance(inputs, BaseModel):
+        return inputs
+    from ranksim.study.fleets import Fleets
+
+    return Fleets(inputs, policy or Policy())
+
+
 def _engine(located: Located, path: Path) -> Engine:
     """The engine that the inputs of a file ask for."""
     given = [name for name in ("scenario", "population") if name in located.data]
@@ -228,16 +240,26 @@ def _engine(located: Located, path: Path) -> Engine:
         raise located.error("expected either scenario, to run worlds, or population, to run fleets")
     if given == ["scenario"]:
         return _worlds(located, path)
-    raise located.error("fleets are not there yet", "population")
+    return _fleets(located, path)
+
+
+def _fleets(located: Located, path: Path) -> Engine:
+    from ranksim.fleet.population import Population
+    from ranksim.study.fleets import Fleets
+
+    given = located["population"]
+    if isinstance(given.data, str):
+        population = Population.load(_file(given, path))
+    else:
+        population = Population.read(given)
+    policy = _policy(located["policy"], path) if "policy" in located.data else Policy()
+    return Fleets(population, policy, path.parent)
 
 
 def _worlds(located: Located, path: Path) -> Worlds:
     given = located["scenario"]
     if isinstance(given.data, str):
-        file = path.parent / given.data
-        if not file.is_file():
-            raise given.error(f"no such file as {str(file)!r}; give a path relative to the study")
-        scenario = Scenario.load(file)
+        scenario = Scenario.load(_file(given, path))
     else:
         scenario = Scenario.read(given, path)
     if "policy" in located.data:
@@ -247,12 +269,17 @@ def _worlds(located: Located, path: Path) -> Worlds:
 
 def _policy(given: Located, path: Path) -> Policy:
     """A policy written in a study: the path of its file, or a mapping."""
-    if not isinstance(given.data, str):
-        return Policy.read(given, path.parent)
-    file = path.parent / given.data
+    if isinstance(given.data, str):
+        return Policy.load(_file(given, path))
+    return Policy.read(given, path.parent)
+
+
+def _file(given: Located, path: Path) -> Path:
+    """The file that an input names, relative to the study's."""
+    file = path.parent / str(given.data)
     if not file.is_file():
         raise given.error(f"no such file as {str(file)!r}; give a path relative to the study")
-    return Policy.load(file)
+    return file
 
 
 # What the model cannot see: parameters, metrics and values
