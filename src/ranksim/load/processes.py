@@ -104,6 +104,11 @@ class Leader:
             self.runner.register_message(DONE, lambda environment, msg: self._working.discard(msg.node_id))
             self.runner.register_message(ENDED, lambda environment, msg: self._one_ended())
 
+    def leave(self) -> None:
+        """Stop what is under way, before Locust settles its exit code; a master sees to that itself."""
+        if not self.distributed:
+            self.runner.stop()
+
     def begin(self) -> None:
         """Open the run before the first user begins; when that cannot be, end with exit code 2."""
         self._finished, self._places = 0, count()
@@ -212,6 +217,7 @@ class Worker:
         self._place = 0
         self._ahead: tuple[Micros, Micros] | None = None
         self._pong: AsyncResult = AsyncResult()
+        self._closing: gevent.Greenlet | None = None
         seat.ended = lambda: self.runner.send_message(ENDED, {})
         self.runner.register_message(TELL, self._on_tell, concurrent=True)
         self.runner.register_message(PONG, lambda environment, msg: self._pong.set(msg.data["now"]))
@@ -222,9 +228,18 @@ class Worker:
         self.runner.send_message(ASK, {})
 
     def end(self) -> None:
-        """Close the part, and say so."""
+        """Close the part, and say so; meanwhile Locust must go on listening, or clocks cannot be compared."""
         part = self.seat.part
         self.seat.leave()
+        self._closing = gevent.spawn(self._close, part)
+
+    def leave(self) -> None:
+        """Stop, and wait until the part is closed."""
+        self.runner.stop()
+        if self._closing is not None:
+            self._closing.join(timeout=2 * GRACE)
+
+    def _close(self, part: Part | None) -> None:
         if part is not None:
             if self._ahead is not None:
                 self._compare_again(part)

@@ -126,16 +126,16 @@ def _on_init(environment: Any, runner: Any, **_: Any) -> None:
         here = Leader(environment, SEAT, names, distributed=isinstance(runner, MasterRunner))
     environment.events.test_start.add_listener(lambda **_: here.begin())
     environment.events.test_stop.add_listener(lambda **_: here.end())
+    environment.events.quitting.add_listener(lambda **_: here.leave())
     if parent := os.environ.get(PARENT):
         gevent.spawn(_stop_with_parent, os.getppid() if isinstance(runner, WorkerRunner) else int(parent))
 
 
 def _set_host(environment: Any) -> None:
-    """Show where a target file leads to, and stop what is under way when Locust quits."""
+    """Show where a target file leads to."""
     options = Options.of(environment)
     if options.file:
         environment.host = next(iter(options.target().environments.values()))
-    environment.events.quitting.add_listener(lambda **_: environment.runner.stop())
 
 
 def _stop_with_parent(parent: int) -> None:

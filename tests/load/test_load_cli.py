@@ -1,0 +1,176 @@
+"""`ranksim load`: what it says, what it refuses, how it stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.cli import app
+from ranksim.load.summary import Summary
+from ranksim.testing import Server
+from ranksim.trace import Trace
+
+from .conftest import Start, assert_no_secret, by_users, until
+
+COMMAND = ("ranksim", "load", "--host")
+
+
+def test_a_load_is_recorded_summarised_and_stopped_by_ctrl_c(
+    start: Start, deployment: Server, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    run = start(
+        *COMMAND, deployment.url, "--users", "3", "--duration", "10m", "--out", str(out), "--processes", "2",
+        "--dry-run-only", "--gzip", "--seed", "7", "--shared",
+        RANKSIM_KEY=deployment.key,
+    )  # fmt: skip
+    until(lambda: by_users(out) >= 30)
+    run.process.send_signal(signal.SIGINT)
+
+    assert run.wait() == 0, run.said()
+    trace = Trace.read(out / "trace.jsonl.gz")
+    assert not trace.header.exclusive
+    assert {path.name for path in out.iterdir()} == {"trace.jsonl.gz", "locust.log"}
+    spending = [
+        one for one in trace.exchanges if one.operations == ("jobs.create",) and one.surface == "rest"
+    ]
+    assert all(json.loads(one.body)["dry_run"] for one in spending)
+    assert all(one.status is not None for one in trace.exchanges), "calls in flight were waited for"
+    said = run.said()
+    for part in (
+        " calls in ", "latency from sending", f"trace: {out}/trace.jsonl.gz",
+        f"next: ranksim compare {out}/trace.jsonl.gz",
+    ):  # fmt: skip
+        assert part in said
+    assert_no_secret(tmp_path, deployment.key)
+
+
+def test_nothing_is_left_of_a_load_that_could_not_begin(
+    start: Start, deployment: Server, tmp_path: Path
+) -> None:
+    run = start(*COMMAND, deployment.url, "--out", str(tmp_path / "out"), RANKSIM_KEY="rk_live_nobody")
+
+    assert run.wait() == 2
+    said = "no key of the target works (main: 401: the key is refused); check the address and the keys"
+    assert run.said() == f"ranksim: {said}\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_what_a_killed_locust_recorded_becomes_a_trace(
+    start: Start, deployment: Server, tmp_path: Path, processes: str
+) -> None:
+    out = tmp_path / "out"
+    run = start(
+        *COMMAND, deployment.url, "--users", "3", "--duration", "10m", "--out", str(out),
+        "--processes", processes,
+        RANKSIM_KEY=deployment.key,
+    )  # fmt: skip
+    until(lambda: by_users(out) >= 15)
+    os.kill(child_of(run.process.pid), signal.SIGKILL)
+
+    assert run.wait() == 0, run.said()
+    trace = Trace.read(out / "trace.jsonl")
+    assert len(trace.exchanges) >= 15
+    assert "processes ended before they were done" in {note.text for note in trace.notes}
+    assert not list(out.glob(".parts-*"))
+
+
+@pytest.mark.heavy
+def test_locust_stops_when_ranksim_is_killed(start: Start, deployment: Server, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = start(
+        *COMMAND, deployment.url, "--users", "3", "--duration", "10m", "--out", str(out), "--processes", "2",
+        RANKSIM_KEY=deployment.key,
+    )  # fmt: skip
+    until(lambda: by_users(out) >= 5)
+    run.kill()
+
+    until(lambda: (out / "trace.jsonl").exists())
+    until(lambda: not list(out.glob(".parts-*")))
+
+
+def child_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()[0])
+
+
+HOST = ("--host", "http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "message"),
+    [
+        ((), {}, "nothing to load: give --host and a key, or --target FILE"),
+        (HOST, {}, "no API key: set RANKSIM_KEY to one, or give --target FILE with keys"),
+        (("--host", "api.example.com"), {"RANKSIM_KEY": "k"}, "expected a URL such as https://api.example.com"),
+        ((*HOST, "--profile", "chaos"), {"RANKSIM_KEY": "k"}, "expected one of everyday, burst"),
+        ((*HOST, "--duration", "soon"), {"RANKSIM_KEY": "k"}, "--duration: "),
+        ((*HOST, "--duration", "0s"), {"RANKSIM_KEY": "k"}, "--duration: expected a length such as 90s"),
+        ((*HOST, "--spend-cap", "five"), {"RANKSIM_KEY": "k"}, "--spend-cap: "),
+        (("--target", "none.yaml"), {}, "none.yaml"),
+        ((*HOST, "--target", "none.yaml"), {"RANKSIM_KEY": "k"}, "expected either --host and --key"),
+        ((), {"RANKSIM_LOAD_HOST": "http://127.0.0.1:1"}, "no API key"),
+        ((*HOST, "--out", "full"), {"RANKSIM_KEY": "k"}, "full: holds a trace already"),
+        ((*HOST, "--out", "file"), {"RANKSIM_KEY": "k"}, "file"),
+    ],
+)  # fmt: skip
+def test_bad_input(
+    words: tuple[str, ...],
+    variables: dict[str, str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "trace.jsonl").write_text("", encoding="utf-8")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.delenv("RANKSIM_KEY", raising=False)
+
+    result = CliRunner().invoke(app, ["load", *words], env=variables)
+
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split())
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_profiles_are_listed() -> None:
+    result = CliRunner().invoke(app, ["load", "--profiles"])
+    assert result.exit_code == 0
+    assert result.output.startswith("everyday  ")
+
+
+def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_path: Path) -> None:
+    def call(sent: int, received: int | None, planned: int | None, **more: object) -> dict[str, object]:
+        usual = {"kind": "exchange", "client": "soak-0", "status": 200, "error": None, "response": ""}
+        return usual | {"sent": sent, "received": received, "planned": planned} | more
+
+    lines = [
+        {"ranksim_trace": 1},
+        call(0, 10_000, None, client="explore"),
+        call(1_000_000, 1_010_000, 900_000),
+        call(1_500_000, 1_520_000, 1_500_000, status=429, response='{"code":"rate_limited"}'),
+        call(2_000_000, None, None, status=None, error="timeout"),
+        call(2_500_000, 3_000_000, None, status=404, response="<html>"),
+        {"kind": "delivery"},
+        {"kind": "note", "text": "hello"},
+    ]
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+    assert Summary.of(path).lines() == [
+        "4 calls in 2 s, 2 a second",
+        "         1  200",
+        "         1  429 rate_limited",
+        "         1  no reply: timeout",
+        "         1  404 without a problem document",
+        "1 calls before and after the load, 1 webhook deliveries",
+        "latency from sending        50 % 20 ms, 90 % 500 ms, 99 % 500 ms, longest 500 ms",
+        "latency from planned sending 50 % 110 ms, 90 % 110 ms, 99 % 110 ms, longest 110 ms",
+    ]
