@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ranksim.conformance import traffic
 from ranksim.conformance.compare import Judgement
-from ranksim.conformance.history import NEVER, Seen
+from ranksim.conformance.history import NEVER, History, Seen
 from ranksim.conformance.verdicts import Difference, Evidence, Finding
 from ranksim.contract.assumptions import assumption
 
 Plain = dict[str, Any]
+
+DRAWN = 1
+"""Pieces of evidence of a rule that come with the calls around them."""
 
 
 def plain(
@@ -45,14 +49,19 @@ def plain(
         "agreement": {"conforming": conforming, "decided": decided},
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
-        "rules": [_finding(finding) for finding in judgement.findings],
+        "rules": [_finding(finding, history) for finding in judgement.findings],
         "differences": [_difference(difference) for difference in judgement.differences],
+        "answers": traffic.answers(history),
+        "throughput": traffic.throughput(history),
         "exhibits": {name: _exhibit(seen) for name, seen in sorted(judgement.exhibits.items())},
     }
 
 
-def _finding(finding: Finding) -> Plain:
+def _finding(finding: Finding, history: History) -> Plain:
     rule = finding.rule
+    pieces = [_evidence(piece) for piece in finding.evidence]
+    for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
+        piece["around"] = traffic.surroundings(history, evidence)
     return {
         "name": rule.name,
         "says": rule.says,
@@ -62,7 +71,7 @@ def _finding(finding: Finding) -> Plain:
         "held": finding.held,
         "broken": finding.broken,
         "open": finding.open,
-        "evidence": [_evidence(piece) for piece in finding.evidence],
+        "evidence": pieces,
         "reasons": [{"why": why, "count": count} for why, count in finding.reasons],
         "exercise": rule.exercise,
     }

@@ -1,16 +1,201 @@
-"""A judgement as one self-contained HTML page."""
+"""A judgement as one self-contained HTML page, readable by someone who did not run it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from base64 import b64encode
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.util import find_spec
 from typing import Any
 
-from ranksim.report.judgement import headline, run_lines
+from ranksim.report import units
+from ranksim.report.judgement import exhibit_lines, fails, headline, run_lines
+from ranksim.report.page import whole
+
+Plain = Mapping[str, Any]
+
+CLASSES = {"conforms": "good", "deviates": "bad", "undecided": "soft", "not exercised": "soft"}
+
+MOST_ANSWERS = 40
+
+EXPLAINED = (
+    "A rule deviates only if no placement of the calls between sending and reply explains what was seen: "
+    "on a conforming deployment nothing deviates, however many calls overlap. Undecided rules were "
+    "exercised, but overlapping calls, lost replies or unknown clocks leave both answers open."
+)
 
 
-def page(judgement: Mapping[str, Any]) -> str:
-    """The page as text."""
-    lines = "".join(f"<p>{escape(line)}</p>" for line in run_lines(judgement))
-    title = escape(headline(judgement))
-    return f"<!doctype html><title>{title}</title><h1>{title}</h1>{lines}"
+def page(judgement: Plain) -> str:
+    """The page as text; plots are left out where matplotlib is not installed."""
+    title = headline(judgement)
+    images = _images(judgement)
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        *(f'<p class="soft">{escape(line)}</p>' for line in run_lines(judgement)),
+        f"<p>{escape(EXPLAINED)}</p>",
+        *_numbers(judgement),
+        *_deviations(judgement),
+        *_differences(judgement["differences"]),
+        *_families(judgement["rules"]),
+        *_model(judgement.get("model")),
+        *_plots(images),
+        *_answers(judgement["answers"]),
+        *_missing(judgement["rules"]),
+        "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
+        "“ranksim assumptions” lists those, “ranksim compare --rules” the rules.</footer>",
+    ]
+    return whole(title, body)
+
+
+def _numbers(judgement: Plain) -> list[str]:
+    coverage, agreement = judgement["coverage"], judgement["agreement"]
+    numbers = (
+        (f"{coverage['exercised']} of {coverage['rules']}", "rules exercised (coverage)"),
+        (f"{agreement['conforming']} of {agreement['decided']}", "decided rules conform (agreement)"),
+        (units.count(judgement["exchanges"]), "exchanges"),
+        (units.count(judgement["lost"]), "without a reply"),
+        (units.count(judgement["deliveries"]), "webhook attempts"),
+    )
+    items = [f"<li><b>{escape(value)}</b>{escape(label)}</li>" for value, label in numbers]
+    return ['<ul class="numbers">', *items, "</ul>"]
+
+
+def _deviations(judgement: Plain) -> list[str]:
+    broken = [rule for rule in judgement["rules"] if rule["verdict"] == "deviates"]
+    if not broken:
+        verdict = "bad" if fails(judgement) else "good"
+        return [f'<p class="{verdict}">{escape(headline(judgement))}.</p>']
+    parts = ["<h2>What deviates, and what proves it</h2>"]
+    for rule in broken:
+        facts = ", ".join(f"S{number}" for number in rule["facts"])
+        parts.append(
+            f'<h3><span class="bad">{escape(rule["name"])}</span> {escape(rule["says"])} ({facts})</h3>'
+        )
+        counts = f"broken {units.count(rule['broken'])} times, held {units.count(rule['held'])} times"
+        parts.append(f'<p class="soft">{counts}; the smallest evidence:</p>')
+        for piece in rule["evidence"]:
+            parts += _evidence(piece, judgement["exhibits"])
+    return parts
+
+
+def _evidence(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
+    about = f"{piece['about']}: " if piece["about"] else ""
+    lines = "\n".join(exhibit_lines(piece, exhibits))
+    parts = [f"<p>{escape(about + piece['says'])}</p>", f"<pre>{escape(lines)}</pre>" if lines else ""]
+    around = piece.get("around") or []
+    if len(around) > 1 and sum(row["marked"] for row in around) > 1 and _can_draw():
+        from ranksim.report.judgement_plots import evidence_image
+
+        caption = "each bar is a call from sending to reply; the named ones prove it"
+        parts += [_figure(evidence_image(around), "calls around the evidence", caption)]
+    return parts
+
+
+def _differences(differences: Sequence[Plain]) -> list[str]:
+    if not differences:
+        return []
+    rows = [
+        _row(f"U{row['number']}", row["statement"], row["assumed"], row["found"], row["evidence"]["says"])
+        for row in differences
+    ]
+    return [
+        "<h2>Assumptions that differ</h2>",
+        "<p>The specification leaves these open; the trace excludes the default. They fail nothing.</p>",
+        *_table(("number", "what is open", "assumed", "found", "because"), rows),
+    ]
+
+
+def _families(rules: Sequence[Plain]) -> list[str]:
+    families: dict[str, list[Plain]] = defaultdict(list)
+    for rule in rules:
+        if rule["verdict"] != "not exercised":
+            families[rule["name"].partition(".")[0]].append(rule)
+    if not families:
+        return []
+    rows = []
+    for family, members in families.items():
+        rows.append(f'<tr><th colspan="6">{escape(family)}</th></tr>')
+        rows += [_verdict_row(rule) for rule in members]
+    heading = ("rule", "verdict", "held", "broken", "open", "what it says")
+    return ["<h2>Verdicts</h2>", *_table(heading, rows)]
+
+
+def _verdict_row(rule: Plain) -> str:
+    why = f" Open: {rule['reasons'][0]['why']}." if rule["reasons"] else ""
+    says = rule["says"].rstrip(".")
+    numbers = "".join(
+        f'<td class="number">{units.count(rule[name]) if rule[name] else "–"}</td>'
+        for name in ("held", "broken", "open")
+    )
+    return (
+        f"<tr><td>{escape(rule['name'])}</td>"
+        f'<td class="{CLASSES[rule["verdict"]]}">{escape(rule["verdict"])}</td>{numbers}'
+        f'<td>{escape(says)}.<span class="soft">{escape(why)}</span></td></tr>'
+    )
+
+
+def _model(model: Plain | None) -> list[str]:
+    if not model:
+        return []
+    rows = [_row(*(str(cell) for cell in row)) for row in model["shown"]]
+    return [
+        "<h2>Measured against the model</h2>",
+        f"<p>{escape(model['says'])}</p>",
+        *_table(tuple(model["headings"]), rows),
+    ]
+
+
+def _answers(answers: Sequence[Plain]) -> list[str]:
+    rows = [
+        f"<tr><td>{escape(row['operation'] or '–')}</td><td>{row['status'] or 'no reply'}</td>"
+        f'<td>{escape(row["code"])}</td><td class="number">{units.count(row["count"])}</td></tr>'
+        for row in answers[:MOST_ANSWERS]
+    ]
+    return ["<h2>Answers</h2>", *_table(("operation", "status", "code", "count"), rows)] if rows else []
+
+
+def _missing(rules: Sequence[Plain]) -> list[str]:
+    rows = [_row(r["name"], r["says"], r["exercise"]) for r in rules if r["verdict"] == "not exercised"]
+    if not rows:
+        return []
+    heading = ("rule", "what it says", "profile that would exercise it")
+    return ["<h2>Not exercised</h2>", *_table(heading, rows)]
+
+
+def _images(judgement: Plain) -> dict[str, bytes]:
+    if not _can_draw():
+        return {}
+    from ranksim.report.judgement_plots import images
+
+    return images(judgement)
+
+
+def _can_draw() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def _plots(images: Mapping[str, bytes]) -> list[str]:
+    if not images:
+        return []
+    figures = [_figure(data, name, "") for name, data in images.items()]
+    return ["<h2>Load</h2>", '<div class="plots">', *figures, "</div>"]
+
+
+def _figure(data: bytes, name: str, caption: str) -> str:
+    source = f"data:image/png;base64,{b64encode(data).decode('ascii')}"
+    told = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure style="max-width: 44rem"><img src="{source}" alt="Plot: {escape(name)}">{told}</figure>'
+
+
+def _table(headings: Sequence[str], rows: Iterable[str]) -> list[str]:
+    numeric = {"held", "broken", "open", "count"}
+    cells = "".join(
+        f'<th class="number">{name}</th>' if name in numeric else f"<th>{escape(name)}</th>"
+        for name in headings
+    )
+    return ['<div class="wide"><table>', f"<tr>{cells}</tr>", *rows, "</table></div>"]
+
+
+def _row(*cells: str) -> str:
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
