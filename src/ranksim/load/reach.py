@@ -155,24 +155,20 @@ def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
     reads: dict[str, Any] = {}
     lacks: dict[str, str] = {}
     answer = yield from politely(Send("domains.list", name, query={"limit": "200"}))
-    if answer.status == 401:
-        return KeyReach(
-            name, given.environment, given.purpose, usable=False, reason="401: the key is refused"
-        )
-    silent = answer.status == 0
+    if answer.status in (0, 401):
+        reason = "401: the key is refused" if answer.status else "nothing was answered"
+        return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
     _note("domains.list", answer, reads, lacks)
     for operation in (*SINGLES, *LISTS[1:]):
         query = {"limit": "200"} if operation in LISTS else {}
         answer = yield from politely(Send(operation, name, query=query))
-        silent = silent and answer.status == 0
         _note(operation, answer, reads, lacks)
     account = reads.get("account.get")
     return KeyReach(
         name=name,
         environment=given.environment,
         purpose=given.purpose,
-        usable=not silent,
-        reason="nothing was answered" if silent else "",
+        usable=True,
         account=str(account.get("id", "")) if isinstance(account, dict) else given.account,
         domain_id=given.domain_id,
         lacks=lacks,

@@ -38,8 +38,9 @@ def rehearse(
     """Run a profile against a service in virtual time, and give the trace that a recorder would have written.
 
     The order is that of a real run: explore, read the state, the users for `duration` µs or until all their
-    programs end, resolve lost calls, read the state. Nothing is tidied up, since nothing is left. The trace's clock begins at `start`; the
-    deployment's is `skew` ahead, and runs by the scales of `target`. With `path` the trace is written there.
+    programs end, resolve lost calls, read the state. Nothing is tidied up, since nothing is left. The trace's
+    clock begins at `start`; the deployment's is `skew` ahead, and runs by the scales of `target`. With `path`
+    the trace is written there.
     """
     stage = Stage(service, target, network, seed, start, skew, alter)
     reach: Reach = stage.alone(explore(target))

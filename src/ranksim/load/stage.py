@@ -284,7 +284,7 @@ class Stage:
         reply, tasks = self.service.handle(flight.call, self._business(now), self._traffic(now))
         self._after_step(tasks)
         if reply.flight:
-            self._at(now + way_back // 4, self._written, reply)
+            self._at(now + way_back // 2, self._written, reply)
         else:
             self.service.written(reply, self._business(now))
         if flight.lost or not flight.open:

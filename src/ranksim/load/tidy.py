@@ -16,10 +16,11 @@ def mark(seed: int) -> str:
     return f"ranksim-{seed % (1 << 48):x}"
 
 
-def tidy(reach: Reach, seed: int) -> Program:
-    """Remove what the run created: scans, endpoints, lists, then domains; keywords and jobs go with them.
+def tidy(reach: Reach, seed: int, receiver: str = "") -> Program:
+    """Remove what the run created: scans, endpoints, lists, then domains, and keywords with them.
 
-    Only what carries the run's mark is touched. Slots of what is removed stay held to the month's end (S26).
+    Only what carries the run's mark is touched, and endpoints whose URL begins with `receiver`, where the
+    run's receiver was reached. Slots of what is removed stay held to the month's end (S26).
     """
     ours = mark(seed) + "-"
     for key in reach.usable():
@@ -31,8 +32,10 @@ def tidy(reach: Reach, seed: int) -> Program:
         for kind in ("scans", "webhooks", "keyword_lists"):
             found = yield from _found(reach, key.name, f"{kind}.list")
             for one in found:
-                named = str(one.get("name") or "").startswith(ours) or f"{ours}" in str(one.get("url", ""))
-                if named or str(one.get("domain_id")) in within:
+                url = str(one.get("url", ""))
+                named = str(one.get("name") or "").startswith(ours) or ours in url
+                heard = bool(receiver) and url.startswith(receiver)
+                if named or heard or str(one.get("domain_id")) in within:
                     yield from _remove(key.name, kind, one)
         for one in hosts:
             yield from _remove(key.name, "domains", one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -64,8 +65,9 @@ def an_old_domain(reach: Reach, key: str = "") -> str:
 
 def a_list(reach: Reach, seed: int, domain: str, *parts: object, key: str = "") -> Making:
     """Make a keyword list of a domain."""
-    body = {"domain_id": domain, "name": named(seed, *parts)}
-    answer = yield from politely(Send("keyword_lists.create", key or reach.main, body=body))
+    key, name = key or reach.main, named(seed, *parts)
+    body, once = {"domain_id": domain, "name": name}, f"{name}-list-{key}"
+    answer = yield from politely(Send("keyword_lists.create", key, body=body, idempotency_key=once))
     return id_of(answer)
 
 
@@ -81,7 +83,9 @@ def a_scan(
 ) -> Making:
     """Make a scan of lists."""
     body = scan_body(domain, lists, name, pairings=pairings, places=places)
-    answer = yield from politely(Send("scans.create", key or reach.main, body=body))
+    key = key or reach.main
+    once = f"{name}-scan-{key}"
+    answer = yield from politely(Send("scans.create", key, body=body, idempotency_key=once))
     return id_of(answer)
 
 
@@ -111,7 +115,8 @@ def an_endpoint(
     if not url:
         return ""
     body = {"url": url, "event_types": list(types), "domain_id": domain}
-    answer = yield from politely(Send("webhooks.create", key or reach.main, body=body))
+    once = f"endpoint-{sha256(url.encode()).hexdigest()[:24]}"
+    answer = yield from politely(Send("webhooks.create", key or reach.main, body=body, idempotency_key=once))
     return id_of(answer)
 
 

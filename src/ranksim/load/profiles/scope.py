@@ -79,7 +79,7 @@ def _scoped(reach: Reach, seed: int, user: int, turn: int) -> Program:
                 yield from _in_domain(key, domain, seed, user, turn)
         body = {"host": f"{named(seed, 'scoped', user, turn)}.example.com"}
         yield Send("domains.create", key.name, body=body)
-        yield from _endpoints(key, foreign)
+        yield from _endpoints(key, foreign, seed)
 
 
 def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> Program:
@@ -97,11 +97,11 @@ def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> P
         yield Send("keyword_lists.delete", key.name, path={"id": id_of(made)})
 
 
-def _endpoints(key: KeyReach, foreign: str) -> Program:
+def _endpoints(key: KeyReach, foreign: str, seed: int) -> Program:
     """Create endpoints for the account, the own domain and another one; take back what was made (S71)."""
     for domain in (None, key.domain_id, foreign or None):
         body: dict[str, Any] = {
-            "url": "https://receiver.example.com/ranksim-scope",
+            "url": f"https://receiver.example.com/{named(seed, 'scope')}",
             "event_types": [],
             "domain_id": domain,
         }

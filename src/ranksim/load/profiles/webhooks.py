@@ -95,9 +95,13 @@ def _endpoint(reach: Reach, script: str, domain: str | None, types: Sequence[str
 
 
 def _tests(reach: Reach, endpoints: Sequence[str], count: int, key: str = "") -> Program:
-    for _ in range(count):
+    """Send so many test events to each endpoint; those whose replies get lost are not sent twice."""
+    now: Micros = yield Pause(0)
+    for number in range(count):
         for endpoint in endpoints:
-            yield from politely(Send("webhooks.test", key or reach.main, path={"id": endpoint}))
+            once = f"test-{endpoint}-{now}-{number}"
+            path = {"id": endpoint}
+            yield from politely(Send("webhooks.test", key or reach.main, path=path, idempotency_key=once))
 
 
 def twenty(reach: Reach, key: str, seed: int) -> Program:
