@@ -1,0 +1,361 @@
+"""Every profile: what it exercises in a rehearsal, and that it survives whatever a deployment answers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from graphql import parse, validate
+
+from ranksim.clock import HOUR, MINUTE, SECOND
+from ranksim.contract.facts import RateClass
+from ranksim.errors import BadInput
+from ranksim.load.profiles import PROFILES, profile
+from ranksim.load.profiles.graphql import DRY_RUN, READS, RENAME, START, over_graphql
+from ranksim.load.profiles.windows import CLASSES, parts
+from ranksim.load.reach import KeyReach, Reach, explore
+from ranksim.load.rehearsal import Network, rehearse
+from ranksim.load.steps import Listen, Pause, Received, Send, Until
+from ranksim.load.target import Target
+from ranksim.load.tidy import mark
+from ranksim.load.worlds import make_world
+from ranksim.service.operations import OPERATIONS
+from ranksim.trace import Exchange, Trace
+
+NAMES = tuple(one.name for one in PROFILES)
+
+
+@cache
+def rehearsed(name: str, users: int = 5, seed: int = 3) -> Trace:
+    service, target = make_world(seed=1)
+    return rehearse(profile(name), service, target, users=users, seed=seed, network=Network(loss=0.02))
+
+
+def code(exchange: Exchange) -> str:
+    """The error code of a reply, or what a dry run says would be refused, or ""."""
+    try:
+        body = json.loads(exchange.response)
+    except ValueError:
+        return ""
+    if exchange.status is not None and exchange.status >= 300:
+        return str(body["code"])
+    data = body.get("data")
+    refusal = data.get("refusal") if isinstance(data, dict) else None
+    return f"dry {refusal['code']}" if refusal else ""
+
+
+def codes(trace: Trace) -> Counter[str]:
+    return Counter(map(code, trace.exchanges))
+
+
+def test_profiles_have_names_of_their_own() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert profile("walk").name == "walk"
+    with pytest.raises(BadInput, match=r"expected one of everyday, burst, .* found 'wander'"):
+        profile("wander")
+
+
+# In a world that conforms
+
+
+@pytest.mark.parametrize("users", [1, 5, 20])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_profile_runs(name: str, users: int) -> None:
+    trace = rehearsed(name, users)
+    assert len(trace.exchanges) > 200
+    for exchange in trace.exchanges:
+        if exchange.status is not None and exchange.status >= 500:
+            raise AssertionError(f"{exchange.id}: {exchange.response}")
+    served = [one for one in trace.exchanges if one.status is not None and one.status < 300]
+    assert len(served) > len(trace.exchanges) // 3
+
+
+SIX = {
+    "entitlement_required",
+    "subscription_inactive",
+    "cost_cap_reached",
+    "quota_exhausted",
+    "slot_limit_exceeded",
+    "cooldown_active",
+}
+
+MEETS: dict[str, set[str]] = {
+    "burst": {"rate_limited"},
+    "windows": {"rate_limited"},
+    "race": {"quota_exhausted", "slot_limit_exceeded", "cooldown_active"},
+    "retry": {"idempotency_mismatch", "idempotency_in_progress", "cooldown_active"},
+    "walk": {"invalid_cursor", "validation_failed"},
+    "ladder": SIX | {f"dry {code}" for code in SIX},
+    "webhooks": {"endpoint_disabled"},
+    "webhooks-long": {"endpoint_disabled"},
+    "scope": {"unauthorized", "forbidden", "not_found"},
+    "calibration": {"rate_limited", "cooldown_active", "endpoint_disabled"},
+}
+
+
+@pytest.mark.parametrize(("name", "wanted"), MEETS.items(), ids=MEETS)
+def test_what_each_profile_meets(name: str, wanted: set[str]) -> None:
+    assert wanted <= set(codes(rehearsed(name)))
+
+
+@pytest.mark.parametrize("name", ["everyday", "soak"])
+def test_everyday_traffic_stays_within_the_limits_of_reads(name: str) -> None:
+    limited = [one for one in rehearsed(name).exchanges if one.status == 429 and one.method == "GET"]
+    assert limited == []
+
+
+def test_a_burst_meets_every_limit_in_every_class() -> None:
+    classes = Counter(
+        OPERATIONS[one.operations[0]].rate for one in rehearsed("burst").exchanges if one.status == 429
+    )
+    assert set(classes) == set(RateClass)
+
+
+def test_the_plan_tells_the_algorithms_apart() -> None:
+    """P1, class of 20: how many of each burst are admitted under each algorithm."""
+    expected = {
+        "first_hit": [1, 19, 0, 20, 0],
+        "sliding_log": [1, 19, 0, 1, 19],
+        "gcra": [1, 19, 1, 10, 10],
+    }
+    still = Network()
+    for window, admitted in expected.items():
+        from ranksim.load.worlds import compact
+
+        policy = compact().replace(assumptions={"window": window})
+        service, target = make_world(policy, seed=1)
+        trace = rehearse(profile("windows"), service, target, users=3, seed=2, network=still)
+        tried = [one for one in trace.exchanges if one.operations == ("jobs.create",)]
+        bursts: list[list[Exchange]] = []
+        for one in tried:
+            if not bursts or one.sent - bursts[-1][-1].sent > 4 * SECOND:
+                bursts.append([])
+            bursts[-1].append(one)
+        assert [sum(one.status == 200 for one in burst) for burst in bursts] == admitted * 2, window
+
+
+def test_racers_meet_within_milliseconds() -> None:
+    trace = rehearsed("race")
+    asked = [one for one in trace.exchanges if one.operations == ("jobs.create",) and one.method == "POST"]
+    together = Counter(one.sent // SECOND for one in asked)
+    assert max(together.values()) >= 5
+    winners = Counter(one.sent // SECOND for one in asked if one.status == 202 and '"crawl"' in one.body)
+    assert 1 in winners.values()
+
+
+def test_twins_share_a_key_at_one_instant() -> None:
+    sent: dict[str, list[int]] = {}
+    for one in rehearsed("retry").exchanges:
+        once = one.request_headers.get("Idempotency-Key", "")
+        if "-twins-" in once:
+            sent.setdefault(once, []).append(one.sent)
+    assert sum(len(times) > 2 and times[1] - times[0] < 50_000 for times in sent.values()) > 10
+
+
+def test_walks_are_whole_and_their_anchors_vanish() -> None:
+    trace = rehearsed("walk")
+    deleted = {
+        one.path.rpartition("/")[2] for one in trace.exchanges if one.method == "DELETE" and one.status == 204
+    }
+    anchors = set()
+    for one in trace.exchanges:
+        if one.operations == ("keywords.list",) and one.status == 200:
+            data = json.loads(one.response)["data"]
+            anchors |= {data[-1]["id"]} if data else set()
+    assert len(deleted & anchors) > 5
+    limits = {one.query.get("limit") for one in trace.exchanges}
+    assert {"7", "53", "200", "201", "0", "-1", "many", None} <= limits
+
+
+def test_the_ladder_climbs_dry_and_for_real() -> None:
+    trace = rehearsed("ladder")
+    spending = [one for one in trace.exchanges if OPERATIONS[one.operations[0]].spends]
+    for operation in ("jobs.create", "keyword_briefs.create", "keywords.create", "scans.create"):
+        for dry in (True, False):
+            assert any(
+                one.operations == (operation,) and ('"dry_run":true' in one.body) == dry for one in spending
+            )
+    assert {one.api_key for one in spending} >= {"main", "late", "tight"}
+
+
+def test_failing_checks_come_in_pairs() -> None:
+    """Which checks fail together in the dry runs of the ladder."""
+    pairs = set()
+    for one in rehearsed("ladder").exchanges:
+        data = json.loads(one.response or "{}").get("data")
+        if isinstance(data, dict) and data.get("dry_run") is True:
+            failing = [number for number, check in enumerate(data["checks"], 1) if not check["ok"]]
+            pairs |= {(a, b) for a in failing for b in failing if a < b}
+    assert {(1, 2), (2, 3), (2, 4), (2, 5), (2, 6), (3, 4), (3, 6), (4, 5), (4, 6)} <= pairs
+
+
+def test_twenty_failures_disable_and_a_success_between_does_not() -> None:
+    trace = rehearsed("webhooks")
+    shown = [json.loads(one.response)["data"] for one in trace.exchanges
+             if one.operations == ("webhooks.get",) and one.status == 200]  # fmt: skip
+    always = [one["enabled"] for one in shown if one["url"] == shown[0]["url"]]
+    mixed = [one["enabled"] for one in shown if one["url"] != shown[0]["url"]]
+    assert always[0] is True
+    assert always[-1] is False
+    assert mixed
+    assert all(mixed)
+
+
+def test_all_six_attempts_within_a_night() -> None:
+    trace = rehearsed("webhooks-long", 1)
+    attempts = Counter(one.headers["service-delivery-attempt"] for one in trace.deliveries)
+    assert set(attempts) == set("123456")
+    assert trace.exchanges[-1].sent - trace.header.started < 10 * HOUR
+
+
+def test_a_soak_keeps_to_its_plan() -> None:
+    trace = rehearsed("soak")
+    planned = sorted(one.planned for one in trace.exchanges if one.planned is not None)
+    gaps = [later - earlier for earlier, later in pairwise(planned)]
+    assert set(Counter(gaps).most_common(1)[0]) == {150_000, gaps.count(150_000)}
+    assert max(gaps) <= 450_000
+    assert all(one.sent >= one.planned for one in trace.exchanges if one.planned is not None)
+
+
+def test_everything_made_carries_the_mark() -> None:
+    for name in NAMES:
+        for one in rehearsed(name).exchanges:
+            if one.operations[0] in ("domains.create", "scans.create", "keyword_lists.create") and one.body:
+                assert mark(3) in one.body
+
+
+@pytest.mark.parametrize("users", range(1, 12))
+def test_every_class_has_someone_to_probe_it(users: int) -> None:
+    shares: dict[RateClass, list[tuple[int, int]]] = {}
+    for user in range(users):
+        for rate_class, partner, partners in parts(user, users):
+            shares.setdefault(rate_class, []).append((partner, partners))
+    assert set(shares) == set(CLASSES)
+    for those in shares.values():
+        assert sorted(those) == [(number, len(those)) for number in range(len(those))]
+
+
+# In a world that does not
+
+
+def bare(target: Target) -> Reach:
+    """What is known of a deployment that lets one key do everything and tells nothing."""
+    return Reach(target, {"main": KeyReach("main", "production", "full", True)}, "main")
+
+
+def drive(program: Any, answer: Any, most: int) -> Counter[str]:
+    """Run up to so many steps; gives the operations sent."""
+    sent: Counter[str] = Counter()
+    value, now = None, 1_772_000_000 * SECOND
+    for _ in range(most):
+        try:
+            step = program.send(value)
+        except StopIteration:
+            return sent
+        if isinstance(step, Send):
+            assert step.operation in OPERATIONS
+            sent[step.operation] += 1
+            now += SECOND // 20
+            value = answer(step, now)
+        elif isinstance(step, Pause):
+            assert step.duration >= 0
+            now += step.duration
+            value = now
+        elif isinstance(step, Until):
+            now = max(now, step.instant)
+            value = now
+        else:
+            assert isinstance(step, Listen)
+            value = ""
+    return sent
+
+
+STATUSES = (200, 201, 202, 204, 302, 400, 401, 402, 403, 404, 405, 409, 422, 429, 500, 503, 0)
+FIELDS = ("data", "id", "code", "kind", "status", "meta", "next_cursor", "has_more", "created", "refusal")
+
+
+def junk(draw: Random, depth: int = 0) -> Any:
+    choice = draw.randrange(9 if depth < 4 else 6)
+    if choice < 6:
+        return (None, True, draw.randrange(-5, 500), "text", 1.5, "")[choice]
+    if choice == 6:
+        return [junk(draw, depth + 1) for _ in range(draw.randrange(3))]
+    return {name: junk(draw, depth + 1) for name in draw.sample(FIELDS, draw.randrange(1, 6))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(6))
+def test_no_reply_breaks_a_program(name: str, seed: int) -> None:
+    draw = Random(f"{name}/{seed}")
+
+    def answer(send: Send, now: int) -> Received:
+        body = junk(draw)
+        if draw.randrange(2):
+            body = {"data": junk(draw), **(body if isinstance(body, dict) else {})}
+        headers = {"retry-after": draw.choice(("1", "-1", "soon", "999999999"))} if draw.randrange(3) else {}
+        return Received(draw.choice(STATUSES), body, headers, now - 1, now)
+
+    target = Target.simple("http://127.0.0.1:9", "rk_1")
+    explored: list[Reach] = []
+
+    def exploring() -> Any:
+        explored.append((yield from explore(target)))
+
+    drive(exploring(), answer, 3_000)
+    for reach in (bare(target), *explored):
+        for user in range(3):
+            drive(profile(name).program(reach, user, 3, seed), answer, 400)
+
+
+REFUSALS: Mapping[str, Received] = {
+    "all is missing": Received(404, {"code": "not_found"}, {}, 0, 1),
+    "nothing is allowed": Received(403, {"code": "forbidden"}, {}, 0, 1),
+    "silence": Received(0, None, {}, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("answer", REFUSALS.values(), ids=REFUSALS)
+def test_little_reach_is_no_failure(name: str, answer: Received) -> None:
+    reach = bare(Target.simple("http://127.0.0.1:9", "rk_1"))
+    drive(profile(name).program(reach, 0, 1, 1), lambda send, now: answer, 600)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_key_that_works_nothing_is_sent(name: str) -> None:
+    reach = Reach(Target.simple("http://127.0.0.1:9", "rk_1"))
+    for user in range(3):
+        assert not drive(profile(name).program(reach, user, 3, 1), lambda send, now: None, 50)
+
+
+# GraphQL
+
+
+def test_documents_fit_the_schema() -> None:
+    from ranksim.facade.graphql import SCHEMA
+
+    for document in (*READS.values(), DRY_RUN, START, RENAME):
+        assert validate(SCHEMA, parse(document)) == []
+
+
+def test_what_has_a_twin_over_graphql() -> None:
+    job = Send("jobs.create", "main", body={"kind": "rank_run", "domain_id": "dom_1"}, idempotency_key="k")
+    twin = over_graphql(job)
+    assert twin is not None
+    assert (twin.surface, twin.idempotency_key) == ("graphql", "k")
+    assert twin.body == {"query": START, "variables": {"kind": "RANK_RUN", "domain": "dom_1"}}
+    assert over_graphql(Send("labels.create", body={})) is None
+
+
+def test_durations_suit_what_the_programs_do() -> None:
+    """A profile that ends by itself does so within its duration, with its own number of users."""
+    for name in ("burst", "windows", "calibration", "webhooks-long"):
+        known = profile(name)
+        last = max(one.sent for one in rehearsed(name, known.users).exchanges)
+        assert last - rehearsed(name, known.users).header.started < known.duration + 3 * MINUTE

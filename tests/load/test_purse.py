@@ -1,0 +1,131 @@
+"""What a purse permits: a cap that holds within its stated bound, and dry runs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ranksim.load.purse import BLIND, Purse, guarded, spends
+from ranksim.load.steps import Pause, Received, Send
+
+JOB = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1"})
+DRY = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1", "dry_run": True})
+READ = Send("domains.list", "main")
+USAGE = Send("account.usage", "main")
+WIDER = Send("scans.update", "main", path={"id": "scan_1"}, body={"geographies": [{"country": "DE"}]})
+NARROW = Send("scans.update", "main", path={"id": "scan_1"}, body={"name": "new"})
+GRAPHQL_JOB = Send("jobs.create", "main", body={"query": "mutation { createJob }"}, surface="graphql")
+
+
+def usage(spent: Any) -> Received:
+    return Received(200, {"data": {"cost": {"spent": spent}}}, {}, 0, 1)
+
+
+def test_what_spends() -> None:
+    assert spends(JOB)
+    assert spends(Send("jobs.create", "main", raw=b'{"dry_run": true}'))
+    assert spends(GRAPHQL_JOB)
+    assert not spends(DRY)
+    assert not spends(READ)
+    assert not spends(Send("domains.create", "main", body={"host": "a.example.com"}))
+    dry = {"query": "mutation { createJob(input: {dryRun: true}) { job { id } } }"}
+    assert not spends(Send("jobs.create", "main", body=dry, surface="graphql"))
+
+
+def test_without_a_cap_everything_is_permitted() -> None:
+    purse = Purse()
+    assert [purse.permit(send) for send in (JOB, READ, WIDER)] == [JOB, READ, WIDER]
+    assert purse.refused == 0
+
+
+def test_dry_run_only() -> None:
+    purse = Purse(dry_run_only=True)
+    assert purse.permit(READ) is READ
+    assert purse.permit(NARROW) is NARROW
+    tried = purse.permit(JOB)
+    assert tried is not None
+    assert tried.body == {"kind": "crawl", "domain_id": "dom_1", "dry_run": True}
+    for send in (Send("jobs.create", raw=b"{}"), WIDER, GRAPHQL_JOB):
+        assert purse.permit(send) is None
+    assert purse.refused == 3
+
+
+def test_nothing_is_spent_where_nobody_can_read_what_was() -> None:
+    purse = Purse(cap=1_000_000)
+    assert purse.permit(JOB) is None
+    purse.saw(USAGE, Received(200, {"data": {}}, {}, 0, 1))
+    assert purse.permit(JOB) is None
+    assert purse.permit(DRY) is DRY
+
+
+def test_one_call_while_no_price_is_known_then_a_few() -> None:
+    purse = Purse(cap=10_000_000)
+    purse.saw(USAGE, usage("3.00"))
+    assert purse.permit(JOB) is JOB
+    assert purse.permit(JOB) is None
+    purse.saw(USAGE, usage("3.40"))
+    assert [purse.permit(JOB) for _ in range(BLIND + 1)] == [JOB] * BLIND + [None]
+    assert purse.spent() == 400_000 + BLIND * 400_000
+
+
+def test_what_was_spent_before_does_not_count() -> None:
+    purse = Purse(cap=500_000)
+    purse.saw(USAGE, usage(100))
+    assert purse.permit(JOB) is JOB
+    purse.saw(USAGE, usage(100.5))
+    assert purse.permit(JOB) is None
+    assert purse.reading(JOB) is None
+
+
+def test_keys_of_one_account_share_what_it_spends() -> None:
+    purse = Purse(cap=1_000_000, accounts={"main": "acc_1", "second": "acc_1"})
+    purse.saw(USAGE, usage("1.00"))
+    purse.saw(Send("account.usage", "second"), usage("1.60"))
+    assert purse.spent() == 600_000
+
+
+def program() -> Generator[Any, Any, int]:
+    granted = 0
+    for _ in range(60):
+        answer = yield JOB
+        granted += answer.ok
+        yield Pause(1)
+    return granted
+
+
+@given(st.lists(st.integers(0, 300_000), min_size=60, max_size=60), st.integers(0, 2_000_000))
+@settings(max_examples=60)
+def test_the_cap_is_overshot_by_no_more_than_said(prices: list[int], cap: int) -> None:
+    """Beyond the cap lie at most one call of unknown price and what `BLIND` calls are dearer than before."""
+    purse, spent, dearest, bound = Purse(cap=cap), 0, 0, 0
+    running, answer, price = guarded(program(), purse), None, iter(prices)
+    try:
+        while True:
+            step = running.send(answer)
+            answer = None
+            if isinstance(step, Pause):
+                answer = 0
+            elif step.operation == "account.usage":
+                answer = usage(str(spent / 1_000_000))
+            else:
+                cost = next(price)
+                bound = max(bound, cost if not dearest else BLIND * max(0, cost - dearest))
+                spent, dearest = spent + cost, max(dearest, cost)
+                answer = Received(202, {"data": {"id": "job_1"}}, {}, 0, 1)
+    except StopIteration as end:
+        granted = end.value
+    assert spent <= cap + max(max(prices), bound)
+    assert granted == 60 or spent + dearest >= cap or purse.refused
+
+
+def test_what_is_not_permitted_is_answered_like_silence() -> None:
+    running = guarded(program(), Purse(cap=0))
+    steps, answer = [], None
+    for _ in range(6):
+        step = running.send(answer)
+        steps.append(step)
+        answer = 0 if isinstance(step, Pause) else usage("0")
+    assert all(isinstance(step, Pause) for step in steps)

@@ -1,0 +1,184 @@
+"""What exploring finds out, and that no answer of somebody else's program breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ranksim.clock import SECOND
+from ranksim.load.reach import LONGEST_WAIT, after, before, explore, politely, retry_after
+from ranksim.load.stage import Stage
+from ranksim.load.steps import Pause, Received, Send
+from ranksim.load.target import Target
+from ranksim.load.worlds import make_world
+
+Answers = Callable[[Send], Received]
+
+
+def run(program: Generator[Any, Any, Any], answers: Answers, most: int = 2_000) -> tuple[Any, list[Any]]:
+    """Run a program against a function; gives what it returns and its steps."""
+    steps: list[Any] = []
+    answer: Any = None
+    for _ in range(most):
+        try:
+            step = program.send(answer)
+        except StopIteration as end:
+            return end.value, steps
+        steps.append(step)
+        answer = answers(step) if isinstance(step, Send) else 0
+    raise AssertionError(f"the program did not end within {most} steps")
+
+
+def reply(status: int, body: Any = None, **headers: str) -> Received:
+    return Received(status, body, headers, 0, 1)
+
+
+SIMPLE = Target.simple("http://127.0.0.1:9", "rk_1")
+
+
+def test_a_world_is_found_out() -> None:
+    service, target = make_world(seed=4)
+    reach = Stage(service, target).alone(explore(target))
+    assert reach.main == "main"
+    assert {name: key.purpose for name, key in reach.keys.items()} == {
+        name: key.purpose for name, key in target.keys.items()
+    }
+    assert all(key.usable for key in reach.keys.values())
+    for name in ("main", "second", "other", "test", "late", "tight"):
+        assert reach.keys[name].account == target.keys[name].account
+    assert reach.keys["main"].account == reach.keys["second"].account
+    assert set(reach.keys["scoped"].lacks) == {
+        "account.get",
+        "account.entitlements",
+        "account.usage",
+        "slots.get",
+    }
+    assert reach.lacks == {"graphql": "nothing was answered"}
+    assert not reach.can("graphql")
+    assert reach.can("slots.get")
+    assert not reach.can("slots.get", "scoped")
+    main = reach.keys["main"]
+    assert "ai_visibility" in (main.capabilities or ())
+    assert main.cooldown("rank_run") == 20 * SECOND
+    assert main.room() == 400
+    assert main.left("brief") == 40
+    assert reach.keys["tight"].room() == 2
+    assert reach.keys["tight"].left("brief") == 2
+    assert reach.keys["late"].left("brief") == 0
+    assert len(main.ids("domains.list")) == 2
+
+
+def test_purposes_are_found_out_where_the_target_does_not_say() -> None:
+    service, target = make_world(seed=4)
+    keys = {name: key.model_copy(update={"purpose": "full", "domain_id": None, "account": ""})
+            for name, key in target.keys.items()}  # fmt: skip
+    target = target.model_copy(update={"keys": keys})
+    reach = Stage(service, target).alone(explore(target))
+    found = {name: key.purpose for name, key in reach.keys.items()}
+    assert found == {
+        "main": "full",
+        "second": "second",
+        "scoped": "scoped",
+        "other": "other_account",
+        "test": "other_environment",
+        "late": "past_due",
+        "tight": "other_account",
+    }
+    assert reach.keys["scoped"].domain_id is not None
+
+
+ODD: dict[str, tuple[Received, bool, str]] = {
+    "all is missing": (reply(404, {"code": "not_found"}), True, "404 not_found"),
+    "nothing is allowed": (reply(403), True, "403"),
+    "the key is refused": (reply(401, {"code": "unauthorized"}), False, ""),
+    "silence": (reply(0), False, ""),
+    "a page of HTML": (reply(200, None), True, "200, and not what was expected"),
+    "a bare list": (reply(200, []), True, "200, and not what was expected"),
+    "data of another kind": (reply(200, {"data": "x"}), True, "200, and not what was expected"),
+    "errors": (reply(500, {"oops": 1}), True, "500, and not what was expected"),
+}
+
+
+@pytest.mark.parametrize(("answer", "usable", "why"), ODD.values(), ids=ODD)
+def test_odd_answers(answer: Received, usable: bool, why: str) -> None:
+    reach, _ = run(explore(SIMPLE), lambda send: answer)
+    key = reach.keys["main"]
+    assert key.usable == usable
+    assert bool(key.reason) != usable
+    assert reach.main == ("main" if usable else "")
+    if usable:
+        assert set(reach.lacks.values()) == {why}
+        assert not reach.can("account.usage")
+    for state in (before, after):
+        assert run(state(reach), lambda send: answer)[1] == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ("data", "id", "metrics", "cost", "limit", "used", "code", "next_cursor", "status")
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from((200, 201, 204, 302, 404, 429, 500)), JSON), min_size=1))
+@settings(max_examples=100)
+def test_no_answer_breaks_it(answers: list[tuple[int, Any]]) -> None:
+    given = iter(answers * 2_000)
+
+    def answer(send: Send) -> Received:
+        return reply(*next(given))
+
+    reach, _ = run(explore(SIMPLE), answer)
+    key = reach.keys["main"]
+    key.room(), key.left("brief"), key.cooldown("crawl"), key.capabilities, key.ids("domains.list")
+    run(before(reach), answer, 20_000)
+
+
+def test_every_page_is_read_up_to_a_bound() -> None:
+    endless = reply(200, {"data": [{"id": "a"}], "has_more": True, "next_cursor": "c"})
+    reach, _ = run(explore(SIMPLE), lambda send: endless)
+    _, steps = run(after(reach), lambda send: endless)
+    walked = [step for step in steps if step.operation == "domains.list"]
+    assert [step.query.get("cursor") for step in walked] == [None] + ["c"] * (len(walked) - 1)
+    assert len(walked) == 25
+
+
+def test_what_was_put_off_or_lost_is_sent_again_where_that_is_harmless() -> None:
+    table = (
+        (Send("domains.list"), [reply(429, **{"retry-after": "3"}), reply(200)], [3 * SECOND], 200),
+        (Send("domains.list"), [reply(0), reply(200)], [], 200),
+        (Send("domains.create", body={}), [reply(0), reply(201)], [], 0),
+        (Send("domains.create", body={}, idempotency_key="k"), [reply(0), reply(201)], [], 201),
+        (
+            Send("domains.create", body={}, idempotency_key="k"),
+            [reply(409, {"code": "idempotency_in_progress"}), reply(201)],
+            [SECOND // 4],
+            201,
+        ),
+        (Send("domains.create", body={}), [reply(409, {"code": "cooldown_active"}), reply(201)], [], 409),
+        (Send("domains.list"), [reply(0)] * 9, [], 0),
+    )
+    for send, answers, waits, status in table:
+        given = iter(answers)
+        last, steps = run(politely(send), lambda send, given=given: next(given))
+        assert [step.duration for step in steps if isinstance(step, Pause)] == waits
+        assert last.status == status
+
+
+def test_retry_after_is_bounded_and_may_be_missing() -> None:
+    for text, wait in (("7", 7 * SECOND), ("0", SECOND), ("99999", LONGEST_WAIT), ("soon", SECOND)):
+        assert retry_after(reply(429, **{"retry-after": text})) == wait
+    assert retry_after(reply(429), otherwise=5) == 5

@@ -1,0 +1,111 @@
+"""Targets: what a file may say, and the one sentence for each mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ranksim.errors import BadInput
+from ranksim.load.target import UNKNOWN, Target
+
+WHOLE = """
+environments:
+  production: https://api.example.com/v1/
+  sandbox: http://localhost:8080/sandbox
+graphql:
+  sandbox: http://localhost:8080/graphql-sandbox
+keys:
+  main: {token: "env:RANKSIM_TEST_KEY"}
+  scoped: {token: rk_scoped, purpose: scoped, domain_id: dom_1}
+  test: {token: rk_test, environment: sandbox, purpose: other_environment, account: acc_9}
+receiver: https://hooks.example.com
+policy: ours.yaml
+time_scale: 60
+traffic_scale: 2
+spend_cap: 5 USD
+dry_run_only: true
+exclusive: true
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "target.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKSIM_TEST_KEY", "rk_secret")
+    (tmp_path / "ours.yaml").write_text("name: ours\n", encoding="utf-8")
+    target = Target.load(write(tmp_path, WHOLE))
+    assert target.environments == {
+        "production": "https://api.example.com",
+        "sandbox": "http://localhost:8080/sandbox",
+    }
+    assert target.graphql_url("production") == "https://api.example.com/graphql"
+    assert target.graphql_url("sandbox") == "http://localhost:8080/graphql-sandbox"
+    assert target.token("main") == "rk_secret"
+    assert target.keys["scoped"].domain_id == "dom_1"
+    assert target.environment_of("test") == "sandbox"
+    assert target.policy == str(tmp_path / "ours.yaml")
+    assert (target.time_scale, target.traffic_scale, target.spend_cap) == (60, 2, 5_000_000)
+    assert target.dry_run_only
+    assert target.exclusive
+
+
+def test_a_base_url_and_one_key_will_do() -> None:
+    target = Target.simple("http://127.0.0.1:8080/", "rk_1")
+    assert target.environments == {"production": "http://127.0.0.1:8080"}
+    assert (target.token("main"), target.keys["main"].purpose) == ("rk_1", "full")
+    assert (target.spend_cap, target.dry_run_only, target.exclusive) == (None, False, False)
+
+
+def test_a_key_that_is_not_there() -> None:
+    target = Target.simple("http://127.0.0.1", "rk_1")
+    assert target.token("") is None
+    assert target.token(UNKNOWN) not in (None, "", "rk_1")
+    assert target.environment_of(UNKNOWN) == "production"
+
+
+def test_tokens_do_not_show() -> None:
+    target = Target.simple("http://127.0.0.1", "rk_very_secret")
+    assert "rk_very_secret" not in repr(target)
+    assert "rk_very_secret" not in str(target.keys["main"])
+
+
+BASE = "environments: {production: https://a.example}\n"
+
+MISTAKES = {
+    "no key": (BASE, r"target.yaml:1: keys: is missing"),
+    "no environment": ("environments: {}\nkeys: {main: {token: x}}\n", r"target.yaml:1: environments: .*1"),
+    "not a URL": ("environments:\n  production: a.example\nkeys: {main: {token: x}}\n", r":2: .*https://api"),
+    "empty token": (BASE + 'keys:\n  main: {token: ""}\n', r":3: keys.main.token: .*at least 1"),
+    "unset variable": (BASE + "keys:\n  main: {token: env:RANKSIM_NO_SUCH}\n", r":3: .*RANKSIM_NO_SUCH"),
+    "unknown purpose": (
+        BASE + "keys:\n  main: {token: x, purpose: all}\n",
+        r":3: .*purpose: expected one of",
+    ),
+    "stray environment": (
+        BASE + "keys:\n  main: {token: x, environment: test}\n",
+        r"'test'; expected one of",
+    ),
+    "stray GraphQL": (BASE + "keys: {main: {token: x}}\ngraphql: {test: https://b.example}\n", r"'test'"),
+    "reserved name": (BASE + "keys: {unknown: {token: x}}\n", r"no key may be called 'unknown'"),
+    "misspelt": (BASE + "keys: {main: {token: x}}\nspendcap: 5 USD\n", r":3: spendcap: .*'spend_cap'"),
+    "bare money": (BASE + "keys: {main: {token: x}}\nspend_cap: 5\n", r":3: spend_cap: .*15 USD"),
+    "scale of zero": (BASE + "keys: {main: {token: x}}\ntime_scale: 0\n", r":3: time_scale: .*at least 1"),
+    "missing policy": (BASE + "keys: {main: {token: x}}\npolicy: none.yaml\n", r":3: policy: no such file"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), MISTAKES.values(), ids=MISTAKES)
+def test_each_mistake_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says) as caught:
+        Target.load(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mistaken_host_is_told_too() -> None:
+    with pytest.raises(BadInput, match=r"environments.production: expected a URL"):
+        Target.simple("api.example.com", "rk_1")
