@@ -72,6 +72,15 @@ def test_a_goal_that_cannot_be_reached(study: Make, sense: str, condition: str, 
     assert text in str(caught.value)
 
 
+def test_a_goal_that_only_some_points_reach(study: Make) -> None:
+    goal = {"smallest": "toy.workers", "between": [1, 4], "such_that": "linear >= 3"}
+    result = sought(study, goal, variants={"low": {}, "high": {"toy.first": 1}})
+    assert [(row["point"], row["status"]) for row in result.table("goals")] == [
+        ("low", "unreachable"),
+        ("high", "found"),
+    ]
+
+
 def test_what_stays_undecided_is_said(study: Make) -> None:
     goal = {
         "smallest": "toy.workers",

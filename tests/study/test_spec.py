@@ -42,6 +42,7 @@ POOL = "scenario.pools.rank_run.capacity"
         # empty designs
         ("factors: {}", 1, "factors: is empty; a design has at least one point"),
         ("factors:\n  scenario.length: []", 2, "factors.scenario.length: expected at least 1, found 0"),
+        ("factors:\n  scenario.plan: [pro, agency, pro]", 2, "scenario.plan: a level is written twice"),
         ("variants: {}", 1, "variants: is empty; a design has at least one point"),
         ("sensitivity: {parameters: {}}", 1, "sensitivity.parameters: expected at least 1, found 0"),
         # values that no point can use

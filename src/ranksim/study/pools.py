@@ -16,6 +16,7 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any, NamedTuple, Protocol
 
 from ranksim.errors import BadInput
+from ranksim.facade.statefile import rulebook_digest
 from ranksim.study.engines import Engine
 from ranksim.study.store import Outcome
 
@@ -125,11 +126,24 @@ class Cluster:
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Give each task with its outcome, as they finish. Raises BadInput when the cluster is gone."""
+        waiting = deque(tasks)
+        if not waiting:
+            return
         threads = sum(self._client.nthreads().values())
         if not threads:
             raise BadInput("--scheduler: the cluster has no workers; start some")
+        self._check_version(waiting[0].engine.sources)
         executor = self._client.get_executor(pure=False)
-        yield from _flown(executor, deque(tasks), {}, AHEAD * threads)
+        yield from _flown(executor, waiting, {}, AHEAD * threads)
+
+    def _check_version(self, sources: tuple[str, ...]) -> None:
+        """Refuse workers that would simulate by other rules than those that the store is bound to."""
+        try:
+            found = set(self._client.run(rulebook_digest, sources).values())
+        except ImportError as error:
+            raise BadInput(f"--scheduler: a worker lacks {error.name}; install ranksim there") from None
+        if found != {rulebook_digest(sources)}:
+            raise BadInput("--scheduler: a worker has another version of ranksim; install this one there")
 
     def close(self) -> None:
         """Leave the cluster; what it still runs for this study is cancelled."""

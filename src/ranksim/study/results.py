@@ -143,9 +143,9 @@ def tables(
     runs: Runs,
     counts: Mapping[str, int],
 ) -> Made:
-    """Make the tables of a study from what its runs gave; `counts` is the replications of each point."""
+    """Make the tables of a study from what its runs gave; `counts` is the replications by key of point."""
     values = {
-        point.label: {metric: runs.values(point, metric, counts[point.label]) for metric in study.measured}
+        point.label: {metric: runs.values(point, metric, counts[point.key]) for metric in study.measured}
         for point in design
         if not point.problem
     }
@@ -160,7 +160,7 @@ def tables(
         "failures": [
             {"point": point.label, "replication": replication, "reason": reason}
             for point in (*design, *moved)
-            for replication, reason in runs.failures(point, counts[point.label])
+            for replication, reason in runs.failures(point, counts[point.key])
         ],
     }
     return Made(made, values)

@@ -27,7 +27,7 @@ def run(
 ) -> StudyResult:
     """Run what the store does not hold yet, and give the result; `Study.run` says what the arguments are.
 
-    Raises BadInput, also for a goal that cannot be reached, when everything else is done.
+    Raises BadInput, also for a goal that can be reached from no point, when everything else is done.
     """
     design = points(study)
     check_baseline(study, design)
@@ -43,11 +43,10 @@ def run(
         sought = study.spec.goal
         findings = [goal.seek(study, sought, at, runs) for at in _starts(study, design)] if sought else []
         result = StudyResult(study, tables(study, design, moved, findings, runs, counts))
-    unreachable = [finding for finding in findings if finding.status == "unreachable"]
-    if unreachable:
-        where = f"{unreachable[0].point}: " if len(findings) > 1 else ""
+    if findings and all(finding.status == "unreachable" for finding in findings):
+        where = f"{findings[0].point}: " if len(findings) > 1 else ""
         raise study.located.error(
-            f"{where}cannot be reached: {unreachable[0].text}; widen between, or ask for less", "goal"
+            f"{where}cannot be reached: {findings[0].text}; widen between, or ask for less", "goal"
         )
     return result
 

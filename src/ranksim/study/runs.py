@@ -38,6 +38,7 @@ class Runs:
         self._names: set[str] = set()
         self._done: dict[str, dict[int, Values | str]] = {}
         self._wanted: dict[str, int] = {}
+        self._finished = 0
         for key, replication, outcome in store.results():
             self._take(key, replication, outcome)
 
@@ -47,39 +48,42 @@ class Runs:
         for point, replications in wanted:
             if point.problem:
                 continue
+            if point.key not in self._wanted:
+                self._store.name_point(point.key, point.settings)
             self._wanted[point.key] = max(replications, self._wanted.get(point.key, 0))
-            self._store.name_point(point.key, point.settings)
             for replication in range(replications):
                 if replication not in self._done.setdefault(point.key, {}):
                     missing[point.key, replication] = Task(
                         point.key, replication, self._study.engine, point.built, self._study.spec.seed
                     )
+        self._finished = sum(self._wanted.values()) - len(missing)
         self._show()
         for task, outcome in self._pool.run(list(missing.values())):
             self._store.add(task.point, task.replication, outcome)
             self._take(task.point, task.replication, outcome)
+            self._finished += 1
             self._show()
         self._check_names()
 
     def replicate(self, points: Sequence[Point]) -> dict[str, int]:
-        """Replicate points as often as the study says; give how often that was, by label."""
+        """Replicate points as often as the study says; give how often that was, by key."""
         spec = self._study.spec
-        counts = dict.fromkeys((point.label for point in points), spec.replications)
+        counts = dict.fromkeys((point.key for point in points), spec.replications)
         self.ensure((point, spec.replications) for point in points)
         while spec.precision is not None:
             open_points = [
                 point
                 for point in points
-                if counts[point.label] < spec.precision.max_replications
-                and not self.failure(point, counts[point.label])
-                and not self.is_precise(point, counts[point.label])
+                if counts[point.key] < spec.precision.max_replications
+                and not self.failure(point, counts[point.key])
+                and not self.is_precise(point, counts[point.key])
             ]
             if not open_points:
                 break
             for point in open_points:
-                more = math.ceil(counts[point.label] * GROWTH)
-                counts[point.label] = min(max(2, more), spec.precision.max_replications)
-            self.ensure((point, counts[point.label]) for point in open_points)
+                more = math.ceil(counts[point.key] * GROWTH)
+                counts[point.key] = min(max(2, more), spec.precision.max_replications)
+            self.ensure((point, counts[point.key]) for point in open_points)
         return counts
 
     def is_precise(self, point: Point, replications: int) -> bool:
@@ -132,8 +136,4 @@ class Runs:
 
     def _show(self) -> None:
         if self._progress is not None:
-            done = sum(
-                sum(replication < wanted for replication in self._done.get(key, ()))
-                for key, wanted in self._wanted.items()
-            )
-            self._progress(done, sum(self._wanted.values()))
+            self._progress(self._finished, sum(self._wanted.values()))

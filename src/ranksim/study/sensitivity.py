@@ -60,8 +60,8 @@ def _tornado_rows(
         for index, (path, (low, high)) in enumerate(sensitivity.parameters.items()):
             changes = [
                 compared(
-                    runs.values(end, metric, counts[end.label]),
-                    runs.values(base, metric, counts[base.label]),
+                    runs.values(end, metric, counts[end.key]),
+                    runs.values(base, metric, counts[base.key]),
                     study.spec.confidence,
                 )
                 for end in ends[2 * index : 2 * index + 2]
@@ -112,7 +112,7 @@ def _sobol_rows(
     for metric in study.measured:
         means = []
         for one in moved:
-            values = runs.observed(one, metric, counts[one.label])
+            values = runs.observed(one, metric, counts[one.key])
             means.append(sum(values) / len(values) if values else float("nan"))
         array = numpy.array(means)
         if not numpy.isfinite(array).all() or not array.var():

@@ -289,6 +289,9 @@ def _check(spec: Spec, engine: Engine, located: Located) -> None:
     for name, given in (("factors", spec.factors), ("variants", spec.variants)):
         if given is not None and not given:
             raise located.error("is empty; a design has at least one point, so fill it or leave it out", name)
+    for path, levels in (spec.factors or {}).items():
+        if any(level in levels[:index] for index, level in enumerate(levels)):
+            raise located.error("a level is written twice; remove one", "factors", path)
     for where, path in spec.parameters():
         try:
             engine.check_path(path)
