@@ -27,6 +27,15 @@ def compare(
             help="Take for granted what this policy states; any other assumption stays open.",
         ),
     ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RESULT",
+            envvar="RANKSIM_COMPARE_MODEL",
+            help="Show refusals, waits, delays and latencies beside this result of `ranksim run S --arrivals "
+            "TRACE --out RESULT`: result.json or its directory.",
+        ),
+    ] = None,
     require: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,7 +87,7 @@ def compare(
     for path in (html, junit):
         if path is not None:
             check_file(path)
-    found = _judged(trace, policy, tuple(require or ()))
+    found = _judged(trace, policy, model, tuple(require or ()))
     _write(found, html, junit)
     _print(
         json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else _text(report.summary(found))
@@ -87,15 +96,21 @@ def compare(
         raise typer.Exit(DEVIATES)
 
 
-def _judged(trace: Path, policy: Path | None, required: tuple[str, ...]) -> dict[str, Any]:
+def _judged(
+    trace: Path, policy: Path | None, model: Path | None, required: tuple[str, ...]
+) -> dict[str, Any]:
     from ranksim.conformance.compare import check_required
     from ranksim.conformance.compare import compare as judge
+    from ranksim.conformance.measured import against, read_result
     from ranksim.conformance.plain import plain
     from ranksim.contract.policy import Policy
 
     check_required(required)
     known = None if policy is None else Policy.load(policy)
-    return plain(judge(trace, known), trace=str(trace), policy=str(policy or ""), required=required)
+    result = None if model is None else read_result(model)
+    judgement = judge(trace, known)
+    beside = None if result is None else against(judgement.history, result)
+    return plain(judgement, trace=str(trace), policy=str(policy or ""), required=required, model=beside)
 
 
 def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ranksim.conformance import traffic
 from ranksim.conformance.compare import Judgement
 from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.measured import Compared
 from ranksim.conformance.verdicts import Difference, Evidence, Finding
 from ranksim.contract.assumptions import assumption
 
@@ -17,11 +20,17 @@ DRAWN = 1
 
 
 def plain(
-    judgement: Judgement, *, trace: str = "", policy: str = "", required: tuple[str, ...] = ()
+    judgement: Judgement,
+    *,
+    trace: str = "",
+    policy: str = "",
+    required: tuple[str, ...] = (),
+    model: Sequence[Compared] | None = None,
 ) -> Plain:
-    """Give a judgement as mappings, lists, text and integers (instants and durations in µs).
+    """Give a judgement as mappings, lists, text and numbers (instants and durations in µs).
 
-    `trace` and `policy` name the files; `required` are the rules that had to conform. Raises BadInput for a
+    `trace` and `policy` name the files; `required` are the rules that had to conform; `model` is what was
+    measured beside what a simulated world predicted. Raises BadInput for a
     required name that no rule has.
     """
     history, offset = judgement.history, judgement.history.offset
@@ -51,6 +60,7 @@ def plain(
         "missing": [finding.rule.name for finding in judgement.missing(required)],
         "rules": [_finding(finding, history) for finding in judgement.findings],
         "differences": [_difference(difference) for difference in judgement.differences],
+        "model": None if model is None else [asdict(row) for row in model],
         "answers": traffic.answers(history),
         "throughput": traffic.throughput(history),
         "exhibits": {name: _exhibit(seen) for name, seen in sorted(judgement.exhibits.items())},

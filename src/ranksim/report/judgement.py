@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import iso
 from ranksim.report import units
+from ranksim.report.tables import View, to_rich
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +36,41 @@ def summary(judgement: Plain) -> list[RenderableType]:
     if judgement["differences"]:
         parts += [Text(), Text("Assumptions that the trace excludes (they fail nothing)", style="bold")]
         parts += [_difference(difference) for difference in judgement["differences"]]
+    if judgement["model"] is not None:
+        parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
+        parts.append(to_rich(model_view(judgement["model"])))
     return [*parts, Text(), _verdicts(judgement["rules"]), *_not_exercised(judgement["rules"])]
+
+
+MODEL = (
+    "Intervals are 95 %. A row agrees if the whole difference lies within the margin, "
+    "and differs if none of it does."
+)
+
+
+def model_view(rows: Sequence[Plain]) -> View:
+    """What was measured beside what was predicted, ready to show."""
+    shown = tuple(
+        (
+            row["name"],
+            _with_interval(row, "measured"),
+            _with_interval(row, "predicted"),
+            "–" if row["margin"] is None else f"± {units.write(row['quantity'], row['margin'])}",
+            row["says"],
+        )
+        for row in rows
+    )
+    return View("", ("what", "measured", "predicted", "margin", "verdict"), 5, shown)
+
+
+def _with_interval(row: Plain, side: str) -> str:
+    value, low, high = (row[name] for name in (side, f"{side}_low", f"{side}_high"))
+    if value is None:
+        return "–"
+    text = units.write(row["quantity"], value)
+    if low is None:
+        return text
+    return f"{text} ({units.write(row['quantity'], low)} to {units.write(row['quantity'], high)})"
 
 
 def fails(judgement: Plain) -> bool:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ranksim.report import units
-from ranksim.report.judgement import exhibit_lines, fails, headline, run_lines
+from ranksim.report.judgement import MODEL, exhibit_lines, fails, headline, model_view, run_lines
 from ranksim.report.page import whole
 
 Plain = Mapping[str, Any]
@@ -38,7 +38,7 @@ def page(judgement: Plain) -> str:
         *_deviations(judgement),
         *_differences(judgement["differences"]),
         *_families(judgement["rules"]),
-        *_model(judgement.get("model")),
+        *_model(judgement["model"]),
         *_plots(images),
         *_answers(judgement["answers"]),
         *_missing(judgement["rules"]),
@@ -135,15 +135,12 @@ def _verdict_row(rule: Plain) -> str:
     )
 
 
-def _model(model: Plain | None) -> list[str]:
-    if not model:
+def _model(rows: Sequence[Plain] | None) -> list[str]:
+    if rows is None:
         return []
-    rows = [_row(*(str(cell) for cell in row)) for row in model["shown"]]
-    return [
-        "<h2>Measured against the model</h2>",
-        f"<p>{escape(model['says'])}</p>",
-        *_table(tuple(model["headings"]), rows),
-    ]
+    view = model_view(rows)
+    shown = [_row(*cells) for cells in view.rows]
+    return ["<h2>Measured against the model</h2>", f"<p>{escape(MODEL)}</p>", *_table(view.headings, shown)]
 
 
 def _answers(answers: Sequence[Plain]) -> list[str]:
