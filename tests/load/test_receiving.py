@@ -199,4 +199,4 @@ def test_stalls_are_noticed() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(watch(clock, lambda t, length: heard.append((t, length)), sleep))
-    assert heard == [(WATCH, STALL + 5), (3 * WATCH + 2 * STALL + 5, STALL + 1)]
+    assert heard == [(2 * WATCH + STALL + 5, STALL + 5), (4 * WATCH + 3 * STALL + 6, STALL + 1)]

@@ -299,3 +299,19 @@ def walls() -> Callable[[], int]:
     import time
 
     return lambda: time.time_ns() // 1000
+
+
+def test_connections_beyond_a_thousand_are_kept_too(
+    server: Scripted, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ranksim.load.session.MOST_SELECTED", 0)
+    server.acts = [reply(), answer_and_close]
+    session = recording.session()
+    opened: list[object] = []
+    for _ in range(3):
+        assert session.perform(READ).received.ok
+        [connection] = session._connections.values()
+        opened.append(connection)
+        if len(opened) > 1:
+            server.closed.acquire()
+    assert [one is opened[0] for one in opened] == [True, True, False]

@@ -322,7 +322,7 @@ class Receiver:
         return self
 
     def watch(self, stalled: Callable[[Micros, Micros], None]) -> None:
-        """While it listens, call `stalled` with the instant and the length (µs) of each stall of its loop."""
+        """While it listens, call `stalled` with the end and the length (µs) of each stall of its loop."""
         if self._thread is not None:
             self._watching = self._thread.start(watch(self.clock, stalled))
 
@@ -422,12 +422,13 @@ async def watch(
     stalled: Callable[[Micros, Micros], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Notice when the event loop gets no turn for longer than `STALL`; say since when and how long."""
+    """Notice when the event loop gets no turn for longer than `STALL`; say until when and how long."""
     while True:
         before = clock()
         await sleep(WATCH / SECOND)
-        if (late := clock() - before - WATCH) > STALL:
-            stalled(before, late)
+        now = clock()
+        if (late := now - before - WATCH) > STALL:
+            stalled(now, late)
 
 
 CONTROLS = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import ssl
 from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -81,6 +82,7 @@ class Part:
         self.ear = (
             Ear(shared.receiver, shared.control, shared.run, self.recorder) if shared.receiver else None
         )
+        self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.purses
         self.purse = Purse(share, target.dry_run_only)
         self.purse.accounts = {name: key["account"] for name, key in shared.reach.get("keys", {}).items()}
@@ -88,7 +90,7 @@ class Part:
     def session(self, client: str = "") -> Session:
         """Connections of one user."""
         told = None if self.ear is None else self.ear.told
-        return Session(self.target, self.recorder, client=client, told=told)
+        return Session(self.target, self.recorder, client=client, told=told, tls=self._tls)
 
     def guarded(self, program: Program) -> Program:
         """Run a program within what may be spent."""
@@ -181,7 +183,11 @@ class Run:
         target, recorder = self.target, self.part.recorder
         if (target.time_scale, target.traffic_scale) != (1, 1):
             recorder.note(
-                "clock", business=self.started, rate=target.time_scale, traffic_rate=target.traffic_scale
+                "clock",
+                t=self.started,
+                business=self.started,
+                rate=target.time_scale,
+                traffic_rate=target.traffic_scale,
             )
         if self._receiver is None:
             recorder.note("there is no webhook receiver that the deployment could reach")

@@ -25,6 +25,9 @@ from ranksim.service.operations import OPERATIONS, Operation
 LARGEST_REPLY = 64 << 20
 """Bytes; a longer reply counts as lost."""
 
+MOST_SELECTED = 1024
+"""The number from which on select() does not take a file."""
+
 CHARACTERS = ":-._~!$&'()*+,;=@"
 """What may stand in a path parameter as it is."""
 
@@ -42,7 +45,8 @@ class Session:
     """Makes the calls of one user, one at a time. Close it at the end.
 
     `told` is called with every JSON reply that was seen, as text; `timeout` is how long to wait for a
-    connection, and between two pieces of a reply, in seconds.
+    connection, and between two pieces of a reply, in seconds. `tls` verifies certificates, by default as the
+    system does.
     """
 
     def __init__(
@@ -53,12 +57,14 @@ class Session:
         client: str = "",
         timeout: float = 60.0,
         told: Callable[[str], None] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.target = target
         self.recorder = recorder
         self.client = client
         self.timeout = timeout
         self.told = told
+        self.tls = tls or ssl.create_default_context()
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
 
     def perform(self, send: Send) -> Outcome:
@@ -66,7 +72,7 @@ class Session:
         request, clock = _Request.of(send, self.target), self.recorder.clock
         try:
             connection = self._connected(request.base)
-        except (OSError, http.client.HTTPException) as broken:
+        except (OSError, ValueError, http.client.HTTPException) as broken:
             return self._not_sent(send, request, _described(broken))
         sent = clock.now()
         name = self.recorder.began(send, sent, request.told(self.client))
@@ -120,7 +126,7 @@ class Session:
         self._drop(base)
         scheme, place = base
         connection = (
-            http.client.HTTPSConnection(place, timeout=self.timeout, context=ssl.create_default_context())
+            http.client.HTTPSConnection(place, timeout=self.timeout, context=self.tls)
             if scheme == "https"
             else http.client.HTTPConnection(place, timeout=self.timeout)
         )
@@ -289,7 +295,11 @@ def refused(outcome: Outcome) -> bool:
 def _readable(sock: Any) -> bool:
     """Whether something stands to be read before anything was asked: the end, or what nobody wants."""
     try:
-        return bool(select.select([sock], [], [], 0)[0])
+        if sock.fileno() < MOST_SELECTED:
+            return bool(select.select([sock], [], [], 0)[0])  # under gevent much cheaper than poll
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
     except (OSError, ValueError):
         return True
 
