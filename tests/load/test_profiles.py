@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
@@ -59,6 +60,21 @@ def test_profiles_have_names_of_their_own() -> None:
     assert profile("walk").name == "walk"
     with pytest.raises(BadInput, match=r"expected one of everyday, burst, .* found 'wander'"):
         profile("wander")
+
+
+def test_the_rules_that_a_profile_names_exist() -> None:
+    from ranksim.conformance.compare import RULES
+
+    for known in PROFILES:
+        for beginning in known.rules:
+            assert any(rule.name.startswith(beginning) for rule in RULES), (known.name, beginning)
+
+
+def test_every_rule_names_a_profile_that_exercises_it() -> None:
+    from ranksim.conformance.compare import RULES
+
+    for rule in RULES:
+        assert re.split(r"[^a-z-]", rule.exercise)[0] in NAMES, rule.name
 
 
 # In a world that conforms
@@ -155,7 +171,18 @@ def test_twins_share_a_key_at_one_instant() -> None:
         once = one.request_headers.get("Idempotency-Key", "")
         if "-twins-" in once:
             sent.setdefault(once, []).append(one.sent)
-    assert sum(len(times) > 2 and times[1] - times[0] < 50_000 for times in sent.values()) > 10
+    assert sum(len(times) > 2 and times[1] - times[0] < 50_000 for times in sent.values()) > 15
+
+
+@pytest.mark.fact("S111")
+def test_a_post_is_repeated_before_and_after_the_retention_where_time_is_scaled() -> None:
+    service, target = make_world(seed=1)
+    fast = target.model_copy(update={"time_scale": 1440})
+    trace = rehearse(profile("retry"), service, fast, users=1, duration=2 * MINUTE, seed=3)
+    old = [one for one in trace.exchanges if "-old-" in one.request_headers.get("Idempotency-Key", "")]
+    ids = [json.loads(one.response)["data"]["id"] for one in old]
+    assert len(ids) == 3
+    assert ids[0] == ids[1] != ids[2]
 
 
 def test_walks_are_whole_and_their_anchors_vanish() -> None:

@@ -130,7 +130,7 @@ def _available(answer: Received, first: Received) -> Micros | None:
 CALIBRATION = Profile(
     name="calibration",
     aim="The open choices: window algorithm, phase and scope; cooldowns; what the count of 20 counts.",
-    rules=("rate.", "cooldown.", "webhook."),
+    rules=("rate.", "cooldown.", "webhook.disable", "webhook.reset", "webhook.retry_delays"),
     users=5,
     duration=16 * MINUTE,
     program=calibration,

@@ -53,6 +53,7 @@ class Customer:
     listed: str = ""
     scan: str = ""
     jobs: list[tuple[str, str]] = field(default_factory=list)
+    keywords: list[str] = field(default_factory=list)
     absent: set[str] = field(default_factory=set)
     turn: int = 0
 
@@ -73,6 +74,10 @@ class Customer:
             self.absent.add(send.operation)
         if send.surface != "rest":
             return
+        made = answer.data.get("created") if isinstance(answer.data, dict) else None
+        for keyword in made if send.operation == "keywords.create" and isinstance(made, list) else ():
+            if isinstance(keyword, dict) and "id" in keyword:
+                self.keywords.append(str(keyword["id"]))
         if send.operation == "jobs.create" and id_of(answer):
             self.jobs.append((str(answer.data.get("kind")), id_of(answer)))
         ended = isinstance(answer.data, dict) and answer.data.get("status") in ("done", "failed")
@@ -92,6 +97,8 @@ class Customer:
             added = words(self.seed, self.name, first=self.turn, count=self.draw.randint(1, 4))
             body = {"list_id": self.listed, "keywords": added}
             return Send("keywords.create", key, body=body, idempotency_key=once)
+        if dice < 80 and len(self.keywords) > 5:
+            return Send("keywords.delete", key, path={"id": self.keywords.pop()})
         if dice < 82 and self.scan:
             active = self.draw.random() < 0.5
             return Send("scans.update", key, path={"id": self.scan}, body={"active": active})
@@ -146,7 +153,7 @@ def _think(draw: Random, answer: Received) -> Micros:
 EVERYDAY = Profile(
     name="everyday",
     aim="Mixed everyday traffic: shapes, headers, and every rule under ordinary use.",
-    rules=("header.", "resource.", "job.", "access.accepted"),
+    rules=("access.accepted", "header.", "resource.", "job.", "cost.counted", "quota.counted", "slots."),
     users=5,
     duration=2 * MINUTE,
     program=everyday,

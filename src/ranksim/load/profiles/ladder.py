@@ -232,7 +232,7 @@ def _reads(rung: Rung) -> Program:
 LADDER = Profile(
     name="ladder",
     aim="The six checks in order: each alone, then pairs, by dry run and for real, and what they consume.",
-    rules=("order.", "dry_run.", "quota.", "slots.", "cost.", "cooldown.", "error."),
+    rules=("guards.", "dry_run.", "quota.", "slots.", "cost.", "cooldown.", "error."),
     users=5,
     duration=6 * MINUTE,
     program=ladder,

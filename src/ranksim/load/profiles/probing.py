@@ -6,10 +6,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import MILLISECOND, SECOND, Micros
 from ranksim.contract.facts import Facts, RateClass
 from ranksim.load.profiles.making import a_domain
-from ranksim.load.reach import Reach
+from ranksim.load.reach import Reach, retry_after
 from ranksim.load.steps import Pause, Program, Received, Send, Until
 
 RATES, WINDOW = Facts().rates, Facts().rate_window
@@ -58,6 +58,16 @@ def burst(probe: Probe, key: str, count: int) -> Generator[Any, Any, int]:
         answer: Received = yield probe.send(key)
         admitted += answer.status not in (0, 429)
     return admitted
+
+
+def honoured(probe: Probe, key: str) -> Program:
+    """Meet a refusal, wait for as long as it says, and try again (S100)."""
+    for _ in range(probe.limit):
+        answer: Received = yield probe.send(key)
+        if answer.status == 429:
+            yield Pause(retry_after(answer) * probe.window // WINDOW + 50 * MILLISECOND)
+            yield probe.send(key)
+            return
 
 
 def drip(probe: Probe, key: str, count: int) -> Program:

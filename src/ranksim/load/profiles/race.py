@@ -105,7 +105,7 @@ def _ask(stake: Stake, user: int, seed: int, turn: int, own: str) -> Program:
 RACE = Profile(
     name="race",
     aim="Racing writers on one quota, slot and cooldown: atomic consumption, one winner, exact counts.",
-    rules=("quota.", "slots.", "cooldown.", "cost.", "join."),
+    rules=("quota.", "slots.", "cost.", "cooldown.", "guards.ceiling"),
     users=6,
     duration=4 * MINUTE,
     program=race,

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
-from ranksim.load.profiles.making import a_domain, a_list, an_endpoint, chance, named, next_meeting, words
+from ranksim.contract.facts import Facts
+from ranksim.load.profiles.making import (
+    a_domain,
+    a_host,
+    a_list,
+    an_endpoint,
+    chance,
+    named,
+    next_meeting,
+    words,
+)
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.reach import Reach, retry_after
 from ranksim.load.steps import Pause, Program, Received, Send, Until
@@ -23,39 +33,82 @@ LONGEST_COOLDOWN = 90 * SECOND
 """A refusal is replayed after its cooldown only if that is shorter."""
 
 
+RETENTION = Facts().idempotency_retention
+"""A POST is repeated before and after it, where the run lasts that long (S111)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrier:
+    """One user: what is theirs, and how many there are."""
+
+    reach: Reach
+    draw: Random
+    user: int
+    users: int
+    seed: int
+    domain: str
+    listed: str
+    endpoint: str
+
+    @property
+    def pace(self) -> Micros:
+        """Between two cases, so that all users together stay below the limit of writes."""
+        return max(self.users, 2) * 2 * SECOND
+
+
 def retry(reach: Reach, user: int, users: int, seed: int) -> Program:
-    """Go through the cases again and again, each with new Idempotency-Keys."""
+    """Go through the cases again and again, each with new Idempotency-Keys; in between, be twins."""
     if not reach.main:
         return
-    draw = chance("retry", seed, user)
     domain = yield from a_domain(reach, seed, "retry", user)
     listed = (yield from a_list(reach, seed, domain, "retry", user)) if domain else ""
     endpoint = (yield from an_endpoint(reach, "200")) if user == 0 else ""
-    pace = max(users, 2) * 2 * SECOND
-    turn = user
+    me = Retrier(reach, chance("retry", seed, user), user, users, seed, domain, listed, endpoint)
+    began = yield Pause(0)
+    aged = [began + tenths * RETENTION // (10 * reach.target.time_scale) for tenths in (0, 9, 11)]
     meeting = yield from next_meeting(TWINS_EVERY)
+    turn = user
     while True:
         now = yield Pause(0)
-        if now + pace // 2 > meeting:
-            yield from _twins(reach, user, users, seed, meeting)
+        if aged and now >= aged[0]:
+            aged.pop(0)
+            yield from _old(me)
+        if now > meeting - SECOND:
+            if now <= meeting:
+                yield from _twins(me, meeting)
             meeting = yield from next_meeting(TWINS_EVERY)
-        case = CASES[turn % len(CASES)]
-        send = _post(reach, draw, seed, user, turn, domain, listed)
-        if case == "test_event" and endpoint:
-            test = Send("webhooks.test", reach.main, path={"id": endpoint})
-            yield from _again(replace(test, idempotency_key=send.idempotency_key), 2)
-        elif case == "two_keys":
-            yield from _two_keys(reach, send)
-        elif case == "refused" and domain:
-            yield from _refused(reach, domain, send)
-        else:
-            yield from _case(case, send, draw)
+        yield from _case(me, turn)
         turn += 1
-        yield Pause(pace // 2 + draw.randrange(pace))
+        now = yield Pause(0)
+        rest = me.pace // 2 + me.draw.randrange(me.pace)
+        yield Until(min(now + rest, max(now + SECOND, meeting - SECOND // 2)))
 
 
-def _post(reach: Reach, draw: Random, seed: int, user: int, turn: int, domain: str, listed: str) -> Send:
+def _old(me: Retrier) -> Program:
+    """Send the POST that is repeated around the retention."""
+    body = {"host": a_host(me.seed, "old", me.user)}
+    once = named(me.seed, "old", me.user)
+    yield from _again(Send("domains.create", me.reach.main, body=body, idempotency_key=once), 1)
+
+
+def _case(me: Retrier, turn: int) -> Program:
+    """Do the case whose turn it is, with a POST chosen by chance."""
+    case = CASES[turn % len(CASES)]
+    send = _post(me, turn)
+    if case == "test_event" and me.endpoint:
+        test = Send("webhooks.test", me.reach.main, path={"id": me.endpoint})
+        yield from _again(replace(test, idempotency_key=send.idempotency_key), 2)
+    elif case == "two_keys":
+        yield from _two_keys(me.reach, send)
+    elif case == "refused" and me.domain:
+        yield from _refused(me.reach, me.domain, send)
+    else:
+        yield from _plain(case, send, me.draw)
+
+
+def _post(me: Retrier, turn: int) -> Send:
     """Choose a POST: mostly what costs nothing."""
+    reach, draw, seed, user, domain, listed = me.reach, me.draw, me.seed, me.user, me.domain, me.listed
     once, key = named(seed, "retry", user, turn), reach.main
     dice = draw.randrange(12)
     if dice == 0 and domain:
@@ -73,7 +126,7 @@ def _post(reach: Reach, draw: Random, seed: int, user: int, turn: int, domain: s
     return Send("domains.create", key, body={"host": f"{once}.example.com"}, idempotency_key=once)
 
 
-def _case(case: str, send: Send, draw: Random) -> Program:
+def _plain(case: str, send: Send, draw: Random) -> Program:
     body: Mapping[str, Any] = send.body or {}
     if case == "lost":
         yield replace(send, lose=True)
@@ -114,13 +167,15 @@ def _again(send: Send, times: int) -> Program:
             yield Pause(200 * MILLISECOND)
 
 
-def _twins(reach: Reach, user: int, users: int, seed: int, instant: Micros) -> Program:
+def _twins(me: Retrier, instant: Micros) -> Program:
     """Send the same POST at the same instant as a neighbour does; alone, right behind a lost one."""
-    pair = min(user, user ^ 1) if (user ^ 1) < users else user
-    once = named(seed, "twins", pair, instant // SECOND)
-    send = Send("domains.create", reach.main, body={"host": f"{once}.example.com"}, idempotency_key=once)
+    user, alone = me.user, (me.user ^ 1) >= me.users
+    pair = user if alone else min(user, user ^ 1)
+    once = named(me.seed, "twins", pair, instant // SECOND)
+    body = {"host": f"{once}.example.com"}
+    send = Send("domains.create", me.reach.main, body=body, idempotency_key=once)
     yield Until(instant)
-    if pair == user and (user ^ 1) >= users:
+    if alone:
         yield replace(send, lose=True)
     yield from _again(send, 2)
 

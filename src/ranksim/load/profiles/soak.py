@@ -44,7 +44,7 @@ def soak(reach: Reach, user: int, users: int, seed: int) -> Program:
 SOAK = Profile(
     name="soak",
     aim="A constant arrival rate below every limit: latency from the planned instant, and nothing refused.",
-    rules=("rate.", "header."),
+    rules=("rate.headers", "rate.remaining", "header."),
     users=10,
     duration=10 * MINUTE,
     program=soak,

@@ -11,7 +11,7 @@ from typing import Any
 from ranksim.clock import MINUTE, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.load.profiles.making import meet
-from ranksim.load.profiles.probing import Probe, a_probe, burst, drip, share, until_admitted, window_of
+from ranksim.load.profiles.probing import Probe, a_probe, burst, drip, honoured, share, until_admitted
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.reach import Reach
 from ranksim.load.steps import Program, Until
@@ -36,7 +36,7 @@ def parts(user: int, users: int) -> list[tuple[RateClass, int, int]]:
 
 
 def bursts(reach: Reach, user: int, users: int, seed: int) -> Program:
-    """Burst beyond the limit, drip for a window, probe until admitted, and burst over the boundary."""
+    """Burst beyond the limit, wait as told, drip, probe until admitted, and burst over the boundary."""
     if not reach.main:
         return
     for rate_class, partner, partners in parts(user, users):
@@ -54,6 +54,7 @@ def _bursts(reach: Reach, probe: Probe, partner: int, partners: int) -> Program:
         return
     for second in reach.of("second"):
         yield from burst(probe, second.name, 3)
+    yield from honoured(probe, key)
     yield from drip(probe, key, probe.limit // 2)
     reopened = yield from until_admitted(probe, key)
     yield Until(max(reopened, began + 2 * probe.window - probe.window // 100))
@@ -106,4 +107,4 @@ WINDOWS = Profile(
     program=plan,
 )
 
-__all__ = ["BURST", "WINDOWS", "p1", "parts", "window_of"]
+__all__ = ["BURST", "CLASSES", "WINDOWS", "p1", "parts"]
