@@ -71,8 +71,8 @@ def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
         for n in (1, 2, 3)
     ]
     statuses.append(post(url, Service_Signature="t=1,v1=00", Service_Event_Id="f"))
-    after = recorder.clock.now()
     local.stop()
+    after = recorder.clock.now()
     recorder.close()
     (tmp_path / "header.json").write_text('{"ranksim_trace": 1}', encoding="utf-8")
     merge(tmp_path, tmp_path / "trace.jsonl")
