@@ -13,3 +13,12 @@ def limiters(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     import limiters
 
     return limiters
+
+
+@pytest.fixture
+def d(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module `dealing`, which lies beside the tests: hand-made traces of calls that spend."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import dealing
+
+    return dealing

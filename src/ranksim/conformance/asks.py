@@ -103,8 +103,8 @@ class Report:
     failing: tuple[int, ...] | None = None
     joins: str = ""
     metas: Mapping[int, Json] = field(default_factory=dict)
-    count: int = 0
-    """How many checks its list has."""
+    names: tuple[str, ...] = ()
+    """The checks that its list has, in its order."""
 
 
 @dataclass(slots=True)
@@ -525,5 +525,5 @@ def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> Report:
         failing if rows else None,
         joins if isinstance(joins, str) else "",
         metas,
-        len(rows),
+        tuple(str(row.get("check")) for row in rows),
     )

@@ -303,8 +303,7 @@ def judge_refused(runs: Runs, refused: Refused, kind: Kind, trials: Trials) -> N
         trials.add("cooldown.refused", kind, None, Evidence(""))
         return
     made = runs.dealings.made.get(refused.domain) if kind.scope == "domain" else None
-    latest = runs.sharing(refused, kind).latest(refused.high)
-    seen_before = latest > -NEVER
+    own = latest = runs.sharing(refused, kind).latest(refused.high)
     if made is None:  # a run from before the trace may have begun it, or its finish
         finishes = kind.begins == "finish" and refused.spend in JOBS
         latest = max(latest, NEVER if finishes else runs.dealings.begins)
@@ -312,7 +311,8 @@ def judge_refused(runs: Runs, refused: Refused, kind: Kind, trials: Trials) -> N
     length = runs.lengths.get(refused.spend)
     elapsed = (refused.low - nearest) * runs.rate
     says = f"{refused.spend} was refused as cooldown_active"
-    holds: bool | None = True if seen_before else None
+    explained = own > -NEVER and (length is None or (refused.low - own) * runs.rate < length)
+    holds: bool | None = True if explained else None
     if latest == -NEVER:
         says += ", although it had never been asked for on this domain, which was made in this run"
         holds = False

@@ -74,16 +74,17 @@ class Sums:
 def bounds(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move] = ()) -> list[Bound]:
     """Bound every mark by the earlier ones, in n log n.
 
-    Least: v_i and all that began after mark i and ended before mark j, less what `falls` may have taken back.
-    That is at least the sum of what ended before j, less what began by the end of i; so one running maximum
-    over i suffices. Most: v_i, or 0 for a mark of an earlier period, and all that began by the end of j and
-    had not ended before i.
+    Least: v_i and all that began after mark i and ended before mark j, less what `falls` may have taken
+    back between. What lies between is at least nothing, and at least the sum of what ended before j, less
+    what began by the end of i; so two running maxima over i suffice. Most: v_i, or 0 for a mark of an earlier
+    period, and all that began by the end of j and had not ended before i.
     """
     ended, begun = Sums((m.high, m.least) for m in moves), Sums((m.low, m.least) for m in moves)
     may_begin, may_end = Sums((m.low, m.most) for m in moves), Sums((m.high, m.most) for m in moves)
-    fallen = Sums((m.low, m.most) for m in falls)
+    fallen, recovered = Sums((m.low, m.most) for m in falls), Sums((m.high, m.most) for m in falls)
     ordered = sorted(marks, key=lambda mark: (mark.low, mark.high))
     finished = sorted(marks, key=lambda mark: mark.high)
+    reached: dict[Micros, tuple[int, Mark]] = {}
     lows: dict[Micros, tuple[int, Mark]] = {}
     tops: dict[Micros, tuple[int, Mark]] = {}
     emptied: dict[Micros, tuple[int, Mark]] = {}
@@ -91,15 +92,20 @@ def bounds(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move] =
     for mark in ordered:
         while next_finished < len(finished) and finished[next_finished].high < mark.low:
             past = finished[next_finished]
-            _raise(lows, past.ends, past.value - begun.upto(past.high), past)
+            kept = past.value + recovered.before(past.low)
+            _raise(reached, past.ends, kept, past)
+            _raise(lows, past.ends, kept - begun.upto(past.high), past)
             gone = may_end.before(past.low)
             _lower(tops, past.ends, past.value - gone, past)
             _lower(emptied, past.ends, -gone, past)
             next_finished += 1
         least, since = -UNBOUNDED, None
         if mark.ends in lows:
-            floor, since = lows[mark.ends]
-            least = floor + ended.before(mark.low) - fallen.upto(mark.high)
+            floor, first = lows[mark.ends]
+            least, since = max(
+                reached[mark.ends], (floor + ended.before(mark.low), first), key=lambda known: known[0]
+            )
+            least -= fallen.upto(mark.high)
         ceilings = [known for ends, known in emptied.items() if ends < mark.ends]
         ceilings += [tops[mark.ends]] if mark.ends in tops else []
         top, until = min(ceilings, key=lambda known: known[0], default=(UNBOUNDED, None))

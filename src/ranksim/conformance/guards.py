@@ -80,6 +80,9 @@ RULES = (
     ),
 )
 
+NEEDED = {"site_optimization": "site_optimization", "ai_scan": "ai_visibility"}
+"""The capability that is assumed for an operation, where the table names one (U60)."""
+
 ACTIVE = "active"
 PAST_DUE = "past_due"
 
@@ -93,6 +96,7 @@ def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tal
         if refused.check == 2:
             judge_healthy(failures, refused, tally)
     for work in dealings.works:
+        judge_names(failures, work, options, tally)
         if work.sure or (work.spend in JOBS and work.high < NEVER):
             judge_outcome(failures, Outcome.of_work(work), tally)
     judge_codes(dealings, tally)
@@ -331,6 +335,21 @@ def _weigh(failures: Failures, outcome: Outcome, failure: Failure, evidence: Evi
         tally.open(rule, "the run may have been joined")
     else:
         tally.broke(rule, evidence)
+
+
+def judge_names(failures: Failures, work: Work, options: Options, tally: Tally) -> None:
+    """What is granted without the capability that is assumed for it is known by another name (U60)."""
+    if work.spend not in NEEDED or not work.sure or "catalogue" in options.policy.model_fields_set:
+        return
+    before, after = failures.entitled.before(work.low), failures.entitled.after(work.high)
+    needed = NEEDED[work.spend]
+    if before is None or after is None or before.capabilities is None or not failures.dealings.alone:
+        return
+    if before.capabilities == after.capabilities and needed not in before.capabilities:
+        says = f"{work.spend} was granted on a plan without {needed}"
+        ids = (before.seen.id, work.seen.id)
+        found = Evidence(says, ids, about=failures.dealings.about, at=work.low)
+        tally.differs(60, f"{work.spend} needs {needed}", "something else, or nothing", found)
 
 
 def judge_healthy(failures: Failures, refused: Refused, tally: Tally) -> None:

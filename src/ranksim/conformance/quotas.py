@@ -150,7 +150,8 @@ def moves_of(
         least, most = units_of(work, unit)
         returnable = refunds and work.spend in JOBS and dealings.fates[work.id].done == NEVER
         if returnable:
-            falls.append(Move(work.low, work.high, 0, most, work.seen.id))
+            gone = dealings.fates[work.id].failed
+            falls.append(Move(work.low, gone, 0, most, work.seen.id))
         surely = work.sure and work.spend in known
         moves.append(Move(work.low, work.high, least if surely else 0, most, work.seen.id))
     return moves, falls
@@ -221,16 +222,13 @@ def judge_counter(dealings: Dealings, statements: Sequence[Meter], options: Opti
         tally.broke("quota.counted", _evidence(dealings, metric, bound, moves))
     _hold(dealings, found, tally)
     limits = {(m.seen.id, m.ends): m.limit for m in stated}
-    checked = all(
+    checked = dealings.alone and all(
         minds(dealings, spend, 4, options)
         for spend in {work.spend for work in dealings.works} & consumers.possible
     )
     for bound in found:
         limit = limits.get((bound.mark.id, bound.mark.ends))
-        if dealings.alone and checked:
-            judge_limit(dealings, metric, bound, limit, moves, tally)
-        elif limit is not None and bound.mark.value >= limit:
-            tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
+        judge_limit(dealings, metric, bound, limit, moves, checked, tally)
 
 
 def _breaks(dealings: Dealings, bound: Bound) -> bool:
@@ -265,27 +263,33 @@ def _evidence(dealings: Dealings, metric: str, bound: Bound, moves: Sequence[Mov
 
 
 def judge_limit(
-    dealings: Dealings, metric: str, bound: Bound, limit: int | None, moves: Sequence[Move], tally: Tally
+    dealings: Dealings,
+    metric: str,
+    bound: Bound,
+    limit: int | None,
+    moves: Sequence[Move],
+    checked: bool,
+    tally: Tally,
 ) -> None:
-    """What was surely admitted in a period, on top of an earlier reading of it, is within the limit.
+    """What was surely admitted after a reading, on top of what it shows, is within the limit.
 
-    The limit bounds the sum whatever the order of the calls. A first reading above the limit says nothing,
-    because a plan can have been changed before.
+    The last of these requests met all that went before it, and the check applies to it. A reading above the
+    limit says the same only where the check surely applies to all that may consume (`checked`, U58), and not
+    when it was above from the first, because a plan can have been changed before.
     """
     since, mark = bound.since, bound.mark
     if limit is None or since is None or since.value > limit:
         return
-    reached = max(mark.value, bound.least)
-    if reached > limit:
-        inside = between(moves, since, mark, surely=True)
-        says = (
-            f"{metric} has a limit of {limit}, and {reached} were used: {since.value} before, "
-            f"{sum(m.least for m in inside)} surely admitted in {len(inside)} calls, {mark.value} after"
-        )
-        ids = (since.id, *(m.id for m in inside[-1:]), mark.id)
-        evidence = Evidence(says, tuple(dict.fromkeys(ids)), about=dealings.about, at=mark.low)
+    inside = f"{bound.least - since.value} surely admitted after"
+    says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
+    first = between(moves, since, mark, surely=True)[-1:] if bound.least > limit else []
+    ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
+    evidence = Evidence(says, ids, about=dealings.about, at=mark.low)
+    if bound.least > limit or (mark.value > limit and checked):
         tally.broke("quota.limit", evidence)
-    elif reached == limit:
+    elif mark.value > limit:
+        tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
+    elif max(mark.value, bound.least) == limit:
         tally.held("quota.limit")
 
 

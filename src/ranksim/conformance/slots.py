@@ -109,6 +109,9 @@ class Tracked:
         removals = [seen for seen in changed if any(_is(seen, name) for name in REMOVALS)]
         self.removed = min((seen.sent for seen in (*removals, *self.patches)), default=NEVER)
         self.patched = min((seen.sent for seen in self.patches), default=NEVER)
+        self.switched = _switched(self.patches)
+        self.reshaped = min((seen.sent for seen in self.patches if not self._is_switch(seen)), default=NEVER)
+        self.by_id = {work.id: work for work in dealings.works if work.spend == "scans" and work.id}
         self.removals = Sums((seen.sent, 1) for seen in removals)
         first = min(dealings.slots, key=lambda slots: slots.high, default=None)
         self.no_old_holds = dealings.alone and first is not None and first.held == 0
@@ -119,7 +122,7 @@ class Tracked:
                 if work.spend == "keywords":
                     words[list_id].append((work, *_words(work.body, work.made)))
                 elif work.spend == "scans":
-                    scans[list_id].append((work, *_scan(work.body)))
+                    scans[list_id].append((work, *self._factor(work)))
         self.words = {list_id: _Grown(found) for list_id, found in words.items()}
         self.scans = {list_id: _Grown(found) for list_id, found in scans.items()}
 
@@ -130,10 +133,28 @@ class Tracked:
             if work.spend in ("keywords", "scans", ""):
                 least, most = self.net(work)
                 moves.append(Move(work.low, work.high, least if work.sure else 0, most, work.seen.id))
+        return moves + self.of_patches()
+
+    def of_patches(self) -> list[Move]:
+        """Give what changes of scans may add, and may free where what is narrowed is freed (U62)."""
+        moves = []
         for seen in self.patches:
             high = seen.received if 200 <= seen.status <= 299 else NEVER
-            moves.append(Move(seen.sent, high, 0, UNBOUNDED, seen.id))
+            scan, most = self.by_id.get(seen.parameters.get("id", "")), UNBOUNDED
+            if scan is not None and self._is_switch(seen):
+                most = min(UNBOUNDED, self.of_scan({**scan.body, "active": True}, seen.sent, high)[1])
+            moves.append(Move(seen.sent, high, 0, most, seen.id))
         return moves
+
+    def _is_switch(self, seen: Seen) -> bool:
+        """Tell whether a scan was never changed but in its name and whether it is active."""
+        return seen.surface == "rest" and seen.parameters.get("id", "") in self.switched
+
+    def _factor(self, work: Work) -> tuple[int, int]:
+        """Give pairings × places of a scan, surely and at most, if it may have been switched on or off."""
+        if work.id in self.switched:
+            return 0, _scan({**work.body, "active": True})[1]
+        return _scan(work.body)
 
     def net(self, work: Work) -> tuple[int, int]:
         """Give the fewest and most slots that a work adds: what its reply states, else what it can be."""
@@ -160,7 +181,7 @@ class Tracked:
     ) -> tuple[int, int]:
         """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
         [list_id] = lists_of(body) or [""]
-        if list_id not in self.dealings.made or self.patched <= high or not self.dealings.alone:
+        if list_id not in self.dealings.made or self.reshaped <= high or not self.dealings.alone:
             return 0, UNBOUNDED
         scans = self.scans.get(list_id)
         if scans is None:
@@ -202,6 +223,15 @@ class _Grown:
 
     def possibly(self, t: Micros) -> int:
         return self._possible.upto(t)
+
+
+def _switched(patches: Sequence[Seen]) -> set[str]:
+    """Give the scans whose changes only switched or renamed them."""
+    shapes: dict[str, set[str]] = defaultdict(set)
+    for seen in patches:
+        body = seen.body if isinstance(seen.body, dict) else {"?": None}
+        shapes[seen.parameters.get("id", "")] |= set(body)
+    return {scan for scan, changed in shapes.items() if scan and changed <= {"active", "name"}}
 
 
 def lists_of(body: Mapping[str, Json]) -> list[str]:
@@ -267,7 +297,7 @@ def judge_counter(
     moves = tracked.moves()
     falls = []
     if "freed" in options.candidates("narrowing"):
-        falls = [Move(seen.sent, seen.received, 0, UNBOUNDED, seen.id) for seen in tracked.patches]
+        falls = tracked.of_patches()
     strict = bounds(marks, moves)
     limits = {(s.seen.id, ends): s.limit for s, ends in stated}
     refusing = {refused.seen.id for refused in dealings.refusals if refused.check == 5}

@@ -1,0 +1,267 @@
+"""Cooldowns and joins: what a trace shows of who may run the same thing again."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ranksim.contract.policy import Policy
+
+Steps = Callable[[ModuleType], list[Any]]
+
+
+def lasting(d: ModuleType, *calls: Any, seconds: int = 100) -> list[Any]:
+    """Calls where crawls and rank runs have a cooldown, on a domain that the trace made."""
+    return [d.entitled(-2, crawl=seconds, rank_run=seconds), d.domain(-1), *calls]
+
+
+def early(d: ModuleType, gap: float) -> list[Any]:
+    """Two crawls that both were done, the second begun after the first was seen done."""
+    return lasting(d, d.job(0, id="a"), d.shown(10, "a"), d.job(gap, id="b"), d.shown(gap + 9, "b"))
+
+
+TABLE: list[tuple[str, str, Steps, str]] = [
+    # enforced
+    ("enforced: after the cooldown", "cooldown.enforced", lambda d: early(d, 101), "held"),
+    ("enforced: 20 % too early", "cooldown.enforced", lambda d: early(d, 80), "broke"),
+    ("enforced: within the slack of clocks", "cooldown.enforced", lambda d: early(d, 99.5), "held"),
+    (
+        "enforced: the first may have failed",
+        "cooldown.enforced",
+        lambda d: lasting(d, d.job(0, id="a"), d.job(50, id="b"), d.shown(60, "b")),
+        "open",
+    ),
+    (
+        "enforced: the first failed",
+        "cooldown.enforced",
+        lambda d: lasting(
+            d, d.job(0, id="a"), d.shown(9, "a", "failed"), d.job(50, id="b"), d.shown(60, "b")
+        ),
+        "open",
+    ),
+    (
+        "enforced: another domain",
+        "cooldown.enforced",
+        lambda d: lasting(d, d.job(0), d.domain(1, "d2"), d.job(2, on="d2")),
+        "-",
+    ),
+    (
+        "enforced: a third run may have failed and cleared it",
+        "cooldown.enforced",
+        lambda d: [*early(d, 50), d.job(20, lost=True)],
+        "open",
+    ),
+    (
+        "enforced: briefs never fail",
+        "cooldown.enforced",
+        lambda d: [d.entitled(0, keyword_briefs=10), d.briefs(1, **d.cooling(3)), d.briefs(5), d.briefs(9)],
+        "broke",
+    ),
+    (
+        "enforced: briefs may have no such check",
+        "cooldown.enforced",
+        lambda d: [d.entitled(0, keyword_briefs=10), d.briefs(5), d.briefs(9)],
+        "-",
+    ),
+    # refused
+    (
+        "refused: soon after",
+        "cooldown.refused",
+        lambda d: lasting(d, d.job(0), d.job(50, **d.cooling(50))),
+        "held",
+    ),
+    (
+        "refused: long after, where each domain has its own",
+        "cooldown.refused",
+        lambda d: lasting(
+            d,
+            d.job(0, id="a"),
+            d.shown(9, "a"),
+            d.domain(10, "d2"),
+            d.job(11, on="d2", id="b"),
+            d.shown(19, "b"),
+            d.job(150, **d.cooling(1)),
+        ),
+        "broke",
+    ),
+    (
+        "refused: long after, where a run of another domain may have finished just then",
+        "cooldown.refused",
+        lambda d: lasting(d, d.job(0, id="a"), d.shown(9, "a"), d.job(130, **d.cooling(1))),
+        "open",
+    ),
+    (
+        "refused: never asked for before",
+        "cooldown.refused",
+        lambda d: lasting(d, d.job(5, **d.cooling(9))),
+        "open",
+    ),
+    (
+        "refused: a call without an answer",
+        "cooldown.refused",
+        lambda d: lasting(d, d.job(0, lost=True), d.job(300, **d.cooling(9))),
+        "held",
+    ),
+    (
+        "refused: it may have run before the trace",
+        "cooldown.refused",
+        lambda d: [d.entitled(-2, crawl=100), d.job(5, **d.cooling(9))],
+        "open",
+    ),
+    # stated
+    (
+        "stated: what is left",
+        "cooldown.stated",
+        lambda d: lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(50)), d.shown(51, "a")),
+        "held",
+    ),
+    (
+        "stated: 20 % too little",
+        "cooldown.stated",
+        lambda d: lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(30)), d.shown(51, "a")),
+        "broke",
+    ),
+    (
+        "stated: more than there is",
+        "cooldown.stated",
+        lambda d: lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(120)), d.shown(51, "a")),
+        "broke",
+    ),
+    (
+        "stated: and not kept",
+        "cooldown.stated",
+        lambda d: [
+            d.domain(-1),
+            d.job(0, id="a"),
+            d.job(5, **d.cooling(95)),
+            d.shown(9, "a"),
+            d.job(50, id="b"),
+            d.shown(60, "b"),
+        ],
+        "broke",
+    ),
+    (
+        "stated: the run may have failed",
+        "cooldown.stated",
+        lambda d: [d.domain(-1), d.job(0, id="a"), d.job(5, **d.cooling(95)), d.job(50, id="b")],
+        "open",
+    ),
+    # join
+    (
+        "join: the one that runs",
+        "cooldown.join",
+        lambda d: [d.job(0, "rank_run", id="a"), d.job(1, "rank_run", id="a", status=200)],
+        "held",
+    ),
+    (
+        "join: once so, once otherwise",
+        "cooldown.join",
+        lambda d: [
+            d.job(0, "rank_run", id="a"),
+            d.job(1, "rank_run", id="a", status=200),
+            d.job(2, "rank_run", id="b"),
+            d.shown(3, "a", "running", "rank_run"),
+        ],
+        "broke",
+    ),
+    (
+        "join: both joined and refused for its cooldown, and before its health",
+        "cooldown.join",
+        lambda d: [
+            d.job(0, "rank_run", id="a"),
+            d.job(1, "rank_run", id="b"),
+            d.job(1.5, "rank_run", id="a", status=200),
+            d.shown(3, "a", "running", "rank_run"),
+        ],
+        "broke",
+    ),
+    # joins_only
+    ("joins only: each its own", "cooldown.joins_only", lambda d: [d.job(0), d.job(1)], "held"),
+    (
+        "joins only: two crawls, one job",
+        "cooldown.joins_only",
+        lambda d: [d.job(0, id="a"), d.job(1, id="a")],
+        "broke",
+    ),
+    (
+        "joins only: a repeat",
+        "cooldown.joins_only",
+        lambda d: [d.job(0, id="a", idempotency_key="k"), d.job(1, id="a", idempotency_key="k")],
+        "-",
+    ),
+    (
+        "joins only: a run that has finished",
+        "cooldown.joins_only",
+        lambda d: [
+            d.job(0, "rank_run", id="a"),
+            d.shown(1, "a", "done", "rank_run"),
+            d.job(2, "rank_run", id="a"),
+        ],
+        "broke",
+    ),
+]
+
+
+@pytest.mark.fact("S52", "S53", "S65", "U46", "U91")
+@pytest.mark.parametrize(
+    ("rule", "steps", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_what_a_trace_shows_of_cooldowns(d: ModuleType, rule: str, steps: Steps, expected: str) -> None:
+    assert d.verdict(rule, steps(d)) == expected
+
+
+@pytest.mark.fact("U46")
+def test_a_refusal_on_another_domain_excludes_one_cooldown_a_domain(d: ModuleType) -> None:
+    steps = lasting(d, d.job(0), d.domain(1, "d2"), d.job(2, on="d2", **d.cooling(98)))
+    assert d.verdict("cooldown.refused", steps) == "held"
+    assert d.differing(steps) == {46}
+    assert (
+        d.verdict("cooldown.refused", steps, Policy().replace(assumptions={"cooldown_scope": "domain"}))
+        == "broke"
+    )
+
+
+@pytest.mark.fact("U46")
+def test_no_reading_fits_when_domains_share_it_once_and_once_not(d: ModuleType) -> None:
+    steps = lasting(
+        d,
+        d.job(0, id="a"),
+        d.domain(1, "d2"),
+        d.shown(5, "a"),
+        d.job(6, on="d2", id="b"),
+        d.shown(9, "b"),
+        d.domain(10, "d3"),
+        d.job(11, on="d3", **d.cooling(98)),
+    )
+    assert d.verdict("cooldown.refused", steps) == "broke"
+
+
+@pytest.mark.fact("U45")
+@pytest.mark.parametrize(
+    ("second", "left"),
+    [("joined", set()), ("new", {45}), ("cooldown", {45})],
+)
+def test_other_answers_to_a_run_under_way_exclude_the_default(
+    d: ModuleType, second: str, left: set[int]
+) -> None:
+    answers = {
+        "joined": lambda: d.job(1, "rank_run", id="a", status=200),
+        "new": lambda: d.job(1, "rank_run", id="b"),
+        "cooldown": lambda: d.job(1, "rank_run", **d.cooling(5)),
+    }
+    steps = [
+        d.domain(-1),
+        d.job(0, "rank_run", id="a"),
+        answers[second](),
+        d.shown(3, "a", "running", "rank_run"),
+    ]
+    assert d.verdict("cooldown.join", steps) == "held"
+    assert d.differing(steps) == left
+    verdict = d.verdict("cooldown.join", steps, Policy().replace(assumptions={"join": "after_health"}))
+    assert verdict == ("broke" if left else "held")
+
+
+def test_a_scaled_clock_shortens_the_cooldown(d: ModuleType) -> None:
+    assert d.verdict("cooldown.enforced", early(d, 80), rate=60) == "held"
+    assert d.verdict("cooldown.enforced", lasting(d, *early(d, 80)[2:], seconds=6000), rate=60) == "broke"

@@ -1,0 +1,96 @@
+"""Provider spend: what a trace shows of its sums, its ceiling and its month."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ranksim.contract.policy import Policy
+
+Steps = Callable[[ModuleType], list[Any]]
+
+TABLE: list[tuple[str, str, Steps, str]] = [
+    ("refused: reached", "cost.refused", lambda d: [d.job(0, **d.capped("5.00"))], "held"),
+    ("refused: not reached", "cost.refused", lambda d: [d.job(0, **d.capped("4.99"))], "open"),
+    ("refused: words cost nothing", "cost.refused", lambda d: [d.words(0, "a", **d.capped("4.99"))], "broke"),
+    ("refused: nothing stated", "cost.refused", lambda d: [d.job(0, code="cost_cap_reached")], "open"),
+    ("meta: complete", "cost.meta", lambda d: [d.cost(0), d.job(1, **d.capped()), d.cost(2)], "held"),
+    ("meta: nothing", "cost.meta", lambda d: [d.job(0, code="cost_cap_reached", status=402)], "broke"),
+    (
+        "meta: another ceiling than usage",
+        "cost.meta",
+        lambda d: [d.cost(0, ceiling="6.00"), d.job(1, **d.capped()), d.cost(2, ceiling="6.00")],
+        "broke",
+    ),
+    (
+        "meta: another month than usage",
+        "cost.meta",
+        lambda d: [d.cost(0, resets_at=MAY), d.job(1, **d.capped()), d.cost(2, resets_at=MAY)],
+        "broke",
+    ),
+    ("sum: adds up", "cost.sum", lambda d: [d.cost(0, "1.00", "2.00")], "held"),
+    ("sum: settled alone", "cost.sum", lambda d: [d.cost(0, "1.00", "2.00", spent="1.00")], "held"),
+    ("sum: neither", "cost.sum", lambda d: [d.cost(0, "1.00", "2.00", spent="2.50")], "broke"),
+    ("counted: settles", "cost.counted", lambda d: [d.cost(0, "1.00", "2.00"), d.cost(1, "2.50")], "held"),
+    ("counted: settled falls", "cost.counted", lambda d: [d.cost(0, "1.00"), d.cost(1, "0.90")], "broke"),
+    (
+        "counted: a job reserves",
+        "cost.counted",
+        lambda d: [d.cost(0), d.job(1), d.cost(2, "0.00", "1.00")],
+        "held",
+    ),
+    ("counted: nothing reserves", "cost.counted", lambda d: [d.cost(0), d.cost(2, "0.00", "1.00")], "broke"),
+    (
+        "counted: a join reserves",
+        "cost.counted",
+        lambda d: [
+            d.job(0, "rank_run", id="j"),
+            d.cost(1),
+            d.job(2, "rank_run", id="j", status=200),
+            d.cost(3, "0.00", "1.00"),
+        ],
+        "broke",
+    ),
+    (
+        "counted: a lost job may reserve",
+        "cost.counted",
+        lambda d: [d.cost(0), d.job(1, lost=True), d.cost(2, "0.00", "1.00")],
+        "held",
+    ),
+    ("reset: lies ahead", "cost.reset", lambda d: [d.cost(0)], "held"),
+    ("reset: has passed", "cost.reset", lambda d: [d.cost(0, resets_at="2026-03-04T00:00:00Z")], "broke"),
+    ("reset: too far", "cost.reset", lambda d: [d.cost(0, resets_at="2026-04-10T00:00:00Z")], "broke"),
+    (
+        "reset: moved back",
+        "cost.reset",
+        lambda d: [d.cost(0), d.cost(1, resets_at="2026-03-30T00:00:00Z")],
+        "broke",
+    ),
+]
+MAY = "2026-05-01T00:00:00Z"
+
+
+@pytest.mark.fact("S62", "S99")
+@pytest.mark.parametrize(
+    ("rule", "steps", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_what_a_trace_shows_of_spend(d: ModuleType, rule: str, steps: Steps, expected: str) -> None:
+    assert d.verdict(rule, steps(d)) == expected
+
+
+@pytest.mark.fact("U48", "U96")
+def test_other_readings_of_the_ceiling_differ_or_break_where_pinned(d: ModuleType) -> None:
+    short = [d.job(0, **d.capped("4.99"))]
+    assert d.differing(short) == {48}
+    assert (
+        d.verdict("cost.refused", short, Policy().replace(assumptions={"cost_gate": "at_ceiling"})) == "broke"
+    )
+    settled = [d.cost(0, "1.00", "2.00", spent="1.00")]
+    assert d.differing(settled) == {96}
+    pinned = Policy().replace(assumptions={"spent_counts": "settled_and_reserved"})
+    assert d.verdict("cost.sum", settled, pinned) == "broke"
+
+
+def test_a_scaled_clock_leaves_the_month_open(d: ModuleType) -> None:
+    assert d.verdict("cost.reset", [d.cost(0)], rate=60) == "-"

@@ -1,0 +1,190 @@
+"""Dry runs: what a trace shows of their doing nothing, and telling the truth."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ranksim.contract.policy import Policy
+
+Steps = Callable[[ModuleType], list[Any]]
+
+
+def jobs(d: ModuleType, at: float, *ids: str) -> Any:
+    """A complete list of jobs."""
+    items = [{"id": id, "kind": "crawl", "status": "done"} for id in ids]
+    return d.call(at, "jobs.list", items, more={"has_more": False, "next_cursor": None})
+
+
+TABLE: list[tuple[str, str, Steps, str]] = [
+    # free
+    (
+        "free: nothing used",
+        "dry_run.free",
+        lambda d: [d.usage(0, 2), d.briefs(1, dry=True), d.usage(2, 2)],
+        "held",
+    ),
+    (
+        "free: a unit used",
+        "dry_run.free",
+        lambda d: [d.usage(0, 2), d.briefs(1, dry=True), d.usage(2, 3)],
+        "broke",
+    ),
+    (
+        "free: a slot used",
+        "dry_run.free",
+        lambda d: [d.slots(0, 2), d.words(1, "a", dry=True), d.slots(2, 3)],
+        "broke",
+    ),
+    (
+        "free: cost reserved",
+        "dry_run.free",
+        lambda d: [d.cost(0), d.job(1, dry=True), d.cost(2, "0.00", "0.10")],
+        "broke",
+    ),
+    (
+        "free: a live call beside it",
+        "dry_run.free",
+        lambda d: [d.usage(0, 2), d.briefs(1, dry=True), d.briefs(1), d.usage(2, 3)],
+        "-",
+    ),
+    # queues
+    (
+        "queues: nothing",
+        "dry_run.queues",
+        lambda d: [jobs(d, 0, "a"), d.job(1, dry=True), jobs(d, 2, "a")],
+        "held",
+    ),
+    (
+        "queues: a job appears",
+        "dry_run.queues",
+        lambda d: [jobs(d, 0, "a"), d.job(1, dry=True), jobs(d, 2, "a", "b")],
+        "broke",
+    ),
+    (
+        "queues: a job of a live call appears",
+        "dry_run.queues",
+        lambda d: [jobs(d, 0), d.job(1, dry=True), d.job(2, id="b"), jobs(d, 3, "b")],
+        "held",
+    ),
+    (
+        "queues: a job of a lost call may appear",
+        "dry_run.queues",
+        lambda d: [jobs(d, 0), d.job(1, dry=True), d.job(2, lost=True), jobs(d, 5, "b")],
+        "held",
+    ),
+    (
+        "queues: the job it answered exists",
+        "dry_run.queues",
+        lambda d: [d.job(1, dry=True, report={"id": "j", "status": "queued"}), d.shown(2, "j")],
+        "broke",
+    ),
+    # verdict
+    (
+        "verdict: yes and granted",
+        "dry_run.verdict",
+        lambda d: [d.job(0, dry=True, report=d.report()), d.job(1)],
+        "held",
+    ),
+    (
+        "verdict: yes and refused",
+        "dry_run.verdict",
+        lambda d: [d.words(0, "a", dry=True, report=d.report()), d.words(1, "a", **d.full())],
+        "broke",
+    ),
+    (
+        "verdict: no and granted",
+        "dry_run.verdict",
+        lambda d: [d.job(0, dry=True, report=d.report(1)), d.job(1)],
+        "broke",
+    ),
+    (
+        "verdict: cooling and granted later",
+        "dry_run.verdict",
+        lambda d: [d.job(0, dry=True, report=d.report(6)), d.job(1)],
+        "open",
+    ),
+    (
+        "verdict: slots and granted, when a month may have ended",
+        "dry_run.verdict",
+        lambda d: [d.words(0, "a", dry=True, report=d.report(5)), d.words(1, "a")],
+        "open",
+    ),
+    (
+        "verdict: another call between",
+        "dry_run.verdict",
+        lambda d: [d.words(0, "a", dry=True, report=d.report()), d.scan(1), d.words(2, "a", **d.full())],
+        "-",
+    ),
+    (
+        "verdict: cooldown first, then slots",
+        "dry_run.verdict",
+        lambda d: [d.words(0, "a", dry=True, report=d.report(6)), d.words(1, "a", **d.full())],
+        "broke",
+    ),
+    # order
+    (
+        "order: the first that fails",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=d.report(2, 4, 6))],
+        "held",
+    ),
+    (
+        "order: the last that fails",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=d.report(2, 6, refusal=6))],
+        "broke",
+    ),
+    (
+        "order: allowed though one fails",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=d.report(6, refusal=0))],
+        "broke",
+    ),
+    ("order: five checks", "dry_run.order", lambda d: [d.job(0, dry=True, report=short(d))], "broke"),
+    ("order: listed otherwise", "dry_run.order", lambda d: [d.job(0, dry=True, report=turned(d))], "broke"),
+    ("order: another form", "dry_run.order", lambda d: [d.job(0, dry=True)], "open"),
+    ("order: the live error", "dry_run.order", lambda d: [d.job(0, dry=True, **d.LACKING)], "open"),
+]
+
+
+def short(d: ModuleType) -> Any:
+    said = d.report()
+    return {**said, "checks": said["checks"][:5]}
+
+
+def turned(d: ModuleType) -> Any:
+    said = d.report()
+    return {**said, "checks": said["checks"][::-1]}
+
+
+@pytest.mark.fact("S29", "S59", "S66", "U89")
+@pytest.mark.parametrize(
+    ("rule", "steps", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_what_a_trace_shows_of_dry_runs(d: ModuleType, rule: str, steps: Steps, expected: str) -> None:
+    assert d.verdict(rule, steps(d)) == expected
+
+
+@pytest.mark.fact("U56", "U89")
+def test_other_forms_of_the_answer_differ(d: ModuleType) -> None:
+    live = [d.job(0, dry=True, **d.LACKING)]
+    assert d.differing(live) == {56}
+    assert (
+        d.verdict("dry_run.order", live, Policy().replace(assumptions={"dry_run_reply": "report"})) == "broke"
+    )
+    assert d.differing([d.job(0, dry=True)]) == {89}
+
+
+@pytest.mark.fact("U46")
+def test_a_cooldown_that_may_begin_at_a_finish_may_begin_after_a_dry_run(d: ModuleType) -> None:
+    steps = [d.job(0, dry=True, report=d.report()), d.job(1, **d.cooling(5))]
+    assert d.verdict("dry_run.verdict", steps) == "open"
+    pinned = Policy().replace(assumptions={"cooldown_from": "acceptance"})
+    assert d.verdict("dry_run.verdict", steps, pinned) == "broke"
+
+
+def test_foreign_traffic_leaves_it_open(d: ModuleType) -> None:
+    steps = [d.usage(0, 2), d.briefs(1, dry=True), d.usage(2, 3)]
+    assert d.verdict("dry_run.free", steps, exclusive=False) == "open"

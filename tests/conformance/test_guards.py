@@ -1,0 +1,206 @@
+"""The order of the six checks: what a trace shows of who refuses first."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ranksim.contract.policy import Policy
+
+Steps = Callable[[ModuleType], list[Any]]
+
+
+def late(d: ModuleType, *calls: Any) -> list[Any]:
+    """Calls of an account that is past due before and after."""
+    return [d.status(0, "past_due"), *calls, d.status(9, "past_due")]
+
+
+def spent(d: ModuleType, *calls: Any) -> list[Any]:
+    """Calls of an account at its ceiling before and after."""
+    return [d.cost(0, "5.00"), *calls, d.cost(9, "5.00")]
+
+
+def used_up(d: ModuleType, *calls: Any) -> list[Any]:
+    """Calls of an account whose allowance is used up before and after."""
+    return [d.usage(0, 10), *calls, d.usage(9, 10)]
+
+
+def lacking(d: ModuleType, *calls: Any) -> list[Any]:
+    """Calls on a plan where a site optimization was refused for its capability."""
+    return [d.entitled(0, "a"), d.job(1, "site_optimization", **d.LACKING), *calls, d.entitled(9, "a")]
+
+
+def shown(d: ModuleType, *failing: int) -> Callable[[Any], list[Any]]:
+    """A call between two dry runs of the same that show these checks to fail."""
+
+    def between(live: Any) -> list[Any]:
+        said = d.report(*failing)
+        return [d.briefs(1, dry=True, report=said), live, d.briefs(8, dry=True, report=said)]
+
+    return between
+
+
+TABLE: list[tuple[str, str, Steps, str]] = [
+    # 1
+    (
+        "capability: refused again",
+        "guards.capability",
+        lambda d: lacking(d, d.job(2, "site_optimization", **d.LACKING)),
+        "held",
+    ),
+    (
+        "capability: granted after",
+        "guards.capability",
+        lambda d: lacking(d, d.job(2, "site_optimization")),
+        "broke",
+    ),
+    (
+        "capability: the subscription first",
+        "guards.capability",
+        lambda d: lacking(d, d.job(2, "site_optimization", **d.INACTIVE)),
+        "broke",
+    ),
+    (
+        "capability: the plan may have changed",
+        "guards.capability",
+        lambda d: [*lacking(d, d.job(2, "site_optimization"))[:-1], d.entitled(9, "a", "b")],
+        "-",
+    ),
+    (
+        "capability: by dry runs",
+        "guards.capability",
+        lambda d: shown(d, 1, 2)(d.briefs(4, **d.INACTIVE)),
+        "broke",
+    ),
+    # 2
+    ("health: refused", "guards.health", lambda d: late(d, d.job(1, **d.INACTIVE)), "held"),
+    ("health: spends", "guards.health", lambda d: late(d, d.job(1)), "broke"),
+    ("health: words too", "guards.health", lambda d: late(d, d.words(1, "a")), "broke"),
+    ("health: the ceiling first", "guards.health", lambda d: late(d, d.job(1, **d.capped())), "broke"),
+    (
+        "health: the allowance first",
+        "guards.health",
+        lambda d: late(d, d.briefs(1, **d.exhausted())),
+        "broke",
+    ),
+    ("health: slots first", "guards.health", lambda d: late(d, d.words(1, "a", **d.full())), "broke"),
+    ("health: cooldown first", "guards.health", lambda d: late(d, d.job(1, **d.cooling(5))), "broke"),
+    ("health: the plan before it", "guards.health", lambda d: late(d, d.job(1, **d.LACKING)), "-"),
+    (
+        "health: paid meanwhile",
+        "guards.health",
+        lambda d: [d.status(0, "past_due"), d.job(1), d.status(2, "active")],
+        "-",
+    ),
+    ("health: a run may be joined", "guards.health", lambda d: late(d, d.job(1, "rank_run")), "open"),
+    # 3
+    ("ceiling: refused", "guards.ceiling", lambda d: spent(d, d.job(1, **d.capped())), "held"),
+    ("ceiling: spends", "guards.ceiling", lambda d: spent(d, d.job(1)), "broke"),
+    ("ceiling: cooldown first", "guards.ceiling", lambda d: spent(d, d.job(1, **d.cooling(5))), "broke"),
+    ("ceiling: words may be free", "guards.ceiling", lambda d: spent(d, d.words(1, "a")), "-"),
+    (
+        "ceiling: what is reserved may be released",
+        "guards.ceiling",
+        lambda d: [d.cost(0, "4.00", "1.00"), d.job(1), d.cost(9, "5.00")],
+        "-",
+    ),
+    (
+        "ceiling: a new month",
+        "guards.ceiling",
+        lambda d: [d.cost(0, "5.00"), d.job(1), d.cost(9, "0.00", resets_at="2026-05-01T00:00:00Z")],
+        "-",
+    ),
+    # 4
+    ("quota: refused", "guards.quota", lambda d: used_up(d, d.briefs(1, **d.exhausted())), "held"),
+    ("quota: cooldown first", "guards.quota", lambda d: used_up(d, d.briefs(1, **d.cooling(5))), "broke"),
+    ("quota: granted", "guards.quota", lambda d: used_up(d, d.briefs(1)), "broke"),
+    (
+        "quota: a crawl may not consume it",
+        "guards.quota",
+        lambda d: used_up(d, d.job(1, **d.cooling(5))),
+        "-",
+    ),
+    ("quota: by dry runs", "guards.quota", lambda d: shown(d, 4, 6)(d.briefs(4, **d.cooling(5))), "broke"),
+    # 5
+    ("slots: by dry runs", "guards.slots", lambda d: shown(d, 5, 6)(d.briefs(4, **d.cooling(5))), "broke"),
+    (
+        "slots: another call in between",
+        "guards.slots",
+        lambda d: [*shown(d, 5, 6)(d.briefs(4, **d.cooling(5))), d.job(5)],
+        "-",
+    ),
+    # healthy, reads, codes
+    ("healthy: is not", "guards.healthy", lambda d: late(d, d.job(1, **d.INACTIVE)), "held"),
+    (
+        "healthy: is",
+        "guards.healthy",
+        lambda d: [d.status(0, "active"), d.job(1, **d.INACTIVE), d.status(2, "active")],
+        "broke",
+    ),
+    ("reads: go on", "guards.reads", lambda d: late(d, d.usage(1)), "held"),
+    ("reads: go on at the ceiling", "guards.reads", lambda d: spent(d, d.slots(1, 0)), "held"),
+    (
+        "reads: stop",
+        "guards.reads",
+        lambda d: late(d, d.call(1, "domains.list", **d.INACTIVE)),
+        "broke",
+    ),
+    (
+        "reads: stop at the ceiling",
+        "guards.reads",
+        lambda d: [d.call(1, "keyword_briefs.list", **d.capped())],
+        "broke",
+    ),
+    ("codes: one of the six", "guards.codes", lambda d: [d.job(0, **d.LACKING)], "held"),
+    (
+        "codes: payment_required",
+        "guards.codes",
+        lambda d: [d.job(0, code="payment_required", status=402)],
+        "broke",
+    ),
+    (
+        "codes: not of a check",
+        "guards.codes",
+        lambda d: [d.job(0, code="validation_failed", status=422)],
+        "-",
+    ),
+]
+
+
+@pytest.mark.fact("S51", "S59", "S60", "S61", "S62", "S63", "S64", "S67", "S97")
+@pytest.mark.parametrize(
+    ("rule", "steps", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_what_a_trace_shows_of_the_order(d: ModuleType, rule: str, steps: Steps, expected: str) -> None:
+    assert d.verdict(rule, steps(d)) == expected
+
+
+@pytest.mark.fact("U60")
+def test_names_of_capabilities_count_only_where_a_policy_states_them(d: ModuleType) -> None:
+    steps = [d.entitled(0, "rank_tracking"), d.job(1, "ai_scan"), d.entitled(2, "rank_tracking")]
+    assert d.verdict("guards.capability", steps) == "-"
+    assert d.differing(steps) == {60}
+    stated = Policy(catalogue=Policy().catalogue)
+    assert d.verdict("guards.capability", steps, stated) == "broke"
+
+
+@pytest.mark.fact("U19", "U20", "U21", "U22", "U23")
+def test_another_status_differs_or_breaks_where_pinned(d: ModuleType) -> None:
+    steps = [d.job(0, **{**d.LACKING, "status": 402})]
+    assert d.differing(steps) == {19}
+    assert (
+        d.verdict("guards.codes", steps, Policy().replace(statuses={"entitlement_required": 403})) == "broke"
+    )
+
+
+@pytest.mark.fact("U45", "U57")
+def test_what_is_pinned_is_no_excuse(d: ModuleType) -> None:
+    joined = late(d, d.job(1, "rank_run"))
+    assert (
+        d.verdict("guards.health", joined, Policy().replace(assumptions={"join": "after_health"})) == "broke"
+    )
+    unpaid = [d.status(0, "unpaid"), d.job(1), d.status(2, "unpaid")]
+    assert d.verdict("guards.health", unpaid) == "-"
+    pinned = Policy().replace(assumptions={"inactive_statuses": ["unpaid"]})
+    assert d.verdict("guards.health", unpaid, pinned) == "broke"
