@@ -137,7 +137,7 @@ def populations(draw: st.DrawFn) -> Population:
 
 
 @pytest.mark.fact("S59", "U1")
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(populations(), policies(), WORDS)
 def test_interpreted_and_compiled_decide_alike(
     same: Any, population: Population, policy: Policy, seed: int
@@ -283,6 +283,9 @@ def test_the_cache_is_named_after_all_that_is_compiled(
         file.write_text(file.read_text("utf-8") + "\n", "utf-8")
         names.add(compiled.fingerprint(package))
     assert len(names) == 6
+    (tmp_path / "file").write_text("", "utf-8")
+    assert compiled.is_writable(tmp_path / "new" / "directory")
+    assert not compiled.is_writable(tmp_path / "file" / "directory")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert compiled.cache_directory().parents[1] == tmp_path
     monkeypatch.delenv("NUMBA_CACHE_DIR")

@@ -49,6 +49,8 @@ def test_accounts_add_up(result: FleetResult) -> None:
     assert (accounts["blocked"] >= np.max(parts, axis=0)).all()
     assert (accounts["slots_wanted"] >= accounts["slots_peak"]).all()
     assert (accounts["spend_peak"] <= accounts["spend"]).all()
+    assert (accounts["upgradable"][accounts["enough"]] == 0).all()
+    assert 0 < accounts["enough"].sum() < 60
 
 
 def test_months_add_up_to_accounts(result: FleetResult) -> None:

@@ -41,9 +41,18 @@ def available() -> bool:
     return True
 
 
-@cache
+QUICK = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""How inner functions are compiled: nothing divides by 0, and Python never calls them."""
+
+
 def compiled() -> Callable[..., None]:
     """Give the compiled `kernel.run`: its first call compiles, or loads what an earlier process did."""
+    with _compiling:
+        return _compiled()
+
+
+@cache
+def _compiled() -> Callable[..., None]:
     import numba
     from numba.extending import register_jitable
 
@@ -51,9 +60,12 @@ def compiled() -> Callable[..., None]:
     for module in MODULES:
         for function in functions_of(module):
             if function not in (requests.stream, requests.drawn, kernel.run):
-                register_jitable(error_model="numpy")(function)
-    with _compiling, _cache_below(cache_directory()):
-        ready: Callable[..., None] = numba.njit(nogil=True, cache=True, error_model="numpy")(kernel.run)
+                register_jitable(**QUICK)(function)
+    directory = cache_directory()
+    with _cache_below(directory):
+        # Numba would fall back to a directory that is not named after the sources.
+        kept = is_writable(directory)
+        ready: Callable[..., None] = numba.njit(nogil=True, cache=kept, error_model="numpy")(kernel.run)
     return ready
 
 
@@ -69,9 +81,17 @@ def functions_of(module: ModuleType) -> list[FunctionType]:
 def cache_directory() -> Path:
     """The directory of this version's compiled code."""
     given = os.environ.get("NUMBA_CACHE_DIR")
-    return (
-        (Path(given) if given else _user_cache()) / "ranksim-fleet" / fingerprint(Path(clock.__file__).parent)
-    )
+    base = Path(given) if given else _user_cache()
+    return base / "ranksim-fleet" / fingerprint(Path(clock.__file__).parent)
+
+
+def is_writable(directory: Path) -> bool:
+    """Tell whether compiled code can be kept in a directory, which is made if need be."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK)
 
 
 def fingerprint(package: Path) -> str:

@@ -135,7 +135,9 @@ class FleetResult:
         for index, code in enumerate(CODES):
             yield code, self.refusals[:, index]
         yield "given_up", tallies["given_up"]
-        yield "upgradable", outcomes[:, list(UPGRADES)].sum(axis=1)
+        upgradable = outcomes[:, list(UPGRADES)].sum(axis=1)
+        yield "upgradable", upgradable
+        yield "enough", (upgradable == 0) & (tallies["slots_wanted"] <= books["slot_limit"])
         yield from self._blocked_columns()
         yield "spend", tallies["spend"]
         yield "spend_peak", self.months["spend"].max(axis=1)
