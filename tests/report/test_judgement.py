@@ -1,0 +1,202 @@
+"""A judgement as people and CI servers read it: terminal, page, JUnit."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from io import StringIO
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from ranksim.conformance.compare import compare
+from ranksim.conformance.plain import Plain, plain
+from ranksim.report import judgement as report
+from ranksim.report.judgement_page import page
+from ranksim.report.junit import junit
+
+RATES = {"RateLimit-Limit": "600", "RateLimit-Reset": "60"}
+HEADER = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}, "exclusive": True}
+
+
+def exchange(number: int, **changes: object) -> str:
+    """Give a line of a trace: a list read by the key main, as every service answers it."""
+    page = {"data": [{"id": f"kwl_{number}"}], "has_more": False, "next_cursor": None}
+    line = {
+        "kind": "exchange",
+        "id": f"x{number}",
+        "sent": number * 1_000_000,
+        "received": number * 1_000_000 + 5_000,
+        "api_key": "main",
+        "operations": ["keyword_lists.list"],
+        "method": "GET",
+        "path": "/v1/keyword-lists",
+        "status": 200,
+        "response_headers": {
+            **RATES,
+            "X-Request-Id": f"r-{number}",
+            "RateLimit-Remaining": str(599 - number),
+        },
+        "response": json.dumps(page),
+    }
+    return json.dumps(line | changes)
+
+
+def judged(*lines: str, required: tuple[str, ...] = ()) -> Plain:
+    """Judge a trace of these lines and give the plain form."""
+    return plain(compare([json.dumps(HEADER), *lines]), trace="run.jsonl", required=required)
+
+
+def printed(found: Plain, width: int = 100) -> str:
+    """Give what the terminal shows, without colour."""
+    console = Console(file=StringIO(), width=width, highlight=False)
+    for part in report.summary(found):
+        console.print(part)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+CONFORMING = judged(*(exchange(number) for number in range(3)))
+NO_ID = {"response_headers": {**RATES, "RateLimit-Remaining": "598"}}
+DEVIATING = judged(exchange(0), exchange(1, **NO_ID))
+EMPTY = judged()
+
+
+def test_a_conforming_trace_says_so_and_fails_nothing() -> None:
+    assert report.headline(CONFORMING) == "Nothing deviates"
+    assert not report.fails(CONFORMING)
+
+
+def test_a_deviation_is_named_with_its_exchange() -> None:
+    text = printed(DEVIATING)
+    assert report.headline(DEVIATING) == "1 rule deviates: header.request_id"
+    assert report.fails(DEVIATING)
+    assert "broken 1 time, held 1 time" in text
+    assert re.search(r"x1  1970-01-01T00:00:01Z  5 ms  main  GET /v1/keyword-lists → 200", text)
+
+
+def test_nothing_exercised_is_no_success() -> None:
+    assert report.headline(EMPTY) == "Nothing was exercised, so nothing can be said"
+
+
+@pytest.mark.parametrize("name", ["all", "rate", "rate.read", "S102"])
+def test_a_thin_trace_passes_no_requirement(name: str) -> None:
+    found = judged(*(exchange(number) for number in range(3)), required=(name,))
+    assert "rate.read" in found["missing"]
+    assert report.fails(found)
+    assert "not conform: " in report.headline(found)
+
+
+def test_a_required_rule_that_conforms_is_enough() -> None:
+    assert not report.fails(judged(exchange(0), required=("header.request_id",)))
+
+
+def test_every_rule_not_exercised_is_listed_with_its_profile() -> None:
+    text = " ".join(printed(EMPTY, width=400).split())
+    for rule in EMPTY["rules"]:
+        assert rule["name"] in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(len(line) for line in printed(DEVIATING, width).splitlines()) <= width
+
+
+def test_the_plain_form_is_json() -> None:
+    assert json.loads(json.dumps(DEVIATING)) == DEVIATING
+
+
+# JUnit
+
+
+def cases(found: Plain) -> dict[str, ElementTree.Element]:
+    """Give the test cases of the XML by the rule's name."""
+    root = ElementTree.fromstring(junit(found))
+    return {case.attrib["name"].partition(":")[0]: case for case in root.iter("testcase")}
+
+
+def test_junit_has_one_case_for_each_rule() -> None:
+    assert list(cases(DEVIATING)) == [rule["name"] for rule in DEVIATING["rules"]]
+
+
+def test_junit_fails_what_deviates_and_skips_what_was_not_exercised() -> None:
+    found = cases(DEVIATING)
+    failure = found["header.request_id"].find("failure")
+    assert failure is not None
+    assert "x1" in (failure.text or "")
+    assert found["rate.read"].find("skipped") is not None
+    assert len(found["paging.end"]) == 0
+
+
+def test_junit_fails_a_required_rule_that_was_not_exercised() -> None:
+    failure = cases(judged(exchange(0), required=("rate.read",)))["rate.read"].find("failure")
+    assert failure is not None
+    assert "not exercised" in failure.attrib["message"]
+
+
+def test_junit_counts_add_up() -> None:
+    for suite in ElementTree.fromstring(junit(DEVIATING)):
+        marks = [case[0].tag for case in suite if len(case)]
+        assert int(suite.attrib["tests"]) == len(suite)
+        assert int(suite.attrib["failures"]) == marks.count("failure")
+        assert int(suite.attrib["skipped"]) == marks.count("skipped")
+
+
+def test_junit_leaves_out_what_xml_cannot_hold() -> None:
+    found = judged(exchange(0, id="x\u0001", **NO_ID))
+    ElementTree.fromstring(junit(found))
+
+
+# The page
+
+
+class Links(HTMLParser):
+    """Collects what a page would load from elsewhere, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(found: Plain) -> Links:
+    """Parse the page of a judgement."""
+    links = Links()
+    links.feed(page(found))
+    return links
+
+
+def test_the_page_loads_nothing() -> None:
+    assert all(source.startswith("data:image/png;base64,") for source in read(DEVIATING).loads)
+
+
+def test_the_page_shows_verdicts_evidence_and_load() -> None:
+    links = read(DEVIATING)
+    assert "header.request_id" in links.text
+    assert "x1 has no X-Request-Id" in links.text
+    assert len(links.loads) == 2
+
+
+def test_the_page_escapes_what_the_deployment_said() -> None:
+    found = judged(exchange(0, path="/v1/<script>alert(1)</script>", operations=[], **NO_ID))
+    assert "<script>" not in page(found)
+
+
+def test_the_page_of_an_empty_trace_says_so() -> None:
+    assert "Nothing was exercised" in read(EMPTY).text
+
+
+def test_evidence_of_two_exchanges_is_drawn() -> None:
+    created = {"operations": ["labels.create"], "method": "POST", "path": "/v1/labels", "status": 201,
+               "request_headers": {"Idempotency-Key": "k"}, "body": "{}"}  # fmt: skip
+    twice = [exchange(n, **created, response=json.dumps({"data": {"id": f"lab_{n}"}})) for n in range(2)]
+    links = read(judged(*twice))
+    assert "calls from sending to reply" not in links.text
+    assert "each bar is a call" in links.text
