@@ -57,7 +57,7 @@ def test_a_call_is_written_as_a_recorder_sees_it() -> None:
             "domains.create", body={"host": "new.example.com"}, idempotency_key="k-1", request_id="r-2"
         )
         assert (answer.status, answer.data["host"]) == (201, "new.example.com")
-        assert (answer.sent, answer.received) == (START + 40_000, START + 80_000)
+        assert (answer.sent, answer.received) == (START + 40_001, START + 80_001)
         answer = yield Send("keywords.list", "scoped", path={}, query={"limit": "3"})
         answer = yield Send("domains.get", path={"id": "a/b c"})
         assert answer.code == "not_found"

@@ -325,13 +325,17 @@ class Stage:
             self._trust(body)
             response = hide_secrets(response, b"rehearsal")
         self._record(flight, self.now, status, headers, response)
-        self._resume(flight.user, Received(status, body, headers, flight.sent, self.now))
+        self._tell(flight, Received(status, body, headers, flight.sent, self.now))
 
     def _give_up(self, flight: _Flight) -> None:
         """Have the sender of a call stop listening."""
         if flight.open:
             self._record_lost(flight)
-            self._resume(flight.user, Received(0, None, {}, flight.sent, self.now))
+            self._tell(flight, Received(0, None, {}, flight.sent, self.now))
+
+    def _tell(self, flight: _Flight, received: Received) -> None:
+        """Go on a moment later, as any program does: what follows a reply is not sent at its instant."""
+        self._at(self.now + 1, self._resume, flight.user, received)
 
     def _record_lost(self, flight: _Flight) -> None:
         flight.open = False
