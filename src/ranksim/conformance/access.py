@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ranksim.conformance.history import History, Seen
+from ranksim.clock import Micros
+from ranksim.conformance.history import NEVER, History, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.trace import TraceKey
@@ -19,7 +20,7 @@ ENDPOINTS = "access.scoped_endpoints"
 RULES = (
     Rule(KEY, "Everything but GET /v1/webhook-events needs a valid key", (68,), (12,), "scope"),
     Rule(PUBLIC, "GET /v1/webhook-events needs no key", (39,), (), "scope"),
-    Rule(ACCEPTED, "A key that is valid is accepted in its environment", (1, 3), (), "everyday"),
+    Rule(ACCEPTED, "A key that is valid is accepted in its environment", (1, 3), (12,), "everyday"),
     Rule(
         ENVIRONMENT,
         "A key works only in its own environment",
@@ -37,53 +38,95 @@ RULES = (
     ),
 )
 
-UNKNOWN_KEY = "unknown"
-"""The name under which a recorder puts a key that is no key of the target."""
+NO_KEYS = ("", "unknown")
+"""The names under which a recorder puts no key, and one that is no key of the target."""
 
 
 def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every exchange that was answered; one exchange is enough to break each of these rules.
+    """Judge every exchange that was answered; a trace that declares no keys tells nothing of them.
 
-    They speak of one call alone, so concurrency does not matter, nor does a lost reply.
+    But for `access.accepted` one exchange is enough to break these rules: they speak of one call alone, so
+    concurrency does not matter, nor does a lost reply.
     """
-    accepted = {seen.key for seen in history.seen if seen.ok and seen.key}
-    domains = _domains(history)
+    keys = history.header.keys
+    if not keys:
+        return
+    accepted, domains = _accepted(history), _domains(history)
     for seen in history.seen:
-        if seen.lost or seen.code == "rate_limited" or seen.method == "OPTIONS":
+        if (
+            seen.lost
+            or seen.status == 429
+            or seen.surface == "app"
+            or not (seen.operation or seen.operations)
+        ):
             continue
-        _judge_key(seen, history.header.keys, accepted, options, tally)
-        known = history.header.keys.get(seen.key)
+        if seen.method == "OPTIONS":
+            continue
+        known = keys.get(seen.key)
+        if known is not None:
+            _judge_known(seen, known, accepted, options, tally)
+        elif seen.key in NO_KEYS:
+            _judge_stranger(seen, options, tally)
         if known is not None and known.domain_id is not None and seen.environment == known.environment:
             _judge_scope(seen, known.domain_id, domains, tally)
 
 
-def _judge_key(
-    seen: Seen, keys: Mapping[str, TraceKey], accepted: set[str], options: Options, tally: Tally
-) -> None:
-    known = keys.get(seen.key)
-    public = seen.operation == "webhook_events.list"
-    if public and known is None and seen.status in (404, 405):
-        tally.open(PUBLIC, "the deployment has no GET /v1/webhook-events")
-    elif public and known is None:
-        _check(PUBLIC, seen.ok, f"{seen.id} read the event types without a key: {seen.status}", seen, tally)
-    elif public:
-        return
-    elif known is None:
+def _judge_stranger(seen: Seen, options: Options, tally: Tally) -> None:
+    """Without a valid key nothing is answered but the event types."""
+    if seen.operation != "webhook_events.list":
         _check(KEY, not seen.ok, f"{seen.id} had no valid key and was answered {seen.status}", seen, tally)
         _status(seen, options, tally)
-    elif seen.environment != known.environment:
+    elif seen.ok:
+        tally.held(PUBLIC)
+    elif seen.status in (401, 403) and not seen.key:
+        _check(PUBLIC, False, f"{seen.id} read the event types without a key: {seen.status}", seen, tally)
+    else:
+        tally.open(PUBLIC, "the deployment has no GET /v1/webhook-events, or a key was sent along")
+
+
+def _judge_known(
+    seen: Seen,
+    known: TraceKey,
+    accepted: Mapping[str, tuple[Micros, Micros]],
+    options: Options,
+    tally: Tally,
+) -> None:
+    if seen.operation == "webhook_events.list":
+        return
+    if seen.environment != known.environment:
         says = f"key {seen.key} belongs to {known.environment} and worked in {seen.environment}"
         _check(ENVIRONMENT, not seen.ok, says, seen, tally)
         _status(seen, options, tally)
-    elif seen.key in accepted:
-        says = f"key {seen.key}, accepted elsewhere in the run, was answered {seen.status} {seen.code}"
-        _check(ACCEPTED, seen.code != "unauthorized", says, seen, tally)
+        return
+    first, last = accepted.get(seen.key, (NEVER, -1))
+    if seen.ok:
+        tally.held(ACCEPTED)
+    elif seen.status != 401 and seen.code != "unauthorized":
+        return
+    elif first < seen.sent and seen.received < last:
+        says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
+        _check(ACCEPTED, False, says, seen, tally)
+    else:
+        tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
+
+
+def _accepted(history: History) -> dict[str, tuple[Micros, Micros]]:
+    """When each key was surely valid first (a success came) and last (a success was sent).
+
+    Between the two it was valid throughout: a key that was withdrawn does not come back.
+    """
+    spans: dict[str, tuple[Micros, Micros]] = {}
+    for seen in history.seen:
+        if seen.ok and seen.operation != "webhook_events.list":
+            first, last = spans.get(seen.key, (NEVER, -1))
+            spans[seen.key] = (min(first, seen.received), max(last, seen.sent))
+    return spans
 
 
 def _status(seen: Seen, options: Options, tally: Tally) -> None:
     """The status of a missing or unknown key is assumed (U12); what matters is that it is refused."""
     wanted = options.default_status("unauthorized")
-    if seen.ok or seen.status == wanted:
+    if seen.ok or seen.status == wanted or seen.status >= 500:
         return
     evidence = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), at=seen.sent)
     if options.status("unauthorized") is None:
@@ -92,9 +135,16 @@ def _status(seen: Seen, options: Options, tally: Tally) -> None:
         tally.broke(KEY, evidence)
 
 
+# Domain scope
+
+
 def _domains(history: History) -> dict[str, str]:
-    """Which domain things belong to, as creations and unscoped lists told: id → domain id."""
+    """Which domain things belong to, as creations and unscoped lists told: id → domain id.
+
+    What was told of two domains, as an endpoint that was moved, is left out.
+    """
     owners: dict[str, str] = {}
+    moved = {seen.parameters.get("id") for seen in history.by_operation("webhooks.update")}
     for seen in history.seen:
         if not seen.ok or history.key(seen.key).domain_id is not None:
             continue
@@ -102,20 +152,14 @@ def _domains(history: History) -> dict[str, str]:
         for thing in made:
             if isinstance(thing, dict) and isinstance(thing.get("id"), str):
                 owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
-                if isinstance(owner, str):
+                if isinstance(owner, str) and thing["id"] not in moved:
                     owners[thing["id"]] = owner
     return owners
 
 
 def _judge_scope(seen: Seen, domain: str, domains: Mapping[str, str], tally: Tally) -> None:
-    if seen.operation == "webhooks.create" and isinstance(seen.body, dict):
-        bound = seen.body.get("domain_id")
-        if bound != domain:
-            wanted = "the whole account" if bound is None else f"domain {bound}"
-            says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
-            _check(ENDPOINTS, not seen.ok, says, seen, tally)
-        elif seen.ok:
-            tally.held(ENDPOINTS)
+    if seen.operation == "webhooks.create":
+        _judge_creation(seen, domain, tally)
         return
     target = seen.parameters.get("id")
     if target is not None and domains.get(target, domain) != domain:
@@ -127,6 +171,18 @@ def _judge_scope(seen: Seen, domain: str, domains: Mapping[str, str], tally: Tal
         _check(SCOPE, not foreign, says, seen, tally)
 
 
+def _judge_creation(seen: Seen, domain: str, tally: Tally) -> None:
+    """An endpoint that was created is for the key's domain, as its reply shows or, failing that, as asked."""
+    asked = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
+    made = seen.data.get("domain_id", asked) if seen.ok and isinstance(seen.data, dict) else asked
+    if seen.ok and made != domain:
+        wanted = "the whole account" if made is None else f"domain {made}"
+        says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
+        _check(ENDPOINTS, False, says, seen, tally)
+    elif seen.ok or (asked != domain and 400 <= seen.status <= 499):
+        tally.held(ENDPOINTS)
+
+
 def _owner(item: object, operation: str) -> object:
     if not isinstance(item, dict):
         return None
@@ -134,4 +190,8 @@ def _owner(item: object, operation: str) -> object:
 
 
 def _check(rule: str, holds: bool, says: str, seen: Seen, tally: Tally) -> None:
-    tally.check(rule, holds, Evidence(says, (seen.id,), about=f"key {seen.key or 'none'}", at=seen.sent))
+    if holds:
+        tally.held(rule)
+    else:
+        about = f"key {seen.key or 'none'}"
+        tally.broke(rule, Evidence(says, (seen.id,), about=about, at=seen.sent))

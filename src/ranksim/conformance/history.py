@@ -10,10 +10,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from sys import intern
 from typing import Any, Final, TypeAlias
+
+from pydantic_core import from_json
 
 from ranksim.clock import SECOND, Micros
 from ranksim.service.operations import TABLE
@@ -34,8 +37,8 @@ class Seen:
     keeps the whole items where a judge reads them). `limit`, `remaining`, `reset` and `retry_after` are the
     headers' integers, None where missing or not integers. `body` is kept for calls other than GET.
     `fingerprint`, `wording` and `answer` are digests: of the request's meaning, of its exact text (U28), and
-    of the reply without its request_id (E5). A GraphQL call of one root field reads like its REST twin, with
-    `surface` "graphql"; one of several has operation "".
+    of the reply without its request_id (E5); all three only under an Idempotency-Key. A GraphQL call of one
+    root field reads like its REST twin, with `surface` "graphql"; one of several has operation "".
     """
 
     index: int
@@ -75,6 +78,8 @@ class Seen:
     answer: bytes = b""
     planned: Micros | None = None
     operations: tuple[str, ...] = ()
+    reply: Json = None
+    """The whole reply, parsed, while the trace is read; dropped then."""
 
     @property
     def lost(self) -> bool:
@@ -94,7 +99,10 @@ class Seen:
 
 @dataclass(slots=True)
 class Arrived:
-    """One webhook attempt as its receiver saw it. `endpoint` is its id where known, else the path it came to.
+    """One webhook attempt as its receiver saw it.
+
+    `endpoint` is the id of the one endpoint that the trace names with that URL, else the path it came to,
+    which begins with "/": several endpoints may share a URL (E28), or a lost call may have created one.
 
     `answered` is None where the receiver stayed silent; `status` is what it answered. `valid` and `t` are of
     the signature; `digest` is of the raw body.
@@ -200,13 +208,16 @@ Source: TypeAlias = str | Path | Iterable[str] | Trace
 def read(source: Source, watch: Callable[[Exchange, Seen], None] | None = None) -> History:
     """Read a trace (a path, its lines, or one in memory) as a history.
 
-    `watch` is shown each exchange, raw, beside what it became. Raises BadInput naming a broken line.
+    `watch` is shown each exchange, raw, beside what it became, which then has its `reply`. Raises BadInput
+    naming a broken line.
     """
     reader = Reader()
     for entry in _all(source):
         seen = reader.take(entry)
-        if watch is not None and isinstance(entry, Exchange) and isinstance(seen, Seen):
-            watch(entry, seen)
+        if isinstance(seen, Seen):
+            if watch is not None and isinstance(entry, Exchange):
+                watch(entry, seen)
+            seen.reply = None
     return reader.finish()
 
 
@@ -225,7 +236,12 @@ class Reader:
     """Turns the entries of a trace, one at a time, into a history."""
 
     history: History = field(default_factory=History)
-    _endpoints: dict[str, str] = field(default_factory=dict)
+    _named: dict[str, set[str]] = field(default_factory=dict)
+    """The endpoints that have a URL with this path; a call whose outcome is unknown stands for one more."""
+    _unsure: list[Seen] = field(default_factory=list)
+    """Calls without a reply that may have given an endpoint its URL."""
+    _answered: set[tuple[str, str]] = field(default_factory=set)
+    """(key, Idempotency-Key) of creations that were answered."""
 
     def take(self, entry: Header | Exchange | Delivery | Note) -> Seen | Arrived | None:
         """Take the next entry; gives what it became."""
@@ -245,8 +261,13 @@ class Reader:
         history = self.history
         history.seen.sort(key=lambda seen: (seen.sent, seen.index))
         history.arrived.sort(key=lambda arrived: arrived.received)
+        for seen in self._unsure:
+            if (seen.key, seen.idempotency_key) not in self._answered:
+                self._name(seen.body, f"? {seen.id}")
         for arrived in history.arrived:
-            arrived.endpoint = self._endpoints.get(arrived.endpoint, arrived.endpoint)
+            named = self._named.get(arrived.endpoint, set())
+            if len(named) == 1:
+                arrived.endpoint = next(iter(named))
         return history
 
     def _exchange(self, exchange: Exchange) -> Seen:
@@ -254,11 +275,26 @@ class Reader:
         self.history.seen.append(seen)
         if seen.date is not None and not seen.lost:
             self.history.offset = self.history.offset.of(seen.sent, seen.received, seen.date)
-        if seen.operation.startswith("webhooks.") and isinstance(seen.data, dict):
-            url, endpoint = seen.data.get("url"), seen.data.get("id")
-            if isinstance(url, str) and isinstance(endpoint, str):
-                self._endpoints[re.sub(r"^[a-z]+://[^/]*", "", url)] = endpoint
+        if seen.operation.startswith("webhooks."):
+            self._endpoints_of(seen)
         return seen
+
+    def _endpoints_of(self, seen: Seen) -> None:
+        """Learn the URLs of endpoints from what a call was told, or may have done."""
+        if seen.ok:
+            for thing in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
+                if isinstance(thing, dict):
+                    self._name(thing, str(thing.get("id")))
+            if seen.idempotency_key is not None:
+                self._answered.add((seen.key, seen.idempotency_key))
+        elif (seen.lost or seen.status >= 500) and seen.happened is not False and seen.method != "GET":
+            self._unsure.append(seen)
+
+    def _name(self, thing: Json, endpoint: str) -> None:
+        url = thing.get("url") if isinstance(thing, dict) else None
+        if isinstance(url, str):
+            path = re.sub(r"^[a-zA-Z]+://[^/]*", "", url)
+            self._named.setdefault(path, set()).add(endpoint)
 
     def _delivery(self, delivery: Delivery) -> Arrived:
         headers = {name.lower(): value for name, value in delivery.headers.items()}
@@ -325,8 +361,8 @@ def see(exchange: Exchange, index: int, header: Header) -> Seen:
     _see_request(seen, exchange)
     if not lost:
         _see_headers(seen, headers)
-        scoped = (header.keys.get(key) or TraceKey()).domain_id is not None
-        _see_reply(seen, parsed(exchange.response), scoped)
+        known = header.keys.get(key)
+        _see_reply(seen, parsed(exchange.response), known is not None and known.domain_id is not None)
     return seen
 
 
@@ -341,7 +377,7 @@ def _account(exchange: Exchange, header: Header) -> str:
 def _see_request(seen: Seen, exchange: Exchange) -> None:
     for name, value in exchange.request_headers.items():
         if name.lower() == "idempotency-key":
-            seen.idempotency_key = value
+            seen.idempotency_key = intern(value)
     if seen.method in ("GET", "HEAD", "OPTIONS"):
         return
     seen.body = parsed(exchange.body)
@@ -364,14 +400,14 @@ def _see_headers(seen: Seen, headers: Mapping[str, str]) -> None:
 
 
 def _see_reply(seen: Seen, reply: Json, scoped: bool) -> None:
+    seen.reply = reply
     if not isinstance(reply, dict):
         return
     if seen.surface == "graphql":
         reply = _root_field(reply)
-    request_id = reply.pop("request_id", None)
-    seen.answer = _digest(json.dumps(reply, sort_keys=True).encode())
-    if request_id is not None:
-        reply["request_id"] = request_id
+    if seen.idempotency_key is not None:
+        said = {name: value for name, value in reply.items() if name != "request_id"}
+        seen.answer = _digest(json.dumps(said, sort_keys=True).encode())
     if "code" in reply and not (seen.surface == "rest" and 200 <= seen.status <= 299):
         seen.code = intern(str(reply["code"]))
         seen.meta = reply["meta"] if isinstance(reply.get("meta"), dict) else {}
@@ -437,6 +473,14 @@ def parsed(text: str) -> Json:
     if not text:
         return None
     try:
+        return from_json(text)
+    except ValueError:
+        return _read_slowly(text)
+
+
+def _read_slowly(text: str) -> Json:
+    """Parse JSON that the fast reader refuses, such as a lone surrogate."""
+    try:
         return json.loads(text)
     except ValueError:
         return None
@@ -446,6 +490,7 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
+@lru_cache(maxsize=4096)
 def http_date(text: str) -> int | None:
     """Read an IMF-fixdate such as ``Sun, 06 Nov 1994 08:49:37 GMT`` as Unix seconds (RFC 9110); else None."""
     from email.utils import parsedate_to_datetime

@@ -1,18 +1,22 @@
 """Judge idempotency: a POST repeated under one Idempotency-Key does its work once (S28, S47, S48, S111).
 
-Exchanges are grouped by API key and Idempotency-Key. The first execution of a group is not before the first
-was sent; so all that took effect within 24 h of that sending is one piece of work.
+Exchanges are grouped by API key and Idempotency-Key. Their kin are all of that account, which count where an
+account shares its keys (U27). The first execution of a group is not before its first kin was sent; so all
+that took effect within 24 h of that sending is one piece of work. A group whose first reply is marked as a
+replay was begun before the trace, and stays open.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ranksim.clock import Micros
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.conformance.history import NEVER, History, Json, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import Refusal
 
 ONCE = "idempotency.once"
 REPLAY = "idempotency.replay"
@@ -21,7 +25,9 @@ IN_FLIGHT = "idempotency.in_flight"
 RETENTION = "idempotency.retention"
 
 RULES = (
-    Rule(ONCE, "A POST repeated under one Idempotency-Key does its work once", (28, 47), (92,), "retry"),
+    Rule(
+        ONCE, "A POST repeated under one Idempotency-Key does its work once", (28, 47), (27, 33, 92), "retry"
+    ),
     Rule(REPLAY, "A repeated POST gets the original response", (47,), (29, 31, 93), "retry"),
     Rule(MISMATCH, "One Idempotency-Key with another body is idempotency_mismatch", (48,), (17, 28), "retry"),
     Rule(IN_FLIGHT, "Only a call in flight makes its twin wait or be refused", (47,), (18, 92), "retry"),
@@ -30,8 +36,41 @@ RULES = (
     ),
 )
 
-NOT_STORED = frozenset({"rate_limited", "unauthorized", "idempotency_in_progress", "idempotency_mismatch"})
-"""Codes that say nothing about the stored response."""
+CHECKS = frozenset(refusal.code for refusal in Refusal if 1 <= refusal <= 6)
+"""Refusals of the six checks: what a repetition never comes to, because the first response stands before."""
+
+LANDING = SECOND
+"""How long after its response was received a call may still count as in flight."""
+
+DRIFT = MINUTE
+"""How far two clocks may run apart in 24 hours, many times over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All POSTs under one Idempotency-Key by one API key, in order of sending, with those of its account.
+
+    `remembered` is until when the first execution is surely remembered, `forgotten` how long after a response
+    it surely is not any more, both in the trace's time.
+    """
+
+    posts: Sequence[Seen]
+    kin: Sequence[Seen]
+    about: str
+    remembered: Micros
+    forgotten: Micros
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the work was done before the trace: its first reply is a replay."""
+        first = min(self.posts, key=lambda seen: seen.received)
+        others = (other for other in self.kin if other is not first)
+        return first.replayed and not any(other.sent < first.received for other in others)
+
+    def evidence(self, says: str, *posts: Seen) -> Evidence:
+        """Point at posts of this group."""
+        ids = tuple(dict.fromkeys(seen.id for seen in posts))
+        return Evidence(says, ids, about=self.about, at=posts[-1].sent)
 
 
 def judge(history: History, options: Options, tally: Tally) -> None:
@@ -40,170 +79,227 @@ def judge(history: History, options: Options, tally: Tally) -> None:
     for seen in history.seen:
         if seen.idempotency_key is not None and seen.method == "POST" and seen.happened is not False:
             shared[seen.environment, seen.idempotency_key].append(seen)
-    for (_, name), kin in shared.items():
-        for key in {seen.key for seen in kin}:
-            group = [seen for seen in kin if seen.key == key]
-            _judge_group(group, kin, history.rate, f"key {key}, Idempotency-Key {name}", options, tally)
+    for kin in shared.values():
+        if len(kin) > 1 or kin[0].code == "idempotency_in_progress":
+            for key in dict.fromkeys(seen.key for seen in kin):
+                _judge_group(_group(key, kin, history, options), history.rate, options, tally)
 
 
-def _judge_group(
-    group: Sequence[Seen], kin: Sequence[Seen], rate: int, about: str, options: Options, tally: Tally
-) -> None:
-    _in_flight(group, kin, about, tally)
-    if len(kin) < 2:
+def _group(key: str, kin: Sequence[Seen], history: History, options: Options) -> Group:
+    posts = [seen for seen in kin if seen.key == key]
+    account = history.key(key).account
+    near = [seen for seen in kin if _one_account(account, history.key(seen.key).account)]
+    first = near[0] if "account" in options.candidates("idempotency_scope") else posts[0]
+    retention, rate = options.facts.idempotency_retention, max(1, history.rate)
+    return Group(
+        posts,
+        near,
+        f"key {key}, Idempotency-Key {posts[0].idempotency_key}",
+        first.sent + (retention - DRIFT) // rate,
+        -(-(retention + DRIFT) // rate),
+    )
+
+
+def _one_account(one: str, other: str) -> bool:
+    """Whether two keys may be of one account; a key of unknown account may be of any."""
+    return one == other or not one or not other
+
+
+def _judge_group(group: Group, rate: int, options: Options, tally: Tally) -> None:
+    _in_flight(group, tally)
+    if len(group.kin) < 2:
         return
     if rate == 0:
         tally.open(REPLAY, "the deployment's clock changed its pace during the run")
-        return
-    retention = options.facts.idempotency_retention // rate
-    _mismatch(group, kin, retention, about, options, tally)
-    _replay(group, retention, about, options, tally)
-    _retention(group, retention, about, tally)
+    elif group.hidden:
+        tally.open(REPLAY, "the key had been used before the run")
+    else:
+        _mismatch(group, options, tally)
+        for twins in _by_meaning(group.posts).values():
+            _replay(group, twins, options, tally)
+            _retention(group, twins, tally)
 
 
-def _replay(group: Sequence[Seen], retention: Micros, about: str, options: Options, tally: Tally) -> None:
-    """All successes within 24 h of the first sending are one piece of work, told in the same words.
+# Repetitions
 
-    Necessary: the origin is not before the first sending, so a call that took effect sooner than that plus
-    24 h met the stored response or made it. Only successes are surely stored (U29).
+
+def _replay(group: Group, twins: Sequence[Seen], options: Options, tally: Tally) -> None:
+    """All successes while the key is remembered are one piece of work, told in the same words.
+
+    Necessary: a call that took effect before the first sending plus 24 h met the stored response or made it,
+    and successes are stored under every option of U29.
     """
-    first = group[0]
-    for twins in _by_meaning(group).values():
-        near = [seen for seen in twins if seen.received < first.sent + retention and _answered(seen)]
-        good = [seen for seen in near if seen.ok]
-        for other in good[1:]:
-            _same_work(good[0], other, about, options, tally)
-        refused = [seen for seen in near if not seen.ok and 400 <= seen.status <= 499]
-        _refusals(refused, good, about, options, tally)
+    near = [seen for seen in twins if seen.received < group.remembered]
+    good = [seen for seen in near if seen.ok]
+    for other in good[1:]:
+        _same_work(group, good[0], other, options, tally)
+    if good:
+        _after_success(group, min(good, key=lambda seen: seen.received), near, tally)
+    _after_refusal(group, near, options, tally)
 
 
-def _same_work(one: Seen, other: Seen, about: str, options: Options, tally: Tally) -> None:
-    ids = _made(one), _made(other)
-    pair = (one.id, other.id)
-    if None not in ids:
-        says = f"two replies to one Idempotency-Key name different work: {ids[0]} and {ids[1]}"
-        tally.check(ONCE, ids[0] == ids[1], Evidence(says, pair, about=about, at=other.sent))
-    if ids[0] == ids[1]:
+def _same_work(group: Group, one: Seen, other: Seen, options: Options, tally: Tally) -> None:
+    made = _made(one), _made(other)
+    if other.surface == "graphql" and made[0] != made[1]:
+        says = f"{other.id} repeats the mutation {one.id} under one Idempotency-Key and did other work"
+        tally.differs(33, "honoured", "ignored", group.evidence(says, one, other))
+        return
+    if None not in made:
+        says = f"two replies to one Idempotency-Key name different work: {made[0]} and {made[1]}"
+        tally.check(ONCE, made[0] == made[1], group.evidence(says, one, other))
+    if made[0] == made[1] or None in made:
         says = f"the repeated POST was answered {other.status} with another body than the {one.status} before"
         same = one.answer == other.answer and one.status == other.status
-        tally.check(REPLAY, same, Evidence(says, pair, about=about, at=other.sent))
+        tally.check(REPLAY, same, group.evidence(says, one, other))
     marker = options.default("replay_header")
     if one.received < other.sent and not other.replayed and not one.replayed and marker is not None:
-        says = f"{other.id} repeats {one.id} and carries no {marker}"
-        tally.differs(31, marker, "no such header", Evidence(says, pair, about=about, at=other.sent))
+        found = group.evidence(f"{other.id} repeats {one.id} and carries no {marker}", one, other)
+        if options.pinned("replay_header"):
+            tally.broke(REPLAY, found)
+        else:
+            tally.differs(31, marker, "no such header", found)
 
 
-def _refusals(
-    refused: Sequence[Seen], good: Sequence[Seen], about: str, options: Options, tally: Tally
-) -> None:
+def _after_success(group: Group, done: Seen, near: Sequence[Seen], tally: Tally) -> None:
+    """A repetition sent after a success was received is not refused by one of the six checks.
+
+    Necessary: the stored success is given before any of them is made (S47); what is refused earlier, by a
+    limit or a missing key, says nothing.
+    """
+    for seen in near:
+        if seen.sent > done.received and seen.code in CHECKS:
+            says = f"{done.id} succeeded, and its repetition {seen.id} was refused {seen.code}"
+            tally.broke(REPLAY, group.evidence(says, done, seen))
+
+
+def _after_refusal(group: Group, near: Sequence[Seen], options: Options, tally: Tally) -> None:
     """A refusal of the six checks is replayed under U29's default; another outcome later excludes that."""
-    checks = [seen for seen in refused if seen.code in STORED_REFUSALS]
-    for one in checks:
-        for other in (*checks, *good):
-            if one.received >= other.sent:
-                continue
-            same = other.code == one.code and other.answer == one.answer
-            evidence = Evidence(
-                f"{one.id} was refused {one.code}; its repetition {other.id} was answered anew",
-                (one.id, other.id),
-                about=about,
-                at=other.sent,
-            )
-            if same:
-                tally.held(REPLAY)
-            elif "success" in options.candidates("idempotency_stores"):
-                tally.differs(29, "all", "success", evidence)
-            else:
-                tally.broke(REPLAY, evidence)
-
-
-STORED_REFUSALS = frozenset(
-    {
-        "entitlement_required",
-        "subscription_inactive",
-        "cost_cap_reached",
-        "quota_exhausted",
-        "slot_limit_exceeded",
-        "cooldown_active",
-    }
-)
-
-
-def _mismatch(
-    group: Sequence[Seen], kin: Sequence[Seen], retention: Micros, about: str, options: Options, tally: Tally
-) -> None:
-    """Another body, sent after a success was received and within 24 h of the first sending, cannot succeed.
-
-    Necessary: that success was stored under the key before it was received, and for at least 24 h from the
-    first sending. Conversely a mismatch needs another body that may have come before.
-    """
-    anchors = _first_successes(group)
-    for seen in group:
-        if seen.code == "idempotency_mismatch":
-            _cause(seen, kin, about, options, tally)
-        elif seen.ok and seen.received < group[0].sent + retention:
-            for anchor in anchors:
-                if anchor.fingerprint != seen.fingerprint and anchor.received < seen.sent:
-                    says = f"{seen.id} has another body than {anchor.id} under one key, and both succeeded"
-                    tally.broke(MISMATCH, Evidence(says, (anchor.id, seen.id), about=about, at=seen.sent))
-                    break
-
-
-def _cause(seen: Seen, kin: Sequence[Seen], about: str, options: Options, tally: Tally) -> None:
-    before = [other for other in kin if other is not seen and other.sent < seen.received]
-    other_body = [other for other in before if other.fingerprint != seen.fingerprint]
-    evidence = Evidence(
-        f"{seen.id} was refused as a mismatch, and no other body came under its key",
-        (*(other.id for other in before[:1]), seen.id),
-        about=about,
-        at=seen.sent,
-    )
-    if any(other.key == seen.key for other in other_body):
-        tally.held(MISMATCH)
-    elif other_body and "account" in options.candidates("idempotency_scope"):
-        tally.differs(27, "api_key", "account", evidence)
-    elif any(other.wording != seen.wording for other in before) and "raw" in options.candidates(
-        "fingerprint"
-    ):
-        tally.differs(28, "canonical", "raw", evidence)
-    else:
-        tally.broke(MISMATCH, evidence)
-
-
-def _in_flight(group: Sequence[Seen], kin: Sequence[Seen], about: str, tally: Tally) -> None:
-    """`idempotency_in_progress` needs a twin that may have been in flight: one whose interval overlaps.
-
-    A lost twin may be in flight for ever.
-    """
-    for seen in group:
-        if seen.code != "idempotency_in_progress":
+    refused = [seen for seen in near if seen.code in CHECKS]
+    if not refused:
+        return
+    one = min(refused, key=lambda seen: seen.received)
+    for other in near:
+        if other.sent <= one.received or not (other.ok or other.code in CHECKS):
             continue
-        twins = [o for o in kin if o is not seen and o.sent < seen.received and o.received > seen.sent]
-        says = f"{seen.id} was told that its key is in progress, and no call under it was in flight"
-        tally.check(IN_FLIGHT, bool(twins), Evidence(says, (seen.id,), about=about, at=seen.sent))
+        says = f"{one.id} was refused {one.code}; its repetition {other.id} was answered anew"
+        if _same_refusal(one, other, options):
+            tally.held(REPLAY)
+        elif "success" in options.candidates("idempotency_stores"):
+            tally.differs(29, "all", "success", group.evidence(says, one, other))
+        else:
+            tally.broke(REPLAY, group.evidence(says, one, other))
 
 
-def _retention(group: Sequence[Seen], retention: Micros, about: str, tally: Tally) -> None:
-    """A call sent 24 h after any success was received cannot be answered with that success again.
+def _same_refusal(one: Seen, other: Seen, options: Options) -> bool:
+    if "refreshed" in options.candidates("replayed_retry_after") and one.code == "cooldown_active":
+        return one.code == other.code  # its meta may tell the time that is left now (U93)
+    return one.code == other.code and one.answer == other.answer
+
+
+def _retention(group: Group, twins: Sequence[Seen], tally: Tally) -> None:
+    """A call sent well over 24 h after a success was received is not answered with that success again.
 
     Necessary: a success is shown only once the response stands (U30), so the origin is before that.
     """
-    good = [seen for seen in group if seen.ok and _made(seen) is not None]
+    good = [seen for seen in twins if seen.ok and _made(seen) is not None]
     if not good:
         return
     origin = min(good, key=lambda seen: seen.received)
     for seen in good:
-        if seen.sent >= origin.received + retention and seen.fingerprint == origin.fingerprint:
+        if seen.sent > origin.received + group.forgotten:
             says = f"{seen.id} came over 24 h after {origin.id} and was answered with the same work"
-            fresh = _made(seen) != _made(origin)
-            tally.check(RETENTION, fresh, Evidence(says, (origin.id, seen.id), about=about, at=seen.sent))
+            tally.check(RETENTION, _made(seen) != _made(origin), group.evidence(says, origin, seen))
+
+
+# Other bodies, and calls in flight
+
+
+def _mismatch(group: Group, options: Options, tally: Tally) -> None:
+    """Another body, sent after a success was received and while it is remembered, cannot succeed.
+
+    Necessary: that success was stored under the key before it was received. Conversely a mismatch needs
+    another body that may have come before.
+    """
+    firsts = _first_sent(group.kin)
+    done: dict[bytes, Seen] = {}
+    for seen in sorted(group.posts, key=lambda seen: seen.received):
+        if seen.ok:
+            done.setdefault(seen.fingerprint, seen)
+    for seen in group.posts:
+        if seen.code == "idempotency_mismatch":
+            _cause(group, seen, firsts, options, tally)
+        elif seen.ok and seen.received < group.remembered:
+            _both_succeeded(group, seen, done, options, tally)
+
+
+def _both_succeeded(
+    group: Group, seen: Seen, done: Mapping[bytes, Seen], options: Options, tally: Tally
+) -> None:
+    for other in done.values():
+        if other.received >= seen.sent:
+            return  # they stand in the order of receiving
+        if other.fingerprint == seen.fingerprint or other.surface != seen.surface:
+            continue
+        says = f"{seen.id} asks for something else than {other.id} under one key, and both succeeded"
+        found = group.evidence(says, other, seen)
+        if (other.path, other.query) != (seen.path, seen.query):
+            tally.differs(28, "method, path and query too", "the body alone", found)
+        elif _asked(other.body) != _asked(seen.body):
+            tally.broke(MISMATCH, found)
+            return
+
+
+def _asked(body: Json) -> Json:
+    """What a body asks for, without what may be left out as well (E2)."""
+    if not isinstance(body, dict):
+        return body
+    return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+def _cause(
+    group: Group, seen: Seen, firsts: Mapping[tuple[str, bytes], Seen], options: Options, tally: Tally
+) -> None:
+    """A mismatch needs another body; where a success had shown this very text, nothing hidden explains it."""
+    before = [other for other in firsts.values() if other.sent < seen.received]
+    others = [other for other in before if other.fingerprint != seen.fingerprint]
+    if any(other.key == seen.key for other in others):
+        tally.held(MISMATCH)
+        return
+    twins = [other for other in group.posts if other.ok and other.received < seen.sent]
+    found = group.evidence(
+        f"{seen.id} was refused as a mismatch, and no other body came under its key",
+        *(others or twins or before)[:1],
+        seen,
+    )
+    if others and "account" in options.candidates("idempotency_scope"):
+        tally.differs(27, "api_key", "account", found)
+    elif not twins:
+        tally.open(MISMATCH, "the key may have been used before the run")
+    elif all(twin.wording != seen.wording for twin in twins) and "raw" in options.candidates("fingerprint"):
+        tally.differs(28, "canonical", "raw", found)
+    else:
+        tally.broke(MISMATCH, found)
+
+
+def _in_flight(group: Group, tally: Tally) -> None:
+    """`idempotency_in_progress` needs a twin that may have been in flight: one whose interval overlaps.
+
+    A lost twin may be in flight for ever, and one just answered may not be noted as such yet.
+    """
+    for seen in group.posts:
+        if seen.code != "idempotency_in_progress":
+            continue
+        twins = [other for other in group.kin if other is not seen and other.sent < seen.received]
+        if any(other.received > seen.sent for other in twins):
+            tally.held(IN_FLIGHT)
+        elif any(other.received > seen.sent - LANDING for other in twins):
+            tally.open(IN_FLIGHT, "its twin had been answered just before")
+        else:
+            says = f"{seen.id} was told that its key is in progress, and no call under it was in flight"
+            tally.broke(IN_FLIGHT, group.evidence(says, seen))
 
 
 # Of one exchange
-
-
-def _answered(seen: Seen) -> bool:
-    return seen.received != NEVER and seen.code not in NOT_STORED and seen.status < 500
 
 
 def _made(seen: Seen) -> str | None:
@@ -220,18 +316,18 @@ def _made(seen: Seen) -> str | None:
     return None
 
 
-def _by_meaning(group: Sequence[Seen]) -> dict[bytes, list[Seen]]:
-    """Split a group by what was asked."""
+def _by_meaning(posts: Sequence[Seen]) -> dict[bytes, list[Seen]]:
+    """Split the answered posts of a group by what was asked."""
     twins: dict[bytes, list[Seen]] = defaultdict(list)
-    for seen in group:
-        twins[seen.fingerprint].append(seen)
+    for seen in posts:
+        if seen.received != NEVER:
+            twins[seen.fingerprint].append(seen)
     return twins
 
 
-def _first_successes(group: Sequence[Seen]) -> list[Seen]:
-    """The success received first of each meaning."""
-    first: dict[bytes, Seen] = {}
-    for seen in sorted(group, key=lambda seen: seen.received):
-        if seen.ok:
-            first.setdefault(seen.fingerprint, seen)
-    return list(first.values())
+def _first_sent(kin: Sequence[Seen]) -> dict[tuple[str, bytes], Seen]:
+    """What each API key sent first of each meaning."""
+    first: dict[tuple[str, bytes], Seen] = {}
+    for seen in kin:
+        first.setdefault((seen.key, seen.fingerprint), seen)
+    return first

@@ -6,12 +6,15 @@ client could have made, whoever made it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import TypeAlias
 
-from ranksim.clock import Micros
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.clock import HOUR, Micros
+from ranksim.conformance.history import NEVER, History, Json, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
@@ -25,7 +28,7 @@ END = "paging.end"
 RULES = (
     Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk"),
     Rule(COMPLETE, "A walk shows every item that was there throughout", (46,), (37,), "walk"),
-    Rule(CURSOR, "A cursor under other filters is invalid_cursor", (31, 45), (16, 36), "walk"),
+    Rule(CURSOR, "A cursor under other filters is invalid_cursor", (31, 45), (16, 36, 100, 110), "walk"),
     Rule(WALK, "next_cursor, returned unchanged, continues the walk", (44,), (35, 36), "walk"),
     Rule(LIMIT, "A page has 50 items at most, or `limit`, up to 200", (43,), (34,), "walk"),
     Rule(END, "next_cursor is null exactly when no further page exists", (9, 44), (38,), "walk"),
@@ -33,6 +36,26 @@ RULES = (
 
 Query: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 """Environment, key, operation and filters: what one walk asks for."""
+
+
+@dataclass(slots=True)
+class Origins:
+    """The pages of one query that gave out one cursor, in order of receiving."""
+
+    pages: list[Seen]
+
+    def latest(self, instant: Micros) -> Seen | None:
+        """The page that was received last before an instant."""
+        at = bisect_left(self.pages, instant, key=lambda page: page.received)
+        return self.pages[at - 1] if at else None
+
+    def possible(self, instant: Micros) -> bool:
+        """Whether any of them may have been given out before an instant."""
+        return self.pages[0].received < instant or any(page.sent < instant for page in self.pages)
+
+
+Given: TypeAlias = dict[str, dict[Query, Origins]]
+"""Who gave out each cursor."""
 
 CREATES = {
     "domains.create": "domains.list",
@@ -48,27 +71,45 @@ CREATES = {
 STEADY = frozenset(CREATES.values()) | {"jobs.list", "keyword_briefs.list"}
 """Lists whose items keep their place until they are deleted, and then do not come back."""
 
-MOVABLE = frozenset({"label_id", "active", "keyword"})
-"""Filters whose items come and go by a PATCH."""
+FIXED = frozenset({"domain_id", "list_id", "kind"})
+"""Filters whose items stay, as what they ask for is settled at creation, but for an endpoint's domain."""
+
+FILTERS = FIXED | {
+    "label_id",
+    "keyword",
+    "active",
+    "status",
+    "keyword_id",
+    "date",
+    "endpoint_id",
+    "event_id",
+}
+"""Parameters that choose items (U110); any other is not bound to a cursor (U100)."""
+
+PROMPT = HOUR
+"""A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
 
 
 def judge(history: History, options: Options, tally: Tally) -> None:
     """Judge every page and every whole walk of the lists that a trace pages through."""
     pages = [seen for seen in history.seen if seen.has_more is not None and isinstance(seen.data, tuple)]
-    steady = [page for page in pages if page.operation in STEADY and not MOVABLE & page.query.keys()]
-    given: dict[str, list[Seen]] = defaultdict(list)
     for page in pages:
         _judge_page(page, options, tally)
-        if page.next_cursor is not None:
-            given[page.next_cursor].append(page)
-    for seen in history.seen:
-        if "cursor" in seen.query and not seen.lost and seen.surface == "rest":
-            _judge_cursor(seen, given.get(seen.query["cursor"], []), options, tally)
+    given = _given(pages)
+    moved = {seen.parameters["id"] for seen in history.seen if seen.method == "PATCH" and seen.parameters}
     walks: dict[Query, list[list[Seen]]] = defaultdict(list)
-    for walk in _walks(steady, given):
+    deleted = _deletions(history)
+    for walk in _walks([page for page in pages if _is_steady(page)], given):
         walks[_query(walk[0])].append(walk)
-        _judge_once(walk, tally)
-    _judge_complete(history, walks, tally)
+        _judge_once(walk, moved, tally)
+        _judge_exact(walk, deleted, history.exclusive, tally)
+    _judge_complete(history, walks, moved, tally)
+    acting = _acting(walks)
+    for seen in history.seen:
+        cursor = seen.query.get("cursor")
+        if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
+            _judge_cursor(seen, given.get(cursor, {}), acting, history.rate, options, tally)
+    _judge_too_large(history, options, tally)
 
 
 def _query(page: Seen) -> Query:
@@ -76,48 +117,135 @@ def _query(page: Seen) -> Query:
     return page.environment, page.key, page.operation, filters
 
 
+def _is_steady(page: Seen) -> bool:
+    """Whether what a page's query asks for keeps its place until it is deleted."""
+    names = page.query.keys() - {"cursor", "limit"}
+    moves = page.operation == "webhooks.list" and names
+    return page.operation in STEADY and names <= FIXED and not moves
+
+
 # One page
 
 
 def _judge_page(page: Seen, options: Options, tally: Tally) -> None:
-    """One reply is enough: the page is no larger than asked for, and ends as it says."""
-    wanted = page.query.get("limit", "")
-    largest = options.facts.page_max
-    asked = int(wanted) if wanted.isascii() and wanted.isdigit() else options.facts.page_default
+    """One reply is enough: the page is no larger than asked for, and ends as it says.
+
+    What a limit that is no positive number asks for is unstated (U34), but for the largest size.
+    """
+    wanted, largest = page.query.get("limit"), options.facts.page_max
+    asked = largest if wanted is not None else options.facts.page_default
+    if wanted is not None and wanted.isascii() and wanted.isdigit() and 0 < int(wanted[:9]) < largest:
+        asked = int(wanted)
+    elif wanted is not None and not (wanted.isascii() and wanted.isdigit() and int(wanted[:9]) > 0):
+        tally.differs(34, "422", page.status, _evidence(page, f"{page.id} asked for limit {wanted!r}"))
     count = len(page.data)
-    says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
-    tally.check(LIMIT, count <= min(asked, largest), _evidence(page, says))
-    says = f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
-    tally.check(END, page.has_more == (page.next_cursor is not None), _evidence(page, says))
+    if count <= asked:
+        tally.held(LIMIT)
+    else:
+        says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
+        tally.broke(LIMIT, _evidence(page, says))
+    if page.has_more == (page.next_cursor is not None):
+        tally.held(END)
+    else:
+        says = f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
+        tally.broke(END, _evidence(page, says))
 
 
-def _judge_cursor(seen: Seen, origins: Sequence[Seen], options: Options, tally: Tally) -> None:
+def _judge_too_large(history: History, options: Options, tally: Tally) -> None:
+    """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
+    largest = options.facts.page_max
+    for seen in history.seen:
+        wanted = seen.query.get("limit", "")
+        if seen.status not in (400, 422) or "cursor" in seen.query or not wanted.isdigit():
+            continue
+        if int(wanted[:9]) > largest and seen.operation in STEADY and not seen.query.keys() - {"limit"}:
+            found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
+            if options.candidates("page_limit_over") == ("clamp",):
+                tally.broke(LIMIT, found)
+            else:
+                tally.differs(34, "clamp", "refuse", found)
+
+
+# One cursor
+
+
+def _judge_cursor(
+    seen: Seen,
+    origins: Mapping[Query, Origins],
+    acting: frozenset[tuple[str, str]],
+    rate: int,
+    options: Options,
+    tally: Tally,
+) -> None:
     """A cursor is accepted under the query that it was given to, and refused under another of its list.
 
-    Necessary: whoever gave it out, it was bound to the filters of that page (S45).
+    Necessary: whoever gave it out, it was bound to the filters of that page (S45). A parameter counts as a
+    filter only where walks show that it leaves things out.
     """
-    before = [page for page in origins if page.sent < seen.received]
-    own = [page for page in before if _query(page) == _query(seen) and page.received < seen.sent]
-    if own and (seen.ok or seen.code == "invalid_cursor"):
-        says = f"{seen.id} returned the cursor of {own[-1].id} unchanged and was refused {seen.code}"
-        tally.check(WALK, seen.ok, Evidence(says, (own[-1].id, seen.id), about=seen.operation, at=seen.sent))
+    mine = _query(seen)
+    own = origins.get(mine)
+    if own is not None and own.possible(seen.received):
+        origin = own.latest(seen.sent)
+        if origin is not None:
+            _judge_return(seen, origin, rate, tally)
         return
-    same_list = [page for page in before if _query(page)[:3] == _query(seen)[:3]]
-    if not same_list or any(_query(page) == _query(seen) for page in before):
+    before = [(query, page) for query, found in origins.items() if (page := found.latest(seen.sent))]
+    same_list = [page for query, page in before if query[:3] == mine[:3]]
+    if not same_list or not (seen.ok or seen.code == "invalid_cursor"):
+        for query, page in before if seen.ok else ():
+            if query[1] == mine[1] and query[2] != mine[2]:
+                says = f"{seen.id} took the cursor of {page.id}, which is of another list"
+                tally.differs(36, "invalid_cursor", seen.status, _pair(page, seen, says))
         return
-    if seen.ok or seen.code == "invalid_cursor":
+    changed = set(_query(same_list[-1])[3]) ^ set(mine[3])
+    if seen.code == "invalid_cursor":
+        tally.held(CURSOR)
+        _judge_status(seen, options, tally)
+    elif any((seen.operation, name) in acting for name, _ in changed):
         says = f"{seen.id} took the cursor of {same_list[-1].id} under other filters"
-        found = Evidence(says, (same_list[-1].id, seen.id), about=seen.operation, at=seen.sent)
-        tally.check(CURSOR, not seen.ok, found)
+        tally.broke(CURSOR, _pair(same_list[-1], seen, says))
+    else:
+        tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
+
+
+def _judge_return(seen: Seen, origin: Seen, rate: int, tally: Tally) -> None:
+    """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
+    says = f"{seen.id} returned the cursor of {origin.id} unchanged and was refused {seen.code}"
+    if seen.ok:
+        tally.held(WALK)
+    elif seen.code != "invalid_cursor":
+        return
+    elif seen.query.get("limit") != origin.query.get("limit"):
+        tally.differs(35, "allowed", "refused", _pair(origin, seen, says))
+    elif rate == 0 or (seen.received - origin.sent) * rate > PROMPT:
+        tally.differs(36, "no expiry", "refused later", _pair(origin, seen, says))
+    else:
+        tally.broke(WALK, _pair(origin, seen, says))
+
+
+def _judge_status(seen: Seen, options: Options, tally: Tally) -> None:
     wanted = options.default_status("invalid_cursor")
-    if seen.code == "invalid_cursor" and seen.status != wanted:
-        tally.differs(16, wanted, seen.status, _evidence(seen, f"{seen.id} was answered {seen.status}"))
+    if seen.status == wanted:
+        return
+    found = _evidence(seen, f"{seen.id} was answered {seen.status}")
+    if options.status("invalid_cursor") is None:
+        tally.differs(16, wanted, seen.status, found)
+    else:
+        tally.broke(CURSOR, found)
 
 
 # Whole walks
 
 
-def _walks(pages: Sequence[Seen], given: Mapping[str, Sequence[Seen]]) -> Iterator[list[Seen]]:
+def _given(pages: Sequence[Seen]) -> Given:
+    given: Given = defaultdict(dict)
+    for page in sorted(pages, key=lambda page: page.received):
+        if page.next_cursor is not None:
+            given[page.next_cursor].setdefault(_query(page), Origins([])).pages.append(page)
+    return given
+
+
+def _walks(pages: Sequence[Seen], given: Given) -> Iterator[list[Seen]]:
     """Chain each page to the latest page of its query that gave out its cursor; yields whole chains.
 
     A chain begins at a page without a cursor; one whose beginning is unknown is left out.
@@ -126,14 +254,11 @@ def _walks(pages: Sequence[Seen], given: Mapping[str, Sequence[Seen]]) -> Iterat
     continued = set[int]()
     for page in pages:
         cursor = page.query.get("cursor")
-        origins = [
-            origin
-            for origin in (given.get(cursor, ()) if cursor is not None else ())
-            if origin.received <= page.sent and _query(origin) == _query(page)
-        ]
-        if origins:
-            before[page.index] = max(origins, key=lambda origin: origin.received)
-            continued.add(before[page.index].index)
+        origins = given.get(cursor, {}).get(_query(page)) if cursor is not None else None
+        origin = None if origins is None else origins.latest(page.sent)
+        if origin is not None:
+            before[page.index] = origin
+            continued.add(origin.index)
     for page in pages:
         if page.index in continued:
             continue
@@ -144,21 +269,43 @@ def _walks(pages: Sequence[Seen], given: Mapping[str, Sequence[Seen]]) -> Iterat
             yield walk[::-1]
 
 
-def _judge_once(walk: Sequence[Seen], tally: Tally) -> None:
-    """No item stands on two pages of a walk, or twice on one: keyset paging moves past what it showed."""
+def _judge_once(walk: Sequence[Seen], moved: Set[str], tally: Tally) -> None:
+    """No item stands on two pages of a walk, or twice on one: keyset paging moves past what it showed.
+
+    One that was changed may have moved, where another order is kept than by creation (U37).
+    """
     shown: dict[str, Seen] = {}
     for page in walk:
         for item in page.data:
-            if item in shown:
+            if item in shown and item not in moved:
                 says = f"{item} is shown by {shown[item].id} and again by {page.id} of one walk"
-                ids = tuple(dict.fromkeys((shown[item].id, page.id)))
-                tally.broke(ONCE, Evidence(says, ids, about=page.operation, at=page.sent))
+                tally.broke(ONCE, _pair(shown[item], page, says))
                 return
             shown[item] = page
     tally.held(ONCE)
 
 
-def _judge_complete(history: History, walks: Mapping[Query, list[list[Seen]]], tally: Tally) -> None:
+def _judge_exact(
+    walk: Sequence[Seen], deleted: Sequence[tuple[Micros, Micros]], exclusive: bool, tally: Tally
+) -> None:
+    """A page announced that comes empty, though nothing was deleted, excludes an exact has_more (U38)."""
+    last = walk[-1]
+    if len(walk) < 2 or last.data or not exclusive:
+        return
+    before = walk[-2]
+    if not any(sent < last.received and received > before.sent for sent, received in deleted):
+        says = f"{before.id} announced a further page, and {last.id} is empty"
+        tally.differs(38, "exact", "an empty last page", _pair(before, last, says))
+
+
+def _deletions(history: History) -> list[tuple[Micros, Micros]]:
+    """When something may have been deleted: [sent, received] of each DELETE."""
+    return [(seen.sent, seen.received) for seen in history.seen if seen.method == "DELETE"]
+
+
+def _judge_complete(
+    history: History, walks: Mapping[Query, list[list[Seen]]], moved: Set[str], tally: Tally
+) -> None:
     """An item that surely existed from before a walk began until after it ended is on one of its pages.
 
     Surely: it was created, or shown by the same query, before the walk began, and is shown by the same query
@@ -168,28 +315,69 @@ def _judge_complete(history: History, walks: Mapping[Query, list[list[Seen]]], t
     for query, same in walks.items():
         whole = [walk for walk in same if not walk[-1].has_more]
         first, last = _sightings(whole)
-        if not query[3]:
-            for item, told in created.get((query[0], query[1], query[2]), {}).items():
+        for item, (told, thing) in created.get(query[:3], {}).items():
+            if all(str(thing.get(name)) == value for name, value in query[3]):
                 first[item] = min(told, first.get(item, told))
-        for walk in whole:
-            _judge_whole(walk, first, last, tally)
+        for walk, there in _present(whole, first, last):
+            _judge_whole(walk, [item for item in there if item not in moved], tally)
 
 
-def _judge_whole(
-    walk: Sequence[Seen], first: Mapping[str, Micros], last: Mapping[str, Micros], tally: Tally
-) -> None:
-    began, ended = walk[0].sent, walk[-1].received
+def _present(
+    walks: Sequence[Sequence[Seen]], first: Mapping[str, Micros], last: Mapping[str, Micros]
+) -> Iterator[tuple[Sequence[Seen], list[str]]]:
+    """Give each walk with the items that were surely there throughout: seen before it, and again after it."""
+    coming = sorted((seen, item) for item, seen in first.items() if item in last)
+    going: list[tuple[Micros, str]] = []
+    at = 0
+    for walk in sorted(walks, key=lambda walk: walk[0].sent):
+        began, ended = walk[0].sent, walk[-1].received
+        while at < len(coming) and coming[at][0] < began:
+            heappush(going, (last[coming[at][1]], coming[at][1]))
+            at += 1
+        while going and going[0][0] <= began:
+            heappop(going)
+        yield walk, [item for until, item in going if until > ended]
+
+
+def _judge_whole(walk: Sequence[Seen], there: Sequence[str], tally: Tally) -> None:
     shown = {item for page in walk for item in page.data}
-    throughout = [item for item, seen in first.items() if seen < began and last.get(item, -1) > ended]
-    missing = [item for item in throughout if item not in shown]
-    if missing:
-        says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing[0]}, there before and after"
-        ids = tuple(dict.fromkeys((walk[0].id, walk[-1].id)))
-        tally.broke(COMPLETE, Evidence(says, ids, about=walk[0].operation, at=began))
-    elif throughout:
+    missing = next((item for item in there if item not in shown), None)
+    if missing is not None:
+        says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing}, there before and after"
+        tally.broke(COMPLETE, _pair(walk[0], walk[-1], says))
+    elif there:
         tally.held(COMPLETE)
-    else:
+    elif len(walk) > 1:
         tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
+
+
+def _acting(walks: Mapping[Query, list[list[Seen]]]) -> frozenset[tuple[str, str]]:
+    """The (operation, parameter) that choose: a walk under it alone leaves out what was there throughout.
+
+    What was there is what walks of the same list under other queries show before and after.
+    """
+    lists: dict[tuple[str, str, str], list[Query]] = defaultdict(list)
+    for query in walks:
+        lists[query[:3]].append(query)
+    acting = set[tuple[str, str]]()
+    for (_, _, operation), queries in lists.items():
+        if len(queries) < 2:
+            continue
+        first, last = _sightings([walk for query in queries for walk in walks[query]])
+        filtered = [
+            walk
+            for query in queries
+            if len(query[3]) == 1 and query[3][0][0] in FILTERS
+            for walk in walks[query]
+            if not walk[-1].has_more
+        ]
+        for walk, there in _present(filtered, first, last):
+            [(name, _)] = _query(walk[0])[3]
+            if (operation, name) not in acting:
+                shown = {item for page in walk for item in page.data}
+                if any(item not in shown for item in there):
+                    acting.add((operation, name))
+    return frozenset(acting)
 
 
 def _sightings(walks: Sequence[Sequence[Seen]]) -> tuple[dict[str, Micros], dict[str, Micros]]:
@@ -204,17 +392,22 @@ def _sightings(walks: Sequence[Sequence[Seen]]) -> tuple[dict[str, Micros], dict
     return first, last
 
 
-def _created(history: History) -> dict[tuple[str, str, str], dict[str, Micros]]:
-    """When creations were answered: (environment, key, list) → id → µs."""
-    made: dict[tuple[str, str, str], dict[str, Micros]] = defaultdict(dict)
+def _created(history: History) -> dict[tuple[str, str, str], dict[str, tuple[Micros, Json]]]:
+    """When creations were answered, and what was told: (environment, key, list) → id → (µs, the thing)."""
+    made: dict[tuple[str, str, str], dict[str, tuple[Micros, Json]]] = defaultdict(dict)
     for seen in history.by_operation(*CREATES):
         if not seen.ok or not isinstance(seen.data, dict):
             continue
         things = seen.data.get("created", [seen.data])
         for thing in things if isinstance(things, list) else []:
             if isinstance(thing, dict) and isinstance(thing.get("id"), str):
-                made[seen.environment, seen.key, CREATES[seen.operation]][thing["id"]] = seen.received
+                told = made[seen.environment, seen.key, CREATES[seen.operation]]
+                told.setdefault(thing["id"], (seen.received, thing))
     return made
+
+
+def _pair(one: Seen, other: Seen, says: str) -> Evidence:
+    return Evidence(says, tuple(dict.fromkeys((one.id, other.id))), about=other.operation, at=other.sent)
 
 
 def _evidence(page: Seen, says: str) -> Evidence:

@@ -6,10 +6,11 @@ dropped. Unknown fields are no fault (S113, E46); a missing or misshapen one is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 from ranksim.clock import instant
-from ranksim.conformance.history import Json, Seen, parsed
+from ranksim.conformance.history import Json, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
@@ -26,7 +27,6 @@ ENVELOPE = "resource.envelope"
 FIELDS = "resource.fields"
 TIMES = "resource.timestamps"
 EVENTS = "resource.event_types"
-SECRET = "webhook.secret_once"
 
 RULES = (
     Rule(REQUEST_ID, "Every response carries X-Request-Id", (107,), (79,), "everyday"),
@@ -37,10 +37,11 @@ RULES = (
     Rule(ID, "An error's request_id is that of the response", (96,), (), "ladder"),
     Rule(META, "An error's meta says what its code promises", (98, 99), (7, 26), "ladder"),
     Rule(ENVELOPE, "A success is {data}, a collection {data, has_more, next_cursor}", (8, 9), (), "everyday"),
-    Rule(FIELDS, "A resource has the fields that are shown for it", (12, 13, 38), (85, 109), "everyday"),
-    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (43,), "everyday"),
+    Rule(
+        FIELDS, "A resource has the fields that are shown for it", (12, 13, 16, 38), (42, 85, 109), "everyday"
+    ),
+    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday"),
     Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
-    Rule(SECRET, "A signing secret is told at creation only", (21,), (73,), "webhooks"),
 )
 
 Fields = Mapping[str, Callable[[Json], bool]]
@@ -56,15 +57,15 @@ def text_or_null(value: Json) -> bool:
     return value is None or isinstance(value, str)
 
 
-def anything(value: Json) -> bool:
-    """Take anything, so that only the presence of a field counts."""
-    return True
+def whole(value: Json) -> bool:
+    """Tell whether it is an integer."""
+    return type(value) is int
 
 
 ERROR_FIELDS: Fields = {
     "type": text,
     "title": text,
-    "status": lambda value: type(value) is int,
+    "status": whole,
     "code": text,
     "detail": text,
     "remedy": text,
@@ -94,125 +95,202 @@ JOB: Fields = {
 }
 """S13."""
 
-POLLED_JOB: Fields = {**JOB, "progress": anything}
-"""S16: a job as polled comes with its progress."""
-
 SINGLES: Mapping[str, Fields] = {
     "domains.get": DOMAIN,
     "domains.create": DOMAIN,
     "domains.update": DOMAIN,
     "jobs.create": JOB,
-    "jobs.get": POLLED_JOB,
+    "jobs.get": JOB,
 }
 
 COLLECTIONS: Mapping[str, Fields] = {"domains.list": DOMAIN, "jobs.list": JOB}
 
-METERED: Fields = {"metric": text, "used": anything, "limit": anything, "resets_at": text}
-"""What S98 and S38 tell of a metered allowance."""
+SHOWN_COLLECTIONS = frozenset({"domains.list", "keywords.list"})
+"""Operations that are stated to answer with a collection; of others only a list shows that they do."""
 
-META_FIELDS: Mapping[str, Fields] = {"quota_exhausted": METERED}
-"""Fields of meta whose names are stated (S98); other codes' are assumed (U7, U26)."""
+QUOTA: Fields = {"metric": text, "used": whole, "limit": whole, "resets_at": text}
+"""The meta of quota_exhausted, whose names are stated (S98); other codes' are assumed (U7, U26)."""
+
+SPENT_VALUES = 3
+"""What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99)."""
+
+TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
+"""The fields that are shown to be timestamps (S17); any other name may mean anything (S113)."""
+
+GATEWAY = frozenset({502, 503, 504})
+"""Statuses with which something in front of the deployment answers in its stead."""
 
 
 def check(exchange: Exchange, seen: Seen, options: Options, tally: Tally) -> None:
-    """Check one exchange. Lost replies and answers to GraphQL requests of several fields show no shape."""
-    if seen.lost:
+    """Check one exchange while `seen` has its reply.
+
+    Lost replies show no shape, and neither do paths outside /v1, answers of a gateway, or answers to GraphQL
+    requests but for their headers.
+    """
+    if seen.lost or (exchange.surface == "rest" and "/v1/" not in seen.path):
         return
-    headers = {name.lower(): value for name, value in exchange.response_headers.items()}
-    reply = parsed(exchange.response)
-    _check_headers(exchange, seen, headers, tally)
+    reply = seen.reply
+    if seen.status in GATEWAY and not isinstance(reply, dict):
+        tally.open(JSON, "a gateway answered in the deployment's stead")
+        return
+    given, said = _headers_of(exchange)
+    _check_headers(exchange, seen, given, tally)
     if exchange.surface != "rest" or seen.method in ("OPTIONS", "HEAD") or seen.status in (204, 304):
         return
     if not exchange.response and seen.status < 400:
         return  # where a success has no body is not stated
-    said = headers.get("content-type", "").partition(";")[0].strip().lower()
-    _tell(
-        JSON,
-        isinstance(reply, dict) and (not said or "json" in said),
-        f"says {said or 'no type'}",
-        seen,
-        tally,
-    )
-    if not isinstance(reply, dict):
+    if isinstance(reply, dict) and (not said or "json" in said):
+        tally.held(JSON)
+    else:
+        _broke(JSON, f"is no JSON object, or says {said or 'no type'}", seen, tally)
         return
     if seen.status >= 400:
-        _check_error(reply, headers, seen, tally)
+        _check_error(reply, given, seen, tally)
     elif seen.operation:
         _check_success(reply, seen, tally)
+        if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
+            found = Evidence(f"{seen.id} shows a job without progress", (seen.id,), at=seen.sent)
+            tally.differs(42, "progress", "no such field", found)
 
 
-def _check_headers(exchange: Exchange, seen: Seen, headers: Mapping[str, str], tally: Tally) -> None:
-    given = headers.get("x-request-id", "")
-    _tell(REQUEST_ID, given != "", "has no X-Request-Id", seen, tally)
-    sent = {name.lower(): value for name, value in exchange.request_headers.items()}.get("x-request-id")
-    if sent is None or not given:
+def _headers_of(exchange: Exchange) -> tuple[str, str]:
+    """Give the response's X-Request-Id and the type that it says it has, "" where missing."""
+    given = said = ""
+    for name, value in exchange.response_headers.items():
+        match name.lower():
+            case "x-request-id":
+                given = value
+            case "content-type":
+                said = value.partition(";")[0].strip().lower()
+    return given, said
+
+
+def _check_headers(exchange: Exchange, seen: Seen, given: str, tally: Tally) -> None:
+    if given:
+        tally.held(REQUEST_ID)
+    else:
+        _broke(REQUEST_ID, "has no X-Request-Id", seen, tally)
         return
-    plain = 1 <= len(sent) <= 255 and sent.isascii() and sent.isprintable() and sent == sent.strip()
-    if plain:
-        _tell(ECHO, given == sent, f"was sent X-Request-Id {sent!r} and gives {given!r}", seen, tally)
+    for name, sent in exchange.request_headers.items():
+        if name.lower() == "x-request-id" and _is_plain(sent):
+            if given == sent:
+                tally.held(ECHO)
+            else:
+                _broke(ECHO, f"was sent X-Request-Id {sent!r} and gives {given!r}", seen, tally)
 
 
-def _check_error(reply: dict[str, Json], headers: Mapping[str, str], seen: Seen, tally: Tally) -> None:
+def _is_plain(sent: str) -> bool:
+    """Whether a client's id is one that no deployment may change (U79)."""
+    return 1 <= len(sent) <= 255 and sent.isascii() and sent.isprintable() and sent == sent.strip()
+
+
+def _check_error(reply: dict[str, Json], given: str, seen: Seen, tally: Tally) -> None:
     wrong = _wrong(reply, ERROR_FIELDS)
     if reply.get("status") != seen.status and "status" not in wrong:
         wrong.append("status")
-    _tell(ERROR, not wrong, f"answered {seen.status} with wrong or missing {', '.join(wrong)}", seen, tally)
     if wrong:
+        _broke(ERROR, f"answered {seen.status} with wrong or missing {', '.join(wrong)}", seen, tally)
         return
+    tally.held(ERROR)
     url, code = reply["documentation_url"], reply["code"]
-    fits = reply["type"] == url and url.endswith(f"/api/errors#{code}")
-    _tell(TYPE, fits, f"has type {reply['type']} and documentation_url {url} for code {code}", seen, tally)
-    told = headers.get("x-request-id", "")
-    says = f"has request_id {reply['request_id']!r} and X-Request-Id {told!r}"
-    _tell(ID, reply["request_id"] == told, says, seen, tally)
-    stated = META_FIELDS.get(code)
-    if stated is not None:
-        lacking = _wrong(reply["meta"], stated)
-        _tell(META, not lacking, f"is {code} with wrong or missing {', '.join(lacking)} in meta", seen, tally)
+    if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
+        tally.held(TYPE)
+    else:
+        _broke(TYPE, f"has type {reply['type']} and documentation_url {url} for {code}", seen, tally)
+    if given and reply["request_id"] != given:
+        _broke(ID, f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}", seen, tally)
+    elif given:
+        tally.held(ID)
+    _check_meta(code, reply["meta"], seen, tally)
+
+
+def _check_meta(code: str, meta: dict[str, Json], seen: Seen, tally: Tally) -> None:
+    if code == "quota_exhausted":
+        lacking = _wrong(meta, QUOTA)
+        if lacking:
+            _broke(META, f"is {code} with wrong or missing {', '.join(lacking)} in meta", seen, tally)
+        else:
+            tally.held(META)
+    elif code == "cost_cap_reached":
+        told = len(list(_leaves(meta)))
+        if told < SPENT_VALUES:
+            _broke(META, f"is {code}, and its meta tells {told} things, not {SPENT_VALUES}", seen, tally)
+        else:
+            tally.held(META)
+
+
+def _leaves(value: Json) -> Iterator[Json]:
+    """Give what a JSON value holds that is neither null nor a container."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    elif value is not None:
+        yield value
 
 
 def _check_success(reply: dict[str, Json], seen: Seen, tally: Tally) -> None:
     data = reply.get("data")
-    if seen.operation.endswith(".list") or seen.operation == "ai_visibility.industries":
+    if isinstance(data, list) and seen.operation.endswith(".list"):
         cursor = reply.get("next_cursor", 0)
-        whole = isinstance(data, list) and isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
-        _tell(ENVELOPE, whole, "is a collection without data, has_more and next_cursor", seen, tally)
-        things, fields = (data if isinstance(data, list) else []), COLLECTIONS.get(seen.operation)
+        whole = isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
+        if whole or seen.operation == "webhook_events.list":  # its fields are not shown (U78)
+            tally.held(ENVELOPE)
+        else:
+            _broke(ENVELOPE, "is a collection without has_more and next_cursor", seen, tally)
+        things, fields = data, COLLECTIONS.get(seen.operation)
     else:
-        _tell(ENVELOPE, "data" in reply, "is a single without data", seen, tally)
+        if "data" not in reply or seen.operation in SHOWN_COLLECTIONS:
+            _broke(ENVELOPE, "is a success without its data", seen, tally)
+        else:
+            tally.held(ENVELOPE)
         things, fields = [data], (None if seen.dry_run else SINGLES.get(seen.operation))
-    for thing in things:
-        _check_thing(thing, fields, seen, tally)
+    _check_things(things, fields, seen, tally)
     if seen.operation == "account.usage" and isinstance(data, dict):
         _check_usage(data, seen, tally)
     if seen.operation == "webhook_events.list":
-        named = {thing.get("type") for thing in things if isinstance(thing, dict)}
-        says = f"lists {', '.join(sorted(map(str, named))) or 'nothing'}"
-        _tell(EVENTS, set(EVENT_TYPES) <= named, says, seen, tally)
-    if seen.operation.startswith("webhooks.") and seen.operation not in ("webhooks.create", "webhooks.test"):
-        telling = [thing for thing in things if isinstance(thing, dict) and thing.get("secret")]
-        _tell(SECRET, not telling, f"shows the secret of {len(telling)} endpoints", seen, tally)
+        named = set(filter(text, _leaves(data)))
+        if named.issuperset(EVENT_TYPES):
+            tally.held(EVENTS)
+        else:
+            _broke(EVENTS, f"lists {', '.join(sorted(named)) or 'nothing'}", seen, tally)
 
 
-def _check_thing(thing: Json, fields: Fields | None, seen: Seen, tally: Tally) -> None:
-    if not isinstance(thing, dict):
-        return
-    if fields is not None:
-        wrong = _wrong(thing, fields)
-        _tell(
-            FIELDS, not wrong, f"shows {seen.operation} with wrong or missing {', '.join(wrong)}", seen, tally
-        )
-    for name, value in thing.items():
-        if name.endswith("_at") and value is not None:
-            _tell(TIMES, _is_utc(value), f"shows {name} {value!r}", seen, tally)
+def _check_things(things: list[Json], fields: Fields | None, seen: Seen, tally: Tally) -> None:
+    """Check each resource of a reply; what holds is counted, and the tally told once."""
+    whole = told = 0
+    for thing in things:
+        if not isinstance(thing, dict):
+            continue
+        if fields is not None:
+            if wrong := _wrong(thing, fields):
+                _broke(
+                    FIELDS, f"shows {seen.operation} with wrong or missing {', '.join(wrong)}", seen, tally
+                )
+            else:
+                whole += 1
+        for name in TIMESTAMPS:
+            value = thing.get(name)
+            if value is None:
+                continue
+            if _is_utc(value):
+                told += 1
+            else:
+                _broke(TIMES, f"shows {name} {value!r}", seen, tally)
+    if whole:
+        tally.held(FIELDS, whole)
+    if told:
+        tally.held(TIMES, told)
 
 
 def _check_usage(data: dict[str, Json], seen: Seen, tally: Tally) -> None:
     metrics = data.get("metrics")
-    if not isinstance(metrics, list):
+    if not isinstance(metrics, list) or not metrics:
         return  # where the list stands is assumed (U109)
-    wrong = sorted({name for metric in metrics for name in _wrong(metric, METERED)})
-    _tell(FIELDS, not wrong, f"shows a metric with wrong or missing {', '.join(wrong)}", seen, tally)
+    lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
+    if lacking:
+        _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally)
+    else:
+        tally.held(FIELDS)
 
 
 def _wrong(thing: Json, fields: Fields) -> list[str]:
@@ -222,8 +300,19 @@ def _wrong(thing: Json, fields: Fields) -> list[str]:
     return [name for name, fits in fields.items() if name not in thing or not fits(thing[name])]
 
 
+_USUAL = re.compile(
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-6][0-9](\.[0-9]+)?(Z|\+00:00)"
+)
+"""How ISO 8601 in UTC is usually written; any other way is read with care."""
+
+
 def _is_utc(value: Json) -> bool:
-    if not isinstance(value, str) or not value.endswith(("Z", "+00:00")) or len(value) < 11:
+    if not isinstance(value, str):
+        return False
+    if _USUAL.fullmatch(value):
+        return True
+    if not value.endswith(("Z", "+00:00", "+0000", "+00")):
         return False
     try:
         instant(value)
@@ -232,9 +321,6 @@ def _is_utc(value: Json) -> bool:
     return True
 
 
-def _tell(rule: str, holds: bool, says: str, seen: Seen, tally: Tally) -> None:
-    if holds:
-        tally.held(rule)
-    else:
-        evidence = Evidence(f"{seen.id} {says}", (seen.id,), about=seen.operation or seen.path, at=seen.sent)
-        tally.broke(rule, evidence)
+def _broke(rule: str, says: str, seen: Seen, tally: Tally) -> None:
+    about = seen.operation or seen.path
+    tally.broke(rule, Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent))
