@@ -71,7 +71,7 @@ def test_a_call_is_written_as_a_recorder_sees_it() -> None:
     body = json.loads(first.response)
     assert body["request_id"] == first.response_headers["x-request-id"] == "r-1"
     assert second.id == "x2"
-    assert (second.sent, second.received, second.status) == (START + 40_000, START + 80_000, 201)
+    assert (second.sent, second.received, second.status) == (START + 40_001, START + 80_001, 201)
     assert (second.method, second.path, second.operations) == ("POST", "/v1/domains", ("domains.create",))
     assert (second.target, second.environment, second.api_key) == ("production", "production", "main")
     assert (second.effect, second.error, second.surface) == ("yes", None, "rest")
