@@ -118,6 +118,19 @@ def test_exit_codes(place: Path, text: str, code: int, message: str) -> None:
     assert ("Failed" in out) == (code == 1)
 
 
+def test_an_interrupt_says_what_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ranksim.study.runner.run", interrupted)
+    (place / "plans.yaml").write_text(STUDY + FACTORS)
+    assert run("plans.yaml") == (
+        130,
+        "",
+        "ranksim: interrupted; what is finished is kept in plans.study.sqlite\n",
+    )
+
+
 def test_a_store_of_another_study(place: Path) -> None:
     (place / "plans.yaml").write_text(STUDY + FACTORS)
     assert run("plans.yaml")[0] == 0

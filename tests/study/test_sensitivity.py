@@ -36,7 +36,9 @@ def test_sobol_indices_share_out_the_variance(study: Make) -> None:
         measure=["linear"],
         replications=1,
     )
-    rows = {row["parameter"]: row for row in made.run().table("sobol")}
+    result = made.run()
+    assert result.plot("sobol", "linear").get_xlabel() == "share of the variance"
+    rows = {row["parameter"]: row for row in result.table("sobol")}
     for path, share in (("toy.first", 9 / 14), ("toy.second", 4 / 14), ("toy.third", 1 / 14)):
         assert rows[path]["first"] == pytest.approx(share, abs=0.03)
         assert rows[path]["total"] == pytest.approx(share, abs=0.03)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+ROW_HEIGHT = 0.3
+"""Inches for each row of a plot that has many."""
+
 DURATIONS = ((HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"))
 
 
@@ -47,9 +50,11 @@ def save_all(result: StudyResult, directory: Path) -> dict[str, bytes]:
     """Write every plot that the result fills into an existing directory; give the PNGs by name."""
     images = {}
     for name in PLOTS:
-        metrics = dict.fromkeys(row.get("metric") for row in result.tables[name])
+        rows = result.tables[name]
+        metrics = dict.fromkeys(row.get("metric") for row in rows)
         for number, metric in enumerate(metrics):
             figure = new_figure()
+            figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows) / len(metrics)))
             plot(result, name, metric, figure.subplots())
             stream = BytesIO()
             figure.savefig(stream, format="png", metadata={"Software": None})
@@ -68,7 +73,7 @@ def _comparisons(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
     names = [f"{row['first']} − {row['second']}" for row in rows]
     _whiskers(ax, names, rows, "difference", rows[0]["unit"], f"difference in {rows[0]['metric']}")
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
-    ax.set_title(f"{rows[0]['metric']}: differences on common random numbers")
+    ax.set_title(f"Differences in {rows[0]['metric']}")
 
 
 def _candidates(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
@@ -94,15 +99,19 @@ def _tornado(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
         ax.barh(list(places), changes, height=0.55, color=colour)
         for place, change, row in zip(places, changes, rows, strict=True):
             at = (4, "left") if change > 0 else (-4, "right")
+            span = [(row[f"{end}_change_{side}"] or 0) / size for side in ("low", "high")]
+            if span[0] < span[1]:
+                ax.plot(span, [place, place], color=INK, linewidth=1)
+            tip = max(change, span[1]) if change > 0 else min(change, span[0])
             ax.annotate(
-                row[f"{end}_value"], (change, place), (at[0], 0), textcoords="offset points",
+                row[f"{end}_value"], (tip, place), (at[0], 0), textcoords="offset points",
                 ha=at[1], va="center", fontsize=8, color=INK,
             )  # fmt: skip
     ax.axvline(0, color=GREY, linewidth=1)
     ax.margins(x=0.2)
     ax.set_yticks(list(places), [_short(row["parameter"]) for row in rows])
     ax.set_xlabel(f"change of {rows[0]['metric']}{unit}")
-    ax.set_title(f"What moves {rows[0]['metric']}, one parameter at a time")
+    ax.set_title(f"What moves {rows[0]['metric']}")
     _tidy(ax)
 
 
@@ -121,7 +130,7 @@ def _sobol(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
             )  # fmt: skip
     ax.set_yticks(range(len(rows)), [_short(row["parameter"]) for row in reversed(rows)])
     ax.set_xlabel("share of the variance")
-    ax.set_title(f"What {rows[0]['metric']} varies with (Sobol's indices)")
+    ax.set_title(f"What {rows[0]['metric']} varies with")
     _tidy(ax)
 
 
@@ -174,3 +183,4 @@ def _short(path: str) -> str:
 def _tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8)
+    ax.title.set_fontsize(10)
