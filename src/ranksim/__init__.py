@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ranksim.errors import BadInput
 
 if TYPE_CHECKING:
+    from ranksim.conformance.calibrate import Calibration, calibrate
     from ranksim.conformance.compare import Judgement, compare
     from ranksim.contract.plans import Plan
     from ranksim.contract.policy import Policy
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BadInput",
+    "Calibration",
     "Call",
     "FleetResult",
     "Judgement",
@@ -44,12 +46,14 @@ __all__ = [
     "Trace",
     "World",
     "__version__",
+    "calibrate",
     "compare",
     "run",
     "simulate_fleet",
 ]
 
 MODULES = {
+    "Calibration": "ranksim.conformance.calibrate",
     "Call": "ranksim.service.calls",
     "FleetResult": "ranksim.fleet.results",
     "Judgement": "ranksim.conformance.compare",
@@ -63,6 +67,7 @@ MODULES = {
     "Study": "ranksim.study.spec",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
+    "calibrate": "ranksim.conformance.calibrate",
     "compare": "ranksim.conformance.compare",
     "run": "ranksim.sim.runner",
     "simulate_fleet": "ranksim.fleet.engine",

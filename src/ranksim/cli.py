@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import ranksim
+from ranksim.conformance import calibrate_cli as calibrating
 from ranksim.conformance import cli as judging
 from ranksim.errors import BadInput
 from ranksim.facade import cli as serving
@@ -425,3 +426,6 @@ for _name, (_question, _help) in planning.QUESTIONS.items():
     capacity.command(_name, short_help=_help)(_spoken()(_question))
 app.add_typer(capacity, name="capacity", help="Answer a question of capacity planning.")
 app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))
+app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(
+    _spoken()(calibrating.calibrate)
+)

@@ -89,7 +89,10 @@ def _judge_headers(seen: Seen, options: Options, tally: Tally) -> None:
             tally.broke(HEADERS, _evidence(says, seen))
         return
     wrong = _impossible(seen, options)
-    tally.check(HEADERS, not wrong, _evidence(wrong, seen))
+    if wrong:
+        tally.broke(HEADERS, _evidence(wrong, seen))
+    else:
+        tally.held(HEADERS)
     _judge_reset_format(seen, options, tally)
 
 
@@ -125,7 +128,8 @@ def _judge_class(seen: Seen, limits: dict[int, RateClass], options: Options, tal
     routed = seen.operation in OPERATIONS
     if wanted is None or stated is None or not routed or seen.status in (401, 429) or seen.replayed:
         return
-    if stated == wanted:
+    elsewhere = seen.dry_run and options.candidates("dry_run_class") == ("read",) and stated != RateClass.READ
+    if stated == wanted and not elsewhere:
         tally.held(CLASSES)
         return
     says = f"RateLimit-Limit is {seen.limit}, that of the class {stated.label}, and this is {wanted.label}"

@@ -145,7 +145,8 @@ def nominal(seen: Seen, options: Options) -> RateClass | None:
         return RateClass.READ if seen.method in ("GET", "HEAD") else RateClass.WRITE
     if all(OPERATIONS[name].keyless for name in names):
         return None
-    return max(OPERATIONS[name].rate_class(options.policy) for name in names)
+    tracking = RateClass.EXPENSIVE if options.default("tracking_class") == "expensive" else RateClass.WRITE
+    return max(tracking if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
 
 
 def limited(seen: Seen) -> bool:

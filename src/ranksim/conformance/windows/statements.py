@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranksim.conformance.verdicts import Evidence
-from ranksim.conformance.windows.calls import Calls, Ints, Mask
+from ranksim.conformance.windows.calls import NONE, Calls, Ints, Mask
 from ranksim.conformance.windows.clocked import Arcs, covering
 from ranksim.conformance.windows.first_hit import Chain
 from ranksim.conformance.windows.sliding import drained_at_least, drained_at_most, most_counted
@@ -98,16 +98,21 @@ def _first(calls: Calls, wrong: Mask, told: Ints, bound: Ints, what: str) -> Evi
 # Fixed windows: each has one end, and counts 1, 2, 3, …
 
 
-def _edges(calls: Calls, window: str) -> Evidence | None:
-    """One window has one end, no two of its calls have one number, and numbers follow the order of calls."""
+def _by_window(calls: Calls) -> tuple[Ints, Ints]:
+    """Give the statements in order of the end they tell of, and where among them each window begins."""
     stated = calls.stated
     known = np.flatnonzero((stated.high >= stated.low) & (stated.done - stated.sent < calls.length // 4))
+    middle = (stated.low[known] + stated.high[known]) // 2
+    order = np.argsort(middle, kind="stable")
+    first = np.flatnonzero(np.concatenate([[True], np.diff(middle[order]) > calls.length // 2]))
+    return known[order], first[: len(known)]
+
+
+def _edges(calls: Calls, window: str) -> Evidence | None:
+    """One window has one end, no two of its calls have one number, and numbers follow the order of calls."""
+    known, first = _by_window(calls)
     if not len(known):
         return None
-    middle = (stated.low[known] + stated.high[known]) // 2
-    known = known[np.argsort(middle, kind="stable")]
-    middle = np.sort(middle)
-    first = np.flatnonzero(np.concatenate([[True], np.diff(middle) > calls.length // 2]))
     which = np.cumsum(np.isin(np.arange(len(known)), first)) - 1
     return (
         _one_number_twice(calls, known, which)
@@ -197,6 +202,16 @@ def _no_phase(calls: Calls, known: Ints, first: Ints) -> Evidence | None:
     says = f"the ends that RateLimit-Reset tells are not whole windows of {calls.length / 1e6:g} s apart"
     who = sorted({int(one) for index in cover for one in (arcs.who[index], arcs.other[index])})
     return calls.evidence(says, *who)
+
+
+def edge_arcs(calls: Calls) -> Arcs:
+    """Give the phases that the told ends exclude; rounding is up or down, which adds a second."""
+    known, first = _by_window(calls)
+    if not len(known):
+        return Arcs(NONE, NONE, NONE, NONE)
+    arcs = stated_arcs(calls, known, first)
+    kept = arcs.high - arcs.low > calls.second
+    return Arcs(arcs.low[kept] + calls.second, arcs.high[kept], arcs.who[kept], arcs.other[kept])
 
 
 def stated_arcs(calls: Calls, known: Ints, first: Ints) -> Arcs:
