@@ -512,7 +512,7 @@ def test_answers_of_receivers_are_reported_in_time() -> None:
             return super().attempted(attempt, answer, now)
 
     def program() -> Program:
-        for script in ("200+9980ms", "200+9900ms"):
+        for script in ("200+9970ms", "200+9900ms"):
             url = yield Listen(script)
             assert url.startswith(BASE)
             made = yield Send("webhooks.create", body={"url": url})
