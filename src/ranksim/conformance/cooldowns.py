@@ -279,7 +279,9 @@ def _judge_pair(runs: Runs, first: Work, second: Work, length: Micros, kind: Kin
     if gap >= length - runs.slack(latest - first.low):
         trials.add("cooldown.enforced", kind, True, Evidence(""))
         return
-    lasted = runs.unfailed(first, latest) and runs.unfailed(second, latest)
+    lasted = runs.unfailed(first, latest)
+    if first.high >= second.low:  # either may have been the first
+        lasted = lasted and runs.unfailed(second, latest)
     if kind.begins == "finish" and first.spend in JOBS:
         lasted = lasted and runs.fate(first).done < second.low
     if lasted and runs.may_clear(first, second, kind):
