@@ -30,6 +30,7 @@ SPENDS: Final = {
 }
 SPENDING: Final = frozenset({"jobs.create", *SPENDS})
 JOBS: Final = frozenset(map(str, JobKind))
+RANK_RUN: Final = JobKind.RANK_RUN.value
 
 ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
 """The checks that the table of spending operations names, by operation (S52-S58)."""
@@ -247,7 +248,7 @@ class _Sorter:
         self.dealings.asked.append(seen)
         if body.get("dry_run") is True:
             self.dry_run(seen, body)
-        elif seen.lost or not (200 <= seen.status <= 499) or (300 <= seen.status <= 399):
+        elif unanswered(seen):
             self.unanswered.append(seen)
         elif seen.code in CHECKS:
             low = self.since(seen)
@@ -314,7 +315,10 @@ class _Sorter:
 
     def meta(self, seen: Seen, meta: Json, low: Micros) -> None:
         """Take the numbers behind a refusal as statements."""
-        meta = snaked(meta) if isinstance(meta, dict) else {}
+        if seen.surface == "graphql":
+            meta = snaked(meta)
+        if not isinstance(meta, dict):
+            return
         meter = readings.meter_of(seen, meta, low, seen.received)
         if meter is not None:
             self.dealings.meters[meter.metric].append(meter)
@@ -349,7 +353,7 @@ class _Sorter:
                 self.job(seen, plain(seen))
             case "jobs.list":
                 for item in seen.items or ():
-                    self.job(seen, snaked(item))
+                    self.job(seen, snaked(item) if seen.surface == "graphql" else item)
             case "domains.create" | "keyword_lists.create":
                 dealings.made.setdefault(str(thing_of(seen).get("id")), seen)
 
@@ -401,12 +405,13 @@ def _settle_rank_runs(dealings: Dealings, options: Options) -> None:
     """
     runs: dict[str, list[Work]] = defaultdict(list)
     for work in dealings.works:
-        if work.spend == JobKind.RANK_RUN:
+        if work.spend == RANK_RUN:
             runs[work.domain].append(work)
     begun = _statuses_of_begun(runs.values(), options)
+    anywhere = [work for work in dealings.works if work.spend in ("", RANK_RUN) and not work.domain]
     for domain, works in runs.items():
         works.sort(key=lambda work: work.high)
-        lost = min((work.low for work in works if not work.sure), default=NEVER)
+        lost = min((work.low for work in works + anywhere if not work.sure), default=NEVER)
         first = min((work.high for work in works if work.sure), default=NEVER)
         for work in works:
             known = work.seen.status in begun or domain in dealings.made or first < work.low
@@ -476,6 +481,11 @@ def thing_of(seen: Seen) -> dict[str, Json]:
     return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
 
 
+def unanswered(seen: Seen) -> bool:
+    """Tell whether a reply leaves open what was done: none, a redirect, a time-out or a fault."""
+    return seen.lost or seen.status == 408 or 300 <= seen.status <= 399 or seen.status >= 500
+
+
 def subject_of(seen: Seen) -> tuple[object, ...]:
     """Give what a call is about, dry or not, so that the same call can be recognised."""
     body = seen.body if isinstance(seen.body, dict) else {}
@@ -512,7 +522,7 @@ def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> Report:
     if isinstance(refusal, dict) and refusing:
         metas.setdefault(refusing, refusal.get("meta"))
     joins = data.get("would_join")
-    if spend == JobKind.RANK_RUN and refusing == 0 and "would_join" not in data:
+    if spend == RANK_RUN and refusing == 0 and "would_join" not in data:
         joins = "unknown"
     return Report(
         refusing,

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.asks import JOBS, Dealings, Fate, Refused, Work, minds
+from ranksim.conformance.asks import JOBS, RANK_RUN, Dealings, Fate, Refused, Work, minds
 from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import BusinessClock, whole
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import JobKind
 
 RULES = (
     Rule(
@@ -58,7 +57,6 @@ RULES = (
     ),
 )
 
-RANK_RUN = JobKind.RANK_RUN.value
 DRIFT = 1000
 """Clocks of two machines differ by less than one part in so many."""
 

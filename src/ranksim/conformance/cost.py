@@ -74,8 +74,9 @@ def usd(amount: int) -> str:
 def judge_refused(dealings: Dealings, refused: Refused, options: Options, tally: Tally) -> None:
     """A refusal states what was spent at its decision: that has reached the ceiling it states.
 
-    Where a request that would pass the ceiling is refused too (U48), less may have been spent, but not more
-    than nothing can be left out: its own cost is not known, so only the default can be excluded.
+    Where a request that would pass the ceiling is refused too (U48), less may have been spent, by as much as
+    the request itself would cost; that is not known, so only the default can be excluded, and what costs
+    nothing at once leaves no such excuse (S57, S58).
     """
     spent, ceiling = (money(refused.seen.meta.get(name)) for name in ("spent", "ceiling"))
     if spent is None or ceiling is None:
@@ -87,7 +88,7 @@ def judge_refused(dealings: Dealings, refused: Refused, options: Options, tally:
     says = f"refused with {usd(spent)} of {usd(ceiling)} spent"
     evidence = Evidence(says, (refused.seen.id,), about=dealings.about, at=refused.low)
     if options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ("keywords", "scans"):
-        tally.broke("cost.refused", evidence)  # keywords and scans cost nothing at once (S57, S58)
+        tally.broke("cost.refused", evidence)
     else:
         tally.differs(48, "at_ceiling", "would_exceed", evidence)
         tally.open("cost.refused", "the request may have passed the ceiling by its own cost (U48)")
