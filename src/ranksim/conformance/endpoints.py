@@ -1,19 +1,26 @@
-"""Webhook endpoints as a trace tells of them: how they were set, and when they were seen disabled."""
+"""Webhook endpoints as a trace tells of them: how they were set, what is listed, when they surely act."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ranksim.clock import Micros
-from ranksim.conformance.history import History, Json, Seen
+from ranksim.clock import HOUR, MINUTE, Micros
+from ranksim.conformance.failures import End, end_of, longest
+from ranksim.conformance.history import Arrived, History, Json, Seen
+from ranksim.conformance.options import Options
+from ranksim.contract.facts import Facts
+
+# Endpoints
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How an endpoint was set by a call, or shown by a reading, in [sent, received].
 
-    `types` and `domain` are None where the reply does not say; `domain` is "" for an account-wide endpoint.
+    `enabled`, `types` and `domain` are None where the reply does not say; `domain` is "" for an account-wide
+    endpoint. `reason` is why it is disabled: "" where the reply gives none, None where it has no such field.
     """
 
     seen: Seen
@@ -31,27 +38,38 @@ class Endpoint:
     account: str
     settings: list[Setting] = field(default_factory=list)
     touched: list[Seen] = field(default_factory=list)
-    """Calls that change it: PATCH and DELETE, lost ones too."""
+    """Calls that change it: PATCH and DELETE, those of unknown outcome too."""
     created: Seen | None = None
+    secret: str | None = None
+    """What its creation told as the secret."""
 
     def may_take(self, event_type: str) -> bool | None:
-        """Whether any setting takes this type (S18, S19); None when none is known."""
-        known = [setting.types for setting in self.settings if setting.types is not None]
-        if not known or any(seen.lost for seen in self.touched):
+        """Whether any setting takes this type (S18, S19); None when that is not known for all time."""
+        known = [setting.types for setting in self.settings]
+        if None in known or not known or self._unsure:
             return None
         return any(not types or event_type in types for types in known)
 
     def may_reach(self, domain: str) -> bool | None:
-        """Whether any setting covers this domain (S20); None when none is known."""
-        known = [setting.domain for setting in self.settings if setting.domain is not None]
-        if not known or any(seen.lost for seen in self.touched):
+        """Whether any setting covers this domain (S20); None when that is not known for all time."""
+        known = [setting.domain for setting in self.settings]
+        if None in known or not known or self._unsure:
             return None
         return any(bound in ("", domain) for bound in known)
+
+    @property
+    def _unsure(self) -> bool:
+        return any(not seen.ok for seen in self.touched)
 
     @property
     def untouched(self) -> bool:
         """Whether nobody changed it in this trace."""
         return not self.touched
+
+    @property
+    def disabled(self) -> Setting | None:
+        """The first reading that shows it disabled."""
+        return next((setting for setting in self.settings if setting.enabled is False), None)
 
 
 def endpoints(history: History) -> dict[str, Endpoint]:
@@ -62,11 +80,17 @@ def endpoints(history: History) -> dict[str, Endpoint]:
             continue
         for thing in _shown(seen):
             endpoint = found.setdefault(thing["id"], Endpoint(thing["id"], seen.account))
+            again = seen.operation == "webhooks.create" and endpoint.created is not None
+            if again:
+                continue  # a replay shows what was true at the first time (E6)
             endpoint.settings.append(_setting(seen, thing))
-            if seen.operation == "webhooks.create" and not seen.replayed:
-                endpoint.created = endpoint.created or seen
+            if seen.operation == "webhooks.create":
+                endpoint.created = seen
+                secret = thing.get("secret")
+                endpoint.secret = secret if isinstance(secret, str) and secret else None
         target = seen.parameters.get("id", "")
-        if seen.method in ("PATCH", "DELETE") and target and (seen.ok or seen.lost):
+        unknown = seen.lost or seen.status >= 500
+        if seen.method in ("PATCH", "DELETE") and target and (seen.ok or unknown):
             found.setdefault(target, Endpoint(target, seen.account)).touched.append(seen)
     return found
 
@@ -79,14 +103,26 @@ def _shown(seen: Seen) -> Iterator[dict[str, Json]]:
 
 
 def _setting(seen: Seen, thing: dict[str, Json]) -> Setting:
-    types, bound = thing.get("event_types"), thing.get("domain_id", 0)
+    types, bound, reason = thing.get("event_types"), thing.get("domain_id", 0), thing.get("disabled_reason")
     return Setting(
         seen,
         thing["enabled"] if isinstance(thing.get("enabled"), bool) else None,
         tuple(map(str, types)) if isinstance(types, list) else None,
         "" if bound is None else (bound if isinstance(bound, str) else None),
-        thing.get("disabled_reason") if isinstance(thing.get("disabled_reason"), str) else None,
+        (reason if isinstance(reason, str) else "") if "disabled_reason" in thing else None,
     )
+
+
+# What the deployment lists of its attempts
+
+Key = tuple[str, str, int]
+"""Endpoint, event and number of an attempt."""
+
+FEW = 100
+"""A list of fewer attempts than this is not cut short by a limit on how many are kept."""
+
+RECENT = HOUR
+"""Business time for which "recent" attempts are surely kept (S40, U75)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +133,72 @@ class Listed:
     endpoint: str
     event: str
     attempt: int
+    type: str
     status: int | None
-    error: str | None
+    duration: int | None
+    """Milliseconds from sending to the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The last whole reading of an account's list: when it began, and the attempts in it."""
+
+    began: Micros
+    keys: frozenset[Key]
 
 
 @dataclass(slots=True)
 class Listing:
-    """All attempts that the deployment lists, and when it was asked."""
+    """All attempts that the deployment lists, and the last whole reading of each account."""
 
-    attempts: dict[tuple[str, str, int], Listed] = field(default_factory=dict)
-    read_from: dict[str, Micros] = field(default_factory=dict)
-    """When the last whole reading of each account began."""
+    attempts: dict[Key, Listed] = field(default_factory=dict)
+    readings: dict[str, Reading] = field(default_factory=dict)
+    came: dict[Key, Micros] = field(default_factory=dict)
+    """When each attempt arrived first."""
+    rate: int = 1
 
-    def read_after(self, account: str, instant: Micros) -> bool:
-        """Whether an account's whole list was read from `instant` on."""
-        return self.read_from.get(account, -1) >= instant
+    def complete(self, account: str, since: Micros, until: Micros) -> Reading | None:
+        """A whole reading that began after `until` and shows whatever was attempted from `since` on.
+
+        "Recent" is not stated in numbers: the list goes back to `since` where it shows an attempt that came
+        before, and surely where it is short and `since` is not long ago.
+        """
+        reading = self.readings.get(account)
+        if reading is None or reading.began <= until or self.rate == 0:
+            return None
+        short = len(reading.keys) < FEW and (reading.began - since) * self.rate < RECENT
+        if short or any(self.came.get(key, since) < since for key in reading.keys):
+            return reading
+        return None
 
 
 def listing(history: History) -> Listing:
     """Collect what the deployment lists of its attempts."""
-    found = Listing()
-    began: dict[str, Micros] = {}
+    found = Listing(rate=history.rate)
+    for arrived in history.arrived:
+        found.came.setdefault((arrived.endpoint, arrived.event, arrived.attempt), arrived.received)
+    walks: dict[tuple[str, str], tuple[Micros, Micros, frozenset[Key]]] = {}
     for seen in history.by_operation("webhook_deliveries.list"):
         if not seen.ok or seen.items is None:
             continue
-        for item in seen.items:
-            told = _listed(seen, item)
-            if told is not None:
-                found.attempts[told.endpoint, told.event, told.attempt] = told
+        page = [told for item in seen.items if (told := _listed(seen, item)) is not None]
+        for told in page:
+            found.attempts[told.endpoint, told.event, told.attempt] = told
         if history.key(seen.key).domain_id is not None or not seen.query.keys() <= {"limit", "cursor"}:
             continue
-        if "cursor" not in seen.query:
-            began[seen.key] = seen.sent
-        if seen.has_more is False and seen.key in began:
-            earlier = found.read_from.get(seen.account, -1)
-            found.read_from[seen.account] = max(earlier, began[seen.key])
+        keys = frozenset((told.endpoint, told.event, told.attempt) for told in page)
+        began = seen.sent
+        if "cursor" in seen.query:
+            before = walks.get((seen.key, seen.query["cursor"]))
+            if before is None or before[0] > seen.sent:
+                continue
+            began, keys = before[1], keys | before[2]
+        if seen.next_cursor is not None:
+            walks[seen.key, seen.next_cursor] = (seen.received, began, keys)
+        elif seen.has_more is False:
+            earlier = found.readings.get(seen.account)
+            if earlier is None or earlier.began <= began:
+                found.readings[seen.account] = Reading(began, keys)
     return found
 
 
@@ -141,12 +208,77 @@ def _listed(seen: Seen, item: Json) -> Listed | None:
     endpoint, event, attempt = item.get("endpoint_id"), item.get("event_id"), item.get("attempt")
     if not isinstance(endpoint, str) or not isinstance(event, str) or not isinstance(attempt, int):
         return None
-    status, error = item.get("status_code"), item.get("error")
+    status, duration = item.get("status_code"), item.get("duration_ms")
     return Listed(
         seen,
         endpoint,
         event,
         attempt,
+        str(item.get("event_type", "")),
         status if isinstance(status, int) else None,
-        error if isinstance(error, str) else None,
+        duration if isinstance(duration, int) else None,
     )
+
+
+# Endpoints that surely act
+
+GRACE = MINUTE
+"""How late an attempt may be made under load before its absence counts; the specification names no time."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Endpoints, what came to each and what is listed of them."""
+
+    known: dict[str, Endpoint]
+    listed: Listing
+    exclusive: bool
+    came: dict[str, list[Arrived]]
+    unheard: Counter[str]
+    """Attempts at each endpoint that are listed and never arrived."""
+    facts: Facts
+    _steady: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, history: History, options: Options) -> Ledger:
+        """Read a history."""
+        came: dict[str, list[Arrived]] = defaultdict(list)
+        for arrived in history.arrived:
+            came[arrived.endpoint].append(arrived)
+        listed = listing(history)
+        unheard = Counter(endpoint for endpoint, _, _ in listed.attempts.keys() - listed.came.keys())
+        return cls(endpoints(history), listed, history.exclusive, came, unheard, options.facts)
+
+    def ends(self, endpoint: str) -> list[End]:
+        """Place the outcomes of all attempts that came to an endpoint."""
+        ends = []
+        for came in self.came.get(endpoint, ()):
+            told = self.listed.attempts.get((came.endpoint, came.event, came.attempt))
+            status, duration = (None, None) if told is None else (told.status, told.duration)
+            ends.append(end_of(came, status, duration, self.facts))
+        return ends
+
+    def steady(self, endpoint: Endpoint) -> bool:
+        """Whether an endpoint made in this trace was surely never disabled, by a call or by its failures."""
+        if endpoint.id not in self._steady:
+            self._steady[endpoint.id] = (
+                self.exclusive
+                and endpoint.created is not None
+                and endpoint.untouched
+                and endpoint.disabled is None
+                and longest(self.ends(endpoint.id), "attempt") + self.unheard[endpoint.id]
+                < self.facts.webhook_disable_after
+            )
+        return self._steady[endpoint.id]
+
+    def since_creation(self, endpoint: Endpoint, until: Micros) -> Reading | None:
+        """A whole reading that began after `until` and lists all attempts at an endpoint made in this trace.
+
+        It goes back to the endpoint's creation, or to the first attempt that came.
+        """
+        assert endpoint.created is not None
+        reading = self.listed.complete(endpoint.account, endpoint.created.sent, until)
+        came = self.came.get(endpoint.id)
+        if reading is None and came:
+            return self.listed.complete(endpoint.account, came[0].received + 1, until)
+        return reading

@@ -1,21 +1,23 @@
 """Judge the timeline of retries: numbers, delays, when they stop (S81, S87-S90, S93).
 
-Each attempt's outcome is known, since the receiver is ours: it failed unless it was answered 2xx within 10 s.
-Near 10 s nobody can tell which side saw what. A run that ends before a retry was due is censored; an attempt
-that never came, or an answer that the sender did not get, may be lost: the deployment's own list decides,
-where it was read late enough.
+What our receiver answered is known: an attempt failed unless it was answered 2xx within 10 s. Near 10 s
+nobody can tell which side saw what. A run that ends before a retry was due is censored; an attempt that never
+came, or an answer that the sender did not get, may be lost: the deployment's own list decides, where it was
+read late enough. A sender waits 10 s for an answer (S88), so what it sent arrives within 10 s or not at all.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from ranksim.clock import MINUTE, SECOND, Micros
-from ranksim.conformance.endpoints import Endpoint, Listing, endpoints, listing
-from ranksim.conformance.history import Arrived, History
+from ranksim.conformance.endpoints import GRACE, Endpoint, Ledger, Listing
+from ranksim.conformance.failures import Outcome, outcome
+from ranksim.conformance.history import Arrived, History, Json
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
@@ -37,149 +39,153 @@ RULES = (
     Rule(AT_MOST, "A delivery has six attempts at most", (90,), (), "webhooks-long"),
 )
 
-GRAY = SECOND
-"""An answer this near to the time limit may have been in time or not."""
-
 MARGIN = 5 * SECOND
-"""What a sender and a network may add to a delay that the specification calls approximate."""
+"""What "about" adds to a delay, and a sender's own pace."""
 
 JITTER_PERCENT = 10
 """The most that U67 lets a delay vary while no policy pins it."""
 
+REPEATED = 30 * SECOND
+"""How soon after a crash a sender may make an attempt again under its number (S93)."""
+
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended for its sender: acknowledged, failed, or unknown (None); known from `at`."""
+class Scene:
+    """What all deliveries of a trace are judged by."""
 
-    acknowledged: bool | None
-    at: Micros
+    ledger: Ledger
+    options: Options
+    rate: int
+    stalls: Sequence[Micros]
+    end: Micros
+    """The last instant at which the receiver or a caller was seen at work."""
 
+    @property
+    def listed(self) -> Listing:
+        """What the deployment lists of its attempts."""
+        return self.ledger.listed
 
-def outcome(arrived: Arrived, timeout: Micros) -> Outcome:
-    """Give the sender's view of one attempt (S87-S89)."""
-    answered = arrived.answered
-    if answered is None or arrived.status is None or answered - arrived.received > timeout + GRAY:
-        return Outcome(False, arrived.received + timeout)
-    if answered - arrived.received > timeout - GRAY:
-        return Outcome(None if 200 <= arrived.status <= 299 else False, answered)
-    return Outcome(200 <= arrived.status <= 299, answered)
+    def stalled(self, start: Micros, end: Micros) -> bool:
+        """Whether the receiver noted that it stood still in between."""
+        at = bisect_left(self.stalls, start)
+        return at < len(self.stalls) and self.stalls[at] <= end + MINUTE
 
 
 def judge(history: History, options: Options, tally: Tally) -> None:
     """Judge the timeline of every delivery: the attempts of one event at one endpoint."""
+    stalls = sorted(note.t for note in history.notes if note.t is not None and "stall" in note.text)
+    ends = [seen.sent for seen in history.seen[-1:]] + [came.received for came in history.arrived[-1:]]
+    ledger = Ledger.of(history, options)
+    scene = Scene(ledger, options, history.rate, stalls, max(ends, default=0))
     deliveries: dict[tuple[str, str], list[Arrived]] = defaultdict(list)
+    elsewhere: dict[str, list[Arrived]] = defaultdict(list)
     for arrived in history.arrived:
-        if arrived.event and arrived.attempt:
+        if arrived.endpoint in ledger.known and arrived.event and arrived.attempt:
             deliveries[arrived.endpoint, arrived.event].append(arrived)
-    known, listed = endpoints(history), listing(history)
-    failing = _failing(history, listed, options)
+        elif arrived.event:
+            elsewhere[arrived.event].append(arrived)
+    unnamed = _unnamed(history, elsewhere)
     for (endpoint, event), attempts in deliveries.items():
-        if endpoint not in known and endpoint.startswith("/"):
-            continue  # where a redirect pointed, or an endpoint from before the trace
         _judge_numbers(attempts, options, tally)
-        _judge_delays(attempts, listed, history, options, tally)
-        steady = _stays_enabled(known.get(endpoint), failing[endpoint], options)
-        _judge_last(attempts[-1], known.get(endpoint), steady, listed, history, options, tally)
-        _judge_redirects(event, attempts, deliveries, known, tally)
+        _judge_delays(attempts, ledger.known[endpoint], scene, tally)
+        _judge_last(attempts, ledger.known[endpoint], scene, tally)
+        _judge_redirects(event, attempts, elsewhere.get(event, ()), unnamed, tally)
 
 
-def _failing(history: History, listed: Listing, options: Options) -> Counter[str]:
-    """Count the attempts at each endpoint that may have failed, whether they arrived or are listed only."""
-    arrived = {(came.endpoint, came.event, came.attempt) for came in history.arrived}
-    counts = Counter(
-        came.endpoint
-        for came in history.arrived
-        if not outcome(came, options.facts.webhook_timeout).acknowledged
-    )
-    counts.update(endpoint for endpoint, event, number in listed.attempts.keys() - arrived)
-    return counts
-
-
-def _stays_enabled(endpoint: Endpoint | None, failing: int, options: Options) -> bool:
-    """Whether an endpoint made in this trace was surely never disabled, by a call or by its failures."""
-    if endpoint is None or endpoint.created is None or endpoint.touched:
-        return False
-    seen_disabled = any(setting.enabled is False for setting in endpoint.settings)
-    return not seen_disabled and failing < options.facts.webhook_disable_after
+# Numbers
 
 
 def _judge_numbers(attempts: Sequence[Arrived], options: Options, tally: Tally) -> None:
     """Numbers grow with time and pass no limit; a gap means that one was lost on the way.
 
-    An attempt that came again under its number within half the first delay may be the same one, sent again by
-    a sender that stopped before it heard the answer (S93).
+    An attempt that came again under its number soon after may be the same one, sent again by a sender that
+    stopped before it heard the answer (S93). One is made only when the one before was answered or given up.
     """
-    most = options.facts.webhook_attempts
-    says = f"attempt {attempts[-1].attempt} came, beyond the {most} that a delivery has"
-    tally.check(AT_MOST, max(a.attempt for a in attempts) <= most, _evidence(says, attempts[-1:]))
+    most, patience = options.facts.webhook_attempts, options.facts.webhook_timeout
+    last = max(attempts, key=lambda came: came.attempt)
+    if last.attempt <= most:
+        tally.held(AT_MOST)
+    else:
+        says = f"attempt {last.attempt} came, beyond the {most} that a delivery has"
+        tally.broke(AT_MOST, _evidence(says, (last,)))
     for one, other in pairwise(attempts):
-        if one.answered is not None and other.received <= one.answered:
-            tally.open(NUMBERS, "two attempts overlapped")
-        elif other.attempt > one.attempt:
+        if other.attempt > one.attempt:
             tally.held(NUMBERS)
-        elif other.attempt == one.attempt and _soon(one, other, options):
-            tally.open(NUMBERS, "an attempt came twice at once, as a sender may after a crash")
+        elif one.answered is None or other.received <= one.answered:
+            tally.open(NUMBERS, "two attempts overlapped")
+        elif other.received - one.received <= (REPEATED if other.attempt == one.attempt else patience):
+            tally.open(NUMBERS, "an attempt came twice at once, or overtaken")
         else:
             says = f"attempt {other.attempt} came after attempt {one.attempt} had been answered"
             tally.broke(NUMBERS, _evidence(says, (one, other)))
 
 
-def _soon(one: Arrived, other: Arrived, options: Options) -> bool:
-    return other.received - one.received < options.facts.webhook_delays[0] // 2
+# Delays
 
 
-def _judge_delays(
-    attempts: Sequence[Arrived], listed: Listing, history: History, options: Options, tally: Tally
-) -> None:
+def _judge_delays(attempts: Sequence[Arrived], endpoint: Endpoint, scene: Scene, tally: Tally) -> None:
     """Between two attempts in a row lies the delay of the first, from its failure or added up from the first.
 
-    Necessary: the sender saw the failure between our answer and the end of its patience, and "about" covers
-    the jitter of U67 and a margin.
+    Necessary: the sender saw the failure between the arrival and the end of its patience, and "about" covers
+    the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69) may be late.
     """
-    facts, rate = options.facts, history.rate
+    facts = scene.options.facts
     for one, other in pairwise(attempts):
         if other.attempt != one.attempt + 1 or one.attempt > len(facts.webhook_delays):
             continue
         seen = outcome(one, facts.webhook_timeout)
         if seen.acknowledged is not False:
-            _judge_needless(one, other, seen, listed, tally)
+            _judge_needless(one, other, seen, scene.listed, tally)
             continue
         tally.held(RETRIED)
-        if one.answered is not None and one.answered - one.received > facts.webhook_timeout + GRAY:
+        if one.status is None or seen.at < (one.answered or 0):
             tally.held(TIMEOUT)
-        if rate == 0 or _stalled(history, one.received, other.received):
+        if scene.rate == 0 or scene.stalled(one.received, other.received):
             tally.open(DELAYS, "the receiver stalled, or the deployment's clock changed its pace")
             continue
-        spans = list(_spans(one, other, seen, attempts, options, rate))
-        if any(low <= gap <= high for gap, low, high in spans):
-            tally.held(DELAYS)
-        else:
-            gap, low, high = spans[0]
-            says = (
-                f"attempt {other.attempt} came {gap / SECOND:.1f} s after attempt {one.attempt} failed, "
-                f"not {low / SECOND:.1f} to {high / SECOND:.1f} s"
-            )
-            tally.broke(DELAYS, _evidence(says, (one, other)))
+        _judge_delay(one, other, attempts[0], endpoint, scene, tally)
 
 
-def _spans(
-    one: Arrived, other: Arrived, seen: Outcome, attempts: Sequence[Arrived], options: Options, rate: int
-) -> Iterator[tuple[Micros, Micros, Micros]]:
-    """Give (gap, least, most) for each open way to count the delay (U67)."""
-    delays = [delay // rate for delay in options.facts.webhook_delays]
-    pinned = options.pinned("retry_jitter_percent")
-    percent = options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
-    for way in options.candidates("retry_from"):
-        if way == "failure":
-            delay, gap = delays[one.attempt - 1], other.received - seen.at
-        elif attempts[0].attempt == 1:
-            first = outcome(attempts[0], options.facts.webhook_timeout)
-            delay, gap = sum(delays[: one.attempt]), other.received - first.at
-        else:
-            continue
-        spread = delays[one.attempt - 1] * percent // 100
-        waited = seen.at - one.received  # the sender may have counted from any moment of the attempt
-        yield gap, delay - spread - waited - MARGIN, delay + spread + MARGIN
+def _judge_delay(
+    one: Arrived, other: Arrived, first: Arrived, endpoint: Endpoint, scene: Scene, tally: Tally
+) -> None:
+    spans = {way: _span(way, one, first, scene) for way in scene.options.candidates("retry_from")}
+    came = other.received
+    fits = [way for way, span in spans.items() if span is not None and span[0] <= came <= span[1]]
+    default = scene.options.default("retry_from")
+    low, high = spans[default] or (0, 0)
+    says = (
+        f"attempt {other.attempt} came {(came - one.received) / SECOND:.1f} s after attempt {one.attempt}, "
+        f"not {(low - one.received) / SECOND:.1f} to {(high - one.received) / SECOND:.1f} s"
+    )
+    if fits:
+        tally.held(DELAYS)
+        if default not in fits:
+            tally.differs(67, default, fits[0], _evidence(says, (one, other)))
+    elif None in spans.values():
+        tally.open(DELAYS, "the first attempt did not arrive, and delays may count from it")
+    elif came > max(span[1] for span in spans.values() if span) and not (
+        scene.ledger.exclusive and endpoint.untouched
+    ):
+        tally.open(DELAYS, "it came late, perhaps because its endpoint was disabled for a while")
+    else:
+        tally.broke(DELAYS, _evidence(says, (one, other)))
+
+
+def _span(way: str, one: Arrived, first: Arrived, scene: Scene) -> tuple[Micros, Micros] | None:
+    """Give the earliest and latest arrival of the attempt after `one`; None where the first is not known."""
+    facts, rate = scene.options.facts, scene.rate
+    pinned = scene.options.pinned("retry_jitter_percent")
+    percent = scene.options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
+    delay, patience = facts.webhook_delays[one.attempt - 1] // rate, facts.webhook_timeout
+    spread = delay * percent // 100 + MARGIN
+    if way == "failure":
+        return one.received + delay - spread, one.received + delay + spread + 2 * patience
+    if first.attempt != 1:
+        return None
+    whole = sum(facts.webhook_delays[: one.attempt]) // rate
+    latest = max(first.received + whole, one.received) + spread + 2 * patience
+    return first.received + whole - spread, latest
 
 
 def _judge_needless(one: Arrived, other: Arrived, seen: Outcome, listed: Listing, tally: Tally) -> None:
@@ -196,76 +202,103 @@ def _judge_needless(one: Arrived, other: Arrived, seen: Outcome, listed: Listing
         tally.broke(ACKNOWLEDGED, _evidence(says, (one, other)))
 
 
-def _judge_last(
-    last: Arrived,
-    endpoint: Endpoint | None,
-    steady: bool,
-    listed: Listing,
-    history: History,
-    options: Options,
-    tally: Tally,
-) -> None:
-    """Nothing follows an acknowledged attempt; a retry follows a failed one, unless its endpoint is shut."""
-    facts, rate = options.facts, history.rate
+# What should have come
+
+
+def _judge_last(attempts: Sequence[Arrived], endpoint: Endpoint, scene: Scene, tally: Tally) -> None:
+    """Nothing follows an acknowledged attempt; a retry follows a failed one, unless its endpoint is shut.
+
+    Necessary: a list that was read whole, well after the retry was due, and that goes back to the failed
+    attempt, shows the retry if it was made.
+    """
+    facts, last, key = scene.options.facts, attempts[-1], None
     seen = outcome(last, facts.webhook_timeout)
     if seen.acknowledged:
         tally.held(ACKNOWLEDGED)
         return
-    if seen.acknowledged is None or last.attempt >= facts.webhook_attempts or rate == 0:
+    if seen.acknowledged is None or last.attempt >= facts.webhook_attempts or scene.rate == 0:
         return
-    delay = facts.webhook_delays[last.attempt - 1] // rate
-    due = seen.at + delay + delay * JITTER_PERCENT // 100 + 2 * MARGIN
-    if due > _end(history):
+    delay = facts.webhook_delays[last.attempt - 1] // scene.rate
+    due = last.received + delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
+    reading = scene.listed.complete(endpoint.account, last.received + 1, due + GRACE)
+    key = (last.endpoint, last.event, last.attempt)
+    if due + GRACE > scene.end:
         tally.open(RETRIED, "the run ended before the retry was due")
-    elif not steady or endpoint is None:
+    elif not scene.ledger.steady(endpoint):
         tally.open(RETRIED, "the endpoint was changed, disabled, or there before the run")
-    elif (last.endpoint, last.event, last.attempt + 1) in listed.attempts:
+    elif (last.endpoint, last.event, last.attempt + 1) in scene.listed.attempts:
         tally.open(RETRIED, "the retry is listed and did not arrive: it was lost")
-    elif (last.endpoint, last.event, last.attempt) not in listed.attempts or not listed.read_after(
-        endpoint.account, due
-    ):
+    elif reading is None or key not in reading.keys:
         tally.open(RETRIED, "the retry did not arrive, and no later list tells whether it was made")
     else:
-        says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
-        tally.broke(RETRIED, _evidence(says, (last,)))
+        _missing(last, scene, tally)
+
+
+def _missing(last: Arrived, scene: Scene, tally: Tally) -> None:
+    """Say that a retry was not made: where a late 2xx is listed, because it was taken for one in time."""
+    told = scene.listed.attempts[last.endpoint, last.event, last.attempt]
+    says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
+    found = Evidence(says, (told.seen.id,), (f"{last.event}/{last.attempt}",), last.endpoint, last.received)
+    if last.status == 410:
+        tally.differs(71, "no special case", "410 ends a delivery", found)
+    elif last.status is not None and 200 <= last.status <= 299:
+        tally.broke(TIMEOUT, found)
+    else:
+        tally.broke(RETRIED, found)
+
+
+# Redirects
 
 
 def _judge_redirects(
-    event: str,
-    attempts: Sequence[Arrived],
-    deliveries: Mapping[tuple[str, str], Sequence[Arrived]],
-    known: Mapping[str, Endpoint],
-    tally: Tally,
+    event: str, attempts: Sequence[Arrived], strays: Sequence[Arrived], unnamed: set[str], tally: Tally
 ) -> None:
-    """A redirected attempt may come again to its endpoint, and its event nowhere that is no endpoint."""
+    """A redirected attempt may come again to its endpoint, and its event nowhere that is no endpoint.
+
+    A path counts as no endpoint only if no call named it, and all endpoints of the account were listed.
+    """
     redirected = [came for came in attempts if came.status is not None and 300 <= came.status <= 399]
     if not redirected:
         return
-    elsewhere = [
-        came
-        for (endpoint, named), others in deliveries.items()
-        if named == event and endpoint not in known and endpoint != redirected[0].endpoint
-        for came in others
-        if came.received >= redirected[0].received
+    first = redirected[0]
+    followed = [stray for stray in strays if stray.received >= first.received and stray.endpoint in unnamed]
+    if followed:
+        says = f"event {event} was redirected, and asked for {followed[0].endpoint}"
+        tally.broke(REDIRECT, _evidence(says, (first, followed[0])))
+    elif any(stray.received >= first.received for stray in strays):
+        tally.open(REDIRECT, "its event came to a path that may be another endpoint's")
+    else:
+        tally.held(REDIRECT)
+
+
+def _unnamed(history: History, strays: Mapping[str, Sequence[Arrived]]) -> set[str]:
+    """The paths to which events came though nothing that was sent or shown names them as an endpoint's."""
+    paths = {stray.endpoint for came in strays.values() for stray in came if stray.endpoint.startswith("/")}
+    listed = [
+        seen
+        for seen in history.by_operation("webhooks.list")
+        if seen.ok and seen.has_more is False and history.key(seen.key).domain_id is None
     ]
-    says = f"event {event} was redirected, and asked for {elsewhere[0].endpoint}" if elsewhere else ""
-    tally.check(REDIRECT, not elsewhere, _evidence(says, (redirected[0], *elsewhere[:1])))
+    if not paths or not listed or not history.exclusive:
+        return set()
+    named = {
+        path
+        for seen in history.seen
+        if seen.surface == "graphql" or seen.operation.startswith("webhooks.")
+        for text in _texts([seen.body, seen.data, seen.items])
+        for path in paths
+        if path in text
+    }
+    return paths - named
 
 
-def _stalled(history: History, start: Micros, end: Micros) -> bool:
-    """Whether the receiver noted that it stood still in between."""
-    for note in history.notes:
-        if note.t is not None and "stall" in note.text and start <= note.t <= end + MINUTE:
-            return True
-    return False
-
-
-def _end(history: History) -> Micros:
-    """The last instant at which the receiver or a caller was seen at work."""
-    return max(
-        [seen.sent for seen in history.seen[-1:]] + [came.received for came in history.arrived[-1:]],
-        default=0,
-    )
+def _texts(value: Json) -> Iterator[str]:
+    """Give the strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def _evidence(says: str, attempts: Sequence[Arrived]) -> Evidence:

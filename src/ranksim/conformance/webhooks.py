@@ -7,13 +7,14 @@ proves nothing.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
-from ranksim.clock import SECOND
-from ranksim.conformance.endpoints import Endpoint, Listing, endpoints, listing
-from ranksim.conformance.history import Arrived, History, Json
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.endpoints import Endpoint, Ledger, Listing
+from ranksim.conformance.history import Arrived, History, Seen
 from ranksim.conformance.options import Options
+from ranksim.conformance.sending import job_of, name_of, shown_jobs, tests_of
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.rules.webhooks import TEST_EVENT
@@ -27,7 +28,7 @@ EVENT = "webhook.event"
 TYPES = "webhook.types"
 SCOPE = "webhook.scope"
 LISTED = "webhook.listed"
-TEST = "webhook.test"
+SECRET = "webhook.secret_once"
 REASON = "webhook.disabled_reason"
 
 RULES = (
@@ -46,48 +47,62 @@ RULES = (
     Rule(TYPES, "An endpoint gets the types that it lists, or all of them", (18, 19), (72,), "webhooks"),
     Rule(SCOPE, "An endpoint gets events of its account, and of its domain if bound", (20,), (), "webhooks"),
     Rule(LISTED, "webhook-deliveries tells each attempt's status as answered", (40,), (75,), "webhooks"),
-    Rule(TEST, "A test event arrives as any other", (41,), (72,), "webhooks"),
+    Rule(SECRET, "A signing secret is told at creation only", (21,), (73,), "webhooks"),
     Rule(REASON, "A disabled endpoint shows the reason", (22,), (73,), "webhooks-long"),
 )
 
-SIGNED = re.compile(r"t=[0-9]+,v1=[0-9a-f]{64}")
+SIGNED = re.compile(r"t=[0-9]+,v1=[0-9a-f]{64}(,|$)")
 JOB_FIELDS = frozenset({"id", "kind", "status", "domain_id", "error_detail", "finished_at"})
 
-SLACK = 10 * SECOND
-"""How long an attempt may be on its way after it was signed: as long as a sender waits (S88)."""
+ON_THE_WAY = 30 * SECOND
+"""How long after it was signed an attempt may arrive: a sender waits 10 s (S88), and may be slow to begin."""
+
+APART = 5 * SECOND
+"""How far the clock of what signs may be from the clock of what answers calls."""
 
 
 def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every attempt that arrived, each event, and what the deployment lists of them."""
-    known, listed = endpoints(history), listing(history)
+    """Judge every attempt that arrived, each event, and what the deployment lists of them.
+
+    What came to a path that no endpoint is known to have shows nothing: it may be anybody's.
+    """
+    ledger = Ledger.of(history, options)
+    tests = tests_of(history)
+    came = [arrived for arrived in history.arrived if arrived.endpoint in ledger.known]
     events: dict[str, list[Arrived]] = defaultdict(list)
     for arrived in history.arrived:
-        _judge_attempt(arrived, tally)
-        _judge_age(arrived, history, options, tally)
-        _judge_target(arrived, known.get(arrived.endpoint), tally)
-        _judge_listed(arrived, listed, options, tally)
         if arrived.event:
             events[arrived.event].append(arrived)
+    for arrived in came:
+        first = events[arrived.event][0] if arrived.event else arrived
+        _judge_attempt(arrived, options, tally)
+        _judge_age(arrived, first, history, options, tally)
+        _judge_target(arrived, ledger, tests, tally)
+    _judge_listed(came, ledger.listed, options, tally)
     for attempts in events.values():
         _judge_event(attempts, tally)
-    _judge_jobs(history, tally)
-    _judge_accounts(history, known, tally)
-    _judge_tests(history, known, events, tally)
-    for endpoint in known.values():
-        _judge_reason(endpoint, tally)
+    _judge_jobs(history, came, tests, tally)
+    _judge_accounts(history, ledger.known, tally)
+    for endpoint in ledger.known.values():
+        _judge_reason(endpoint, history.exclusive, tally)
+    _judge_shown_secrets(history, ledger.known, tally)
 
 
 # One attempt
 
 
-def _judge_attempt(arrived: Arrived, tally: Tally) -> None:
+def _judge_attempt(arrived: Arrived, options: Options, tally: Tally) -> None:
     signature = arrived.headers.get("service-signature", "")
-    if arrived.valid is None:
+    if arrived.valid and SIGNED.match(signature):
+        tally.held(SIGNATURE)
+    elif arrived.valid is None:
         tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
+    elif not arrived.valid and _looks_old(arrived, options):
+        tally.open(SIGNATURE, "the receiver may have refused it for its age alone")
     else:
         says = f"signature {signature[:24]!r}… does not verify over the raw body"
-        _tell(SIGNATURE, arrived.valid and SIGNED.fullmatch(signature) is not None, says, arrived, tally)
-    kind = arrived.headers.get("content-type", "").partition(";")[0].strip()
+        tally.broke(SIGNATURE, _evidence(says, arrived))
+    kind = arrived.headers.get("content-type", "").partition(";")[0].strip().lower()
     lacking = [
         name
         for name, there in (
@@ -99,89 +114,124 @@ def _judge_attempt(arrived: Arrived, tally: Tally) -> None:
         )
         if not there
     ]
-    _tell(HEADERS, not lacking, f"an attempt came without {', '.join(lacking)}", arrived, tally)
+    if lacking:
+        tally.broke(HEADERS, _evidence(f"an attempt came without {', '.join(lacking)}", arrived))
+    else:
+        tally.held(HEADERS)
     _judge_body(arrived, tally)
 
 
+def _looks_old(arrived: Arrived, options: Options) -> bool:
+    """Whether a receiver that minds the age of a signature may have refused it for that (S86)."""
+    tolerance = options.facts.signature_tolerance - ON_THE_WAY
+    return arrived.t is not None and abs(arrived.t * SECOND - arrived.received) > tolerance
+
+
 def _judge_body(arrived: Arrived, tally: Tally) -> None:
+    """A body says what its headers say; of a test's payload no more is shown (S82, U72)."""
     body = arrived.body if isinstance(arrived.body, dict) else {}
     data = body.get("data")
     wrong = [
-        name
-        for name, fits in (
-            ("id", body.get("id") == arrived.event),
-            ("type", body.get("type") == arrived.type),
-            ("created_at", isinstance(body.get("created_at"), str)),
-            ("data", isinstance(data, dict)),
-        )
-        if not fits
+        name for name, said in (("id", arrived.event), ("type", arrived.type)) if body.get(name, said) != said
     ]
-    job = data.get("job") if isinstance(data, dict) else None
     if arrived.type in EVENT_TYPES:
+        job = data.get("job") if isinstance(data, dict) else None
+        wrong += [name for name in ("id", "type", "created_at") if not isinstance(body.get(name), str)]
         wrong += [f"data.job.{name}" for name in JOB_FIELDS if not isinstance(job, dict) or name not in job]
-    _tell(BODY, not wrong, f"a body came with wrong or missing {', '.join(sorted(wrong))}", arrived, tally)
-    if arrived.type in EVENT_TYPES and isinstance(job, dict) and "error_detail" in job:
-        failed = arrived.type == "job.failed"
-        says = (
-            f"{arrived.type} tells of a job {job.get('status')!r} with error_detail {job['error_detail']!r}"
-        )
-        fits = isinstance(job["error_detail"], str) == failed and (job.get("status") == "done") != failed
+    elif not isinstance(arrived.body, dict):
+        wrong.append("JSON object")
+    if wrong:
+        says = f"a body came with wrong or missing {', '.join(sorted(set(wrong)))}"
+        tally.broke(BODY, _evidence(says, arrived))
+        return
+    tally.held(BODY)
+    if arrived.type in EVENT_TYPES:
+        told = job_of(arrived)
+        failed, reason = arrived.type == "job.failed", told["error_detail"]
+        fits = bool(reason) == failed and (told["status"] == "done") != failed
+        says = f"{arrived.type} tells of a job {told['status']!r} with error_detail {reason!r}"
         _tell(OUTCOME, fits, says, arrived, tally)
 
 
-def _judge_age(arrived: Arrived, history: History, options: Options, tally: Tally) -> None:
-    """t is not in the future, nor older than the tolerance plus the time on the way (S86, U68, U77).
+def _judge_age(arrived: Arrived, first: Arrived, history: History, options: Options, tally: Tally) -> None:
+    """t is the time at which the attempt was made, or the event's first one (S78, S86, U68).
 
-    Necessary: the attempt was signed before it arrived; the deployment's clock stands in `history.offset`.
+    Necessary: an attempt is signed before it arrives, not long before, and t is of the deployment's clock,
+    which may run at another pace than the trace's. Which of the two clocks signs is not stated.
     """
     if arrived.t is None:
         return
-    if not history.offset.known or history.rate != 1:
-        tally.open(FRESH, "the deployment's clock is not known, or runs at another pace")
+    if not history.offset.known or history.rate == 0:
+        tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
         return
     signed = arrived.t * SECOND
-    latest = arrived.received + history.offset.high
-    oldest = arrived.received + history.offset.low - options.facts.signature_tolerance - SLACK - SECOND
-    says = f"attempt {arrived.attempt} was signed {abs(latest - signed) // SECOND} s away from its arrival"
-    if oldest <= signed <= latest:
+    if any(low <= signed <= high for low, high in _clocks(arrived.received, history)):
         tally.held(FRESH)
-    elif signed < oldest and arrived.attempt > 1 and "first" in options.candidates("signature_time"):
+        return
+    says = (
+        f"attempt {arrived.attempt} was signed {abs(arrived.received - signed) // SECOND} s off its arrival"
+    )
+    early = any(low <= signed <= high for low, high in _clocks(first.received, history))
+    lost = first.attempt > 1 and any(signed <= high for _, high in _clocks(first.received, history))
+    if arrived.attempt > 1 and (early or lost) and "first" in options.candidates("signature_time"):
         tally.differs(68, "attempt", "first", _evidence(says, arrived))
     else:
         tally.broke(FRESH, _evidence(says, arrived))
 
 
-def _judge_target(arrived: Arrived, endpoint: Endpoint | None, tally: Tally) -> None:
-    """An arrival needs some setting of its endpoint that takes its type and its domain."""
-    if endpoint is None:
-        return
+def _clocks(came: Micros, history: History) -> list[tuple[Micros, Micros]]:
+    """Give what t may be of an attempt that came at an instant: by the clock of calls, and of business."""
+    low, high = history.offset.low - SECOND - APART, history.offset.high + APART
+    spans = [(came - ON_THE_WAY + low, came + high)]
+    for pace in history.paces:
+        then = pace.business + (came - pace.t) * pace.rate
+        spans.append((then - ON_THE_WAY * pace.rate + min(0, low), then + max(0, high)))
+    return spans
+
+
+def _judge_target(arrived: Arrived, ledger: Ledger, tests: Mapping[str, Seen], tally: Tally) -> None:
+    """An arrival needs some setting of its endpoint that takes its type and its domain.
+
+    A type that is not of today's may be a test's, whose name is assumed (U72).
+    """
+    endpoint = ledger.known[arrived.endpoint]
     takes = endpoint.may_take(arrived.type)
-    if arrived.type != TEST_EVENT and takes is not None:
+    test = arrived.event in tests or arrived.type == TEST_EVENT
+    if takes is not None and not test and ledger.exclusive:
         says = f"endpoint {arrived.endpoint} does not list {arrived.type}, and got it"
-        _tell(TYPES, takes, says, arrived, tally)
-    domain = _job(arrived).get("domain_id")
-    reaches = endpoint.may_reach(domain) if isinstance(domain, str) else None
-    if reaches is not None:
+        if takes or arrived.type in EVENT_TYPES:
+            _tell(TYPES, takes, says, arrived, tally)
+        else:
+            tally.open(TYPES, "an unknown type came, which may be a test's")
+    domain = job_of(arrived).get("domain_id")
+    reaches = endpoint.may_reach(domain) if isinstance(domain, str) and not test else None
+    if reaches is not None and ledger.exclusive:
         says = f"endpoint {arrived.endpoint} is bound to another domain than {domain}"
         _tell(SCOPE, reaches, says, arrived, tally)
 
 
-def _judge_listed(arrived: Arrived, listed: Listing, options: Options, tally: Tally) -> None:
+def _judge_listed(came: Sequence[Arrived], listed: Listing, options: Options, tally: Tally) -> None:
     """What was answered well within the time limit is listed with that status.
 
-    An answer near the limit may have come too late (S88), so only one that took less than half of it counts.
+    An answer near the limit may have come too late (S88), so only one that took less than half of it counts;
+    so does only an attempt that came once, as a sender may make one again (S93).
     """
-    told = listed.attempts.get((arrived.endpoint, arrived.event, arrived.attempt))
-    if told is None or arrived.answered is None or arrived.status is None:
-        return
-    if arrived.answered - arrived.received > options.facts.webhook_timeout // 2:
-        tally.open(LISTED, "the answer took long, so that the sender may have given up")
-    elif told.status is None:
-        tally.open(LISTED, "the sender lists no answer: it was on its way, or was lost")
-    else:
-        says = f"attempt {arrived.attempt} was answered {arrived.status} and is listed as {told.status}"
-        found = Evidence(says, (told.seen.id,), (_name(arrived),), arrived.endpoint, arrived.received)
-        tally.check(LISTED, told.status == arrived.status, found)
+    times = Counter((arrived.endpoint, arrived.event, arrived.attempt) for arrived in came)
+    for arrived in came:
+        key = (arrived.endpoint, arrived.event, arrived.attempt)
+        told = listed.attempts.get(key)
+        if told is None or arrived.answered is None or arrived.status is None or times[key] > 1:
+            continue
+        if arrived.answered - arrived.received > options.facts.webhook_timeout // 2:
+            tally.open(LISTED, "the answer took long, so that the sender may have given up")
+        elif told.status is None:
+            tally.open(LISTED, "the sender lists no answer: it was on its way, or was lost")
+        elif told.status == arrived.status:
+            tally.held(LISTED)
+        else:
+            says = f"attempt {arrived.attempt} was answered {arrived.status} and is listed as {told.status}"
+            found = Evidence(says, (told.seen.id,), (name_of(arrived),), arrived.endpoint, arrived.received)
+            tally.broke(LISTED, found)
 
 
 # Several
@@ -191,28 +241,35 @@ def _judge_event(attempts: Sequence[Arrived], tally: Tally) -> None:
     """All attempts under one event id tell of one thing; a body that changes between them excludes U68."""
     first = attempts[0]
     for other in attempts[1:]:
-        same = (other.type, _job(other).get("id")) == (first.type, _job(first).get("id"))
-        says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
-        _tell(EVENT, same, says, other, tally)
-        if same and other.digest != first.digest and other.endpoint == first.endpoint:
-            tally.differs(
-                68, "body byte-identical", "body changes", _evidence("the body of a retry differs", other)
-            )
+        if (other.type, job_of(other).get("id")) != (first.type, job_of(first).get("id")):
+            says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
+            tally.broke(EVENT, _evidence(says, other))
+            continue
+        tally.held(EVENT)
+        if other.digest != first.digest and other.endpoint == first.endpoint:
+            found = _evidence("the body of a retry differs", other)
+            tally.differs(68, "body byte-identical", "body changes", found)
 
 
-def _judge_jobs(history: History, tally: Tally) -> None:
-    """A job ends once, so an endpoint is told of it under one event id (E9)."""
+def _judge_jobs(history: History, came: Sequence[Arrived], tests: Mapping[str, Seen], tally: Tally) -> None:
+    """A job ends once, so an endpoint is told of it under one event id (E9).
+
+    Only a job that the API tells of counts: a test may tell of an invented one (U72).
+    """
+    real = {job["id"] for _, job in shown_jobs(history)}
     told: dict[tuple[str, str], Arrived] = {}
-    for arrived in history.arrived:
-        job = _job(arrived).get("id")
-        if arrived.type not in EVENT_TYPES or not isinstance(job, str):
+    for arrived in came:
+        job = job_of(arrived).get("id")
+        if arrived.type not in EVENT_TYPES or not isinstance(job, str) or job not in real:
+            continue
+        if arrived.event in tests:
             continue
         first = told.setdefault((arrived.endpoint, job), arrived)
         if first.event == arrived.event:
             tally.held(EVENT)
         else:
             says = f"job {job} ended once and came as events {first.event} and {arrived.event}"
-            pair = (_name(first), _name(arrived))
+            pair = (name_of(first), name_of(arrived))
             tally.broke(EVENT, Evidence(says, (), pair, arrived.endpoint, arrived.received))
 
 
@@ -224,7 +281,7 @@ def _judge_accounts(history: History, known: dict[str, Endpoint], tally: Tally) 
         if seen.ok and isinstance(seen.data, dict) and isinstance(seen.data.get("id"), str)
     }
     for arrived in history.arrived:
-        endpoint, owner = known.get(arrived.endpoint), owners.get(str(_job(arrived).get("id")))
+        endpoint, owner = known.get(arrived.endpoint), owners.get(str(job_of(arrived).get("id")))
         if endpoint is not None and owner is not None and _named(history, endpoint.account, owner):
             says = f"endpoint {arrived.endpoint} of {endpoint.account} got an event about a job of {owner}"
             _tell(SCOPE, endpoint.account == owner, says, arrived, tally)
@@ -236,49 +293,46 @@ def _named(history: History, *accounts: str) -> bool:
     return named.issuperset(accounts)
 
 
-def _judge_tests(
-    history: History, known: dict[str, Endpoint], events: dict[str, list[Arrived]], tally: Tally
-) -> None:
-    for seen in history.by_operation("webhooks.test"):
-        event = seen.data.get("event_id") if seen.ok and isinstance(seen.data, dict) else None
-        if not isinstance(event, str):
-            continue
-        came = events.get(event)
-        if came is None:
-            tally.open(TEST, "the test event did not arrive; it may be lost, or late")
-            continue
-        target = seen.parameters.get("id")
-        says = f"the test of {target} came to {came[0].endpoint}"
-        found = Evidence(says, (seen.id,), (_name(came[0]),), came[0].endpoint, came[0].received)
-        tally.check(TEST, came[0].endpoint == target or came[0].endpoint not in known, found)
+# Of endpoints
 
 
-def _judge_reason(endpoint: Endpoint, tally: Tally) -> None:
+def _judge_shown_secrets(history: History, known: Mapping[str, Endpoint], tally: Tally) -> None:
+    """No reading shows the secret that the creation told (S21); another text may be a masked one."""
+    for seen in history.by_operation("webhooks.get", "webhooks.list", "webhooks.update"):
+        for thing in ([seen.data] if isinstance(seen.data, dict) else seen.items or ()) if seen.ok else ():
+            secret = thing.get("secret") if isinstance(thing, dict) else None
+            endpoint = known.get(str(thing.get("id"))) if isinstance(thing, dict) else None
+            if not secret:
+                tally.held(SECRET)
+            elif endpoint is None or endpoint.secret != secret or endpoint.created is None:
+                tally.open(SECRET, "a secret is shown that may be masked")
+            else:
+                says = f"{seen.id} shows the secret of {endpoint.id} again"
+                tally.broke(
+                    SECRET, Evidence(says, (endpoint.created.id, seen.id), (), endpoint.id, seen.sent)
+                )
+
+
+def _judge_reason(endpoint: Endpoint, exclusive: bool, tally: Tally) -> None:
+    """An endpoint that was disabled by its failures shows why; where, is assumed (S22, U73)."""
     for setting in endpoint.settings:
-        if setting.enabled is False:
-            says = f"{setting.seen.id} shows endpoint {endpoint.id} disabled, without a reason"
-            found = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
-            if setting.reason is not None:
-                tally.held(REASON)
-            elif endpoint.untouched:
-                tally.broke(REASON, found)
+        if setting.enabled is not False:
+            continue
+        says = f"{setting.seen.id} shows endpoint {endpoint.id} disabled, without a reason"
+        found = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
+        if setting.reason:
+            tally.held(REASON)
+        elif setting.reason is None:
+            tally.differs(73, "disabled_reason", "no such field", found)
+        elif endpoint.untouched and exclusive and endpoint.settings[0].enabled:
+            tally.broke(REASON, found)
 
 
 # Small readings
 
 
-def _job(arrived: Arrived) -> dict[str, Json]:
-    data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
-    job = data.get("job") if isinstance(data, dict) else None
-    return job if isinstance(job, dict) else {}
-
-
-def _name(arrived: Arrived) -> str:
-    return f"{arrived.event}/{arrived.attempt}"
-
-
 def _evidence(says: str, arrived: Arrived) -> Evidence:
-    return Evidence(says, (), (_name(arrived),), arrived.endpoint, arrived.received)
+    return Evidence(says, (), (name_of(arrived),), arrived.endpoint, arrived.received)
 
 
 def _tell(rule: str, holds: bool, says: str, arrived: Arrived, tally: Tally) -> None:
