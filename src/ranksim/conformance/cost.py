@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ranksim.clock import Micros, iso
-from ranksim.conformance.asks import Dealings, Quiet, Refused
+from ranksim.conformance.dealings import Dealings, Quiet, Refused
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Bracket, BusinessClock, Cost, moment, money
 from ranksim.conformance.verdicts import Evidence, Rule, Tally

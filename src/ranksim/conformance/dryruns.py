@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ranksim.clock import Micros
-from ranksim.conformance.asks import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work, subject_of
+from ranksim.conformance.asks import subject_of
 from ranksim.conformance.counters import Sums
+from ranksim.conformance.dealings import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
 from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Bracket, BusinessClock, plain

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ranksim.clock import Micros
-from ranksim.conformance.asks import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work, subject_of
+from ranksim.conformance.asks import subject_of
+from ranksim.conformance.dealings import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
 from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.quotas import metric_of

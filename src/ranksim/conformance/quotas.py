@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ranksim.clock import DAY, WEEK, Micros, iso, week_start
-from ranksim.conformance.asks import JOBS, Dealings, Refused, Work, minds
 from ranksim.conformance.counters import UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
+from ranksim.conformance.dealings import JOBS, Dealings, Refused, Work, minds
 from ranksim.conformance.history import NEVER
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import BusinessClock, Meter, meter_of, snaked

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ranksim.conformance import cooldowns, cost, dryruns, guards, quotas, slots
-from ranksim.conformance.asks import dealings_of
+from ranksim.conformance import cooldowns, cost, dryruns, guards, joins, quotas, slots
+from ranksim.conformance.accounts import dealings_of
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import BusinessClock
@@ -15,6 +15,7 @@ RULES: tuple[Rule, ...] = (
     *quotas.RULES,
     *slots.RULES,
     *cooldowns.RULES,
+    *joins.RULES,
     *dryruns.RULES,
 )
 
@@ -28,4 +29,5 @@ def judge(history: History, options: Options, tally: Tally) -> None:
         quotas.judge(dealings, clock, options, tally)
         slots.judge(dealings, options, tally)
         cooldowns.judge(dealings, clock, options, tally)
+        joins.judge(dealings, options, tally)
         dryruns.judge(dealings, clock, options, tally)

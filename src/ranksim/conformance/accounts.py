@@ -1,0 +1,285 @@
+"""A trace sorted by account: every call that spends becomes a work, a refusal or a dry run of its account."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ranksim.clock import HOUR, Micros
+from ranksim.conformance import readings
+from ranksim.conformance.asks import (
+    SPENDING,
+    body_of,
+    domain_of,
+    dry,
+    identity_of,
+    report_of,
+    spend_of,
+    thing_of,
+    unanswered,
+)
+from ranksim.conformance.dealings import CHECKS, RANK_RUN, Dealings, Refused, Work
+from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.options import Options
+from ranksim.conformance.readings import Health, plain, snaked
+
+Json = Any
+
+MEMORY: Final = 23 * HOUR
+"""Repeats of an Idempotency-Key this near surely are repeats (S47, U30)."""
+
+
+def dealings_of(history: History, options: Options) -> list[Dealings]:
+    """Sort a trace by account."""
+    alone = _alone(history)
+    groups: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for seen in history.seen:
+        if seen.key and seen.happened is not False:
+            groups[seen.environment, seen.account].append(seen)
+    found = []
+    for (environment, account), exchanges in groups.items():
+        dealings = Dealings(account, environment, alone(environment, account), begins=exchanges[0].sent)
+        _Sorter(dealings, history.rate).sort(exchanges)
+        found.append(dealings)
+    _see_events(history, found)
+    for dealings in found:
+        _settle_rank_runs(dealings, options)
+        dealings.works.sort(key=lambda work: work.low)
+    return found
+
+
+def _alone(history: History) -> Any:
+    """Tell of which accounts nobody else used the books: two keys of unknown account may share them."""
+    used: dict[str, dict[str, str]] = defaultdict(dict)
+    for seen in history.seen:
+        if seen.key and 200 <= seen.status <= 299:
+            used[seen.environment][seen.key] = history.key(seen.key).account
+
+    def alone(environment: str, account: str) -> bool:
+        keys = used[environment]
+        strangers = [key for key, owner in keys.items() if not owner]
+        return history.exclusive and (not strangers or len(keys) == 1)
+
+    return alone
+
+
+@dataclass(slots=True)
+class _Sorter:
+    """Sorts the exchanges of one account."""
+
+    dealings: Dealings
+    rate: int
+    repeats: dict[str, list[Seen]] = field(default_factory=lambda: defaultdict(list))
+    works: dict[object, Work] = field(default_factory=dict)
+    unanswered: list[Seen] = field(default_factory=list)
+
+    def sort(self, exchanges: Iterable[Seen]) -> None:
+        exchanges = list(exchanges)
+        for seen in exchanges:
+            if seen.idempotency_key is not None and seen.method == "POST":
+                self.repeats[seen.idempotency_key].append(seen)
+        for seen in exchanges:
+            if seen.operation in SPENDING or (
+                not seen.operation and any(name in SPENDING for name in seen.operations)
+            ):
+                self.ask(seen)
+            else:
+                self.other(seen)
+        for seen in self.unanswered:
+            self.maybe(seen)
+        self.dealings.works.extend(self.works.values())
+
+    # Calls that spend
+
+    def ask(self, seen: Seen) -> None:
+        body = body_of(seen)
+        self.dealings.asked.append(seen)
+        if body.get("dry_run") is True:
+            self.dry_run(seen, body)
+        elif unanswered(seen):
+            self.unanswered.append(seen)
+        elif seen.code in CHECKS:
+            low = self.since(seen)
+            if low is not None:
+                spend, domain = spend_of(seen, body), domain_of(body, {})
+                refused = Refused(CHECKS[seen.code], spend, domain, low, seen.received, seen, body)
+                self.dealings.refusals.append(refused)
+                self.meta(seen, seen.meta, low)
+        elif seen.ok:
+            self.granted(seen, body)
+        elif seen.surface == "graphql" and 200 <= seen.status <= 299:
+            self.unanswered.append(seen)  # an error of some field; others may have been executed
+
+    def since(self, seen: Seen) -> Micros | None:
+        """Give when the reply can first have been decided: a replay was decided earlier; None if unknown."""
+        earlier = self.repeats.get(seen.idempotency_key or "", [seen])
+        if seen.replayed and earlier[0] is seen:
+            return None
+        return min(seen.sent, earlier[0].sent)
+
+    def granted(self, seen: Seen, body: Mapping[str, Json]) -> None:
+        low, made = self.since(seen), thing_of(seen)
+        if low is None:
+            return
+        if not body or (seen.operation == "jobs.create" and "id" not in made):
+            self.unanswered.append(seen)  # nobody can tell what it was, or whether it was joined
+            return
+        identity = identity_of(seen, made)
+        work = self.works.get((seen.operation, identity))
+        if work is None:
+            spend, domain = spend_of(seen, body), domain_of(body, made)
+            thing = made.get("id")
+            work = Work(spend, domain, low, seen.received, True, [], str(thing or ""), body, made)
+            self.works[seen.operation, identity] = work
+        work.low, work.high = min(work.low, low), min(work.high, seen.received)
+        work.calls.append(seen)
+        self.job(seen, made)
+
+    def maybe(self, seen: Seen) -> None:
+        """Count a call without an answer as one work that may exist, unless a repeat of it was answered."""
+        key, group = seen.idempotency_key, self.repeats.get(seen.idempotency_key or "", [])
+        near = self.rate > 0 and group and (group[-1].sent - group[0].sent) * self.rate < MEMORY
+        body = body_of(seen)
+        identity: object = ("lost", seen.id)
+        if key is not None and near and seen.surface == "rest":
+            if any(other.ok and not dry(other) and other.operation == seen.operation for other in group):
+                return
+            identity = ("lost", key)
+        if (seen.operation, identity) in self.works:
+            self.works[seen.operation, identity].calls.append(seen)
+            return
+        work = Work(spend_of(seen, body), domain_of(body, {}), seen.sent, NEVER, False, [seen], body=body)
+        self.works[seen.operation, identity] = work
+
+    def dry_run(self, seen: Seen, body: Mapping[str, Json]) -> None:
+        self.dealings.dry_runs.append(seen)
+        low = self.since(seen)
+        if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
+            return
+        report = report_of(seen, body, low)
+        self.dealings.reports.append(report)
+        for meta in report.metas.values():
+            self.meta(seen, meta, low)
+
+    def meta(self, seen: Seen, meta: Json, low: Micros) -> None:
+        """Take the numbers behind a refusal as statements."""
+        if seen.surface == "graphql":
+            meta = snaked(meta)
+        if not isinstance(meta, dict):
+            return
+        meter = readings.meter_of(seen, meta, low, seen.received)
+        if meter is not None:
+            self.dealings.meters[meter.metric].append(meter)
+        elif "requested" in meta:
+            slots = readings.slots_of(seen, meta, low, seen.received)
+            self.dealings.slots += [] if slots is None else [slots]
+        else:
+            cost = readings.cost_of(seen, meta, low, seen.received)
+            self.dealings.cost += [] if cost is None else [cost]
+
+    # Other calls
+
+    def other(self, seen: Seen) -> None:
+        dealings = self.dealings
+        (dealings.changes if _writes(seen) else dealings.reads).append(seen)
+        if not seen.ok:
+            return
+        match seen.operation:
+            case "account.usage":
+                for meter in readings.meters_of(seen):
+                    dealings.meters[meter.metric].append(meter)
+                cost = readings.cost_of(seen, plain(seen).get("cost"), seen.sent, seen.received)
+                dealings.cost += [] if cost is None else [cost]
+            case "slots.get":
+                slots = readings.slots_of(seen, plain(seen), seen.sent, seen.received)
+                dealings.slots += [] if slots is None else [slots]
+            case "account.entitlements":
+                dealings.entitled.append(readings.entitled_of(seen))
+            case "account.get":
+                dealings.health.append(Health(seen, str(plain(seen).get("status", "")).lower()))
+            case "jobs.get":
+                self.job(seen, plain(seen))
+            case "jobs.list":
+                for item in seen.items or ():
+                    self.job(seen, snaked(item) if seen.surface == "graphql" else item)
+            case "domains.create" | "keyword_lists.create":
+                dealings.made.setdefault(str(thing_of(seen).get("id")), seen)
+
+    def job(self, seen: Seen, job: Json) -> None:
+        """Note what a reply shows of a job; what a repeat shows may be old (E6)."""
+        repeated = seen.idempotency_key is not None and len(self.repeats[seen.idempotency_key]) > 1
+        if seen.replayed or repeated or not isinstance(job, dict) or not isinstance(job.get("status"), str):
+            return
+        fate = self.dealings.fates[str(job.get("id"))]
+        status = job["status"].lower()
+        if job.get("error_detail") is not None or status in ("failed", "error"):
+            fate.failed = min(fate.failed, seen.received)
+        elif status == "done":
+            fate.done = min(fate.done, seen.received)
+        elif status in ("queued", "running"):
+            fate.alive = max(fate.alive, seen.sent)
+
+
+def _writes(seen: Seen) -> bool:
+    """Tell whether a call may change something; what a GraphQL call does, its operations tell."""
+    if seen.surface != "graphql":
+        return seen.method not in ("GET", "HEAD", "OPTIONS")
+    named = (seen.operation, *seen.operations)
+    return any(name.rpartition(".")[2] in ("create", "update", "delete") for name in named)
+
+
+def _see_events(history: History, found: Iterable[Dealings]) -> None:
+    """Take the ends of jobs that webhooks told (S76)."""
+    owners = {work.id: dealings for dealings in found for work in dealings.works if work.id}
+    for arrived in history.arrived:
+        data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
+        job = data.get("job") if isinstance(data, dict) else None
+        known = owners.get(str(job.get("id"))) if isinstance(job, dict) else None
+        if known is None or not isinstance(job, dict):
+            continue
+        fate = known.fates[str(job["id"])]
+        if arrived.type == "job.completed":
+            fate.done = min(fate.done, arrived.received)
+        elif arrived.type == "job.failed":
+            fate.failed = min(fate.failed, arrived.received)
+
+
+def _settle_rank_runs(dealings: Dealings, options: Options) -> None:
+    """Tell which rank runs were surely begun in the trace: a reply may be that of a run already under way.
+
+    It was begun here when the run's domain was made here, when an earlier call on the domain was answered
+    with another run, or when its status is not that of a join; all this only if no call without an answer
+    may have begun it.
+    """
+    runs: dict[str, list[Work]] = defaultdict(list)
+    for work in dealings.works:
+        if work.spend == RANK_RUN:
+            runs[work.domain].append(work)
+    begun = _statuses_of_begun(runs.values(), options)
+    anywhere = [work for work in dealings.works if work.spend in ("", RANK_RUN) and not work.domain]
+    for domain, works in runs.items():
+        works.sort(key=lambda work: work.high)
+        lost = min((work.low for work in works + anywhere if not work.sure), default=NEVER)
+        first = min((work.high for work in works if work.sure), default=NEVER)
+        for work in works:
+            known = work.seen.status in begun or domain in dealings.made or first < work.low
+            if work.sure and (not dealings.alone or not known or lost <= work.high):
+                work.sure = False
+
+
+def _statuses_of_begun(runs: Iterable[list[Work]], options: Options) -> set[int]:
+    """Give the statuses that a join never has: pinned, or shown by runs that were certainly joined (U40)."""
+    joined, accepted = options.status("job_joined"), options.status("job_accepted")
+    if joined is not None and accepted is not None and joined != accepted:
+        return {accepted}
+    begun, joins = set(), set()
+    for works in runs:
+        for work in works:
+            first = min(work.calls, key=lambda seen: seen.received)
+            for seen in work.calls:
+                if seen.sent > first.received and not seen.replayed and seen.idempotency_key is None:
+                    joins.add(seen.status)
+                    begun.add(first.status)
+    return begun - joins

@@ -1,0 +1,171 @@
+"""What one account asked to spend and what came of it: works, refusals, dry runs, and readings of its books.
+
+A *work* is one thing that was done: a job, a set of briefs, keywords, a scan. Calls that were answered with
+the same thing (replays, joins) are one work, done once in [low, high]; a call whose reply was lost is a work
+that may not exist.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ranksim.clock import Micros
+from ranksim.conformance.counters import Sums
+from ranksim.conformance.history import NEVER, Seen
+from ranksim.conformance.options import Options
+from ranksim.conformance.readings import Cost, Entitled, Health, Meter, Slots
+from ranksim.contract.facts import JobKind, Spend
+from ranksim.rules.terms import TABLE
+
+Json = Any
+
+JOBS: Final = frozenset(map(str, JobKind))
+RANK_RUN: Final = JobKind.RANK_RUN.value
+
+ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
+"""The checks that the table of spending operations names, by operation (S52-S58)."""
+
+CHECKS: Final = {
+    "entitlement_required": 1,
+    "subscription_inactive": 2,
+    "cost_cap_reached": 3,
+    "quota_exhausted": 4,
+    "allowance_exhausted": 4,
+    "slot_limit_exceeded": 5,
+    "cooldown_active": 6,
+}
+"""The check behind a refusal's code (S59, U53)."""
+
+
+@dataclass(slots=True)
+class Work:
+    """One thing that was done once in [low, high], or may have been: `sure` tells which.
+
+    `calls` are the exchanges that returned it, or asked for it without being answered. `spend` is the label
+    of the operation, "" when it cannot be read. `id` is the id of what was made, "" when unknown.
+    """
+
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    sure: bool
+    calls: list[Seen]
+    id: str = ""
+    body: Mapping[str, Json] = field(default_factory=dict)
+    made: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def seen(self) -> Seen:
+        """The exchange that stands for it."""
+        return self.calls[0]
+
+
+@dataclass(slots=True)
+class Refused:
+    """A live call that one of the six checks refused, decided in [low, high]."""
+
+    check: int
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    seen: Seen
+    body: Mapping[str, Json]
+
+
+@dataclass(slots=True)
+class Report:
+    """An answered dry run (S66). `failing` are the checks that its list shows to fail, None without a list.
+
+    `check` is the check that would refuse, 0 when it is allowed, None when it does not say.
+    """
+
+    check: int | None
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    seen: Seen
+    body: Mapping[str, Json]
+    failing: tuple[int, ...] | None = None
+    joins: str = ""
+    metas: Mapping[int, Json] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    """The checks that its list has, in its order."""
+
+
+@dataclass(slots=True)
+class Fate:
+    """What was seen of a job: when it was last alive, and by when it was seen done or failed."""
+
+    alive: Micros = -NEVER
+    done: Micros = NEVER
+    failed: Micros = NEVER
+
+
+@dataclass(slots=True)
+class Dealings:
+    """What one account asked to spend, what came of it, and what was read of its books.
+
+    `alone`: nobody else used the account. `changes` are other writes that may touch slots; `made` the ids of
+    what the trace itself created.
+    """
+
+    account: str
+    environment: str
+    alone: bool
+    works: list[Work] = field(default_factory=list)
+    refusals: list[Refused] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    asked: list[Seen] = field(default_factory=list)
+    """All calls that wanted to spend, dry or not."""
+    dry_runs: list[Seen] = field(default_factory=list)
+    """All dry runs, answered or not."""
+    meters: dict[str, list[Meter]] = field(default_factory=lambda: defaultdict(list))
+    cost: list[Cost] = field(default_factory=list)
+    slots: list[Slots] = field(default_factory=list)
+    entitled: list[Entitled] = field(default_factory=list)
+    health: list[Health] = field(default_factory=list)
+    fates: dict[str, Fate] = field(default_factory=lambda: defaultdict(Fate))
+    changes: list[Seen] = field(default_factory=list)
+    reads: list[Seen] = field(default_factory=list)
+    made: dict[str, Seen] = field(default_factory=dict)
+    begins: Micros = NEVER
+    """When the trace first saw the account."""
+
+    @property
+    def about(self) -> str:
+        """Name it in evidence."""
+        return f"account {self.account}" + (
+            "" if self.environment == "production" else f", {self.environment}"
+        )
+
+
+class Quiet:
+    """Tells when nothing but the passing of time can have changed an account's books."""
+
+    def __init__(self, dealings: Dealings) -> None:
+        works = [(work.low, work.high) for work in dealings.works]
+        changes = [(seen.sent, seen.received) for seen in dealings.changes if not 300 <= seen.status <= 499]
+        self._lows = Sums((low, 1) for low, _ in (*works, *changes))
+        self._highs = Sums((high, 1) for _, high in (*works, *changes))
+
+    def between(self, low: Micros, high: Micros) -> bool:
+        """Tell whether no work and no other change can have happened in [low, high]."""
+        return self.count(low, high) == 0
+
+    def count(self, low: Micros, high: Micros) -> int:
+        """Count the works and changes that may have happened in [low, high]."""
+        return self._lows.upto(high) - self._highs.before(low)
+
+
+def minds(dealings: Dealings, spend: str, check: int, options: Options) -> bool:
+    """Tell whether a check surely applies to an operation: its row has it, or it has refused it (U58)."""
+    if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
+        return True
+    told: list[Refused | Report] = [*dealings.refusals, *dealings.reports]
+    return any(one.check == check and one.spend == spend for one in told)
