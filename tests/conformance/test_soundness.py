@@ -124,7 +124,10 @@ def runs() -> list[Run]:
 
 
 RUNS = runs()
-FEW = [run for run in RUNS if run.users != 200][:: len(RUNS) // 14][:12]
+ALARMED = (1000, 1051, 1095, 1172)
+"""Seeds that once raised a false alarm."""
+
+FEW = [run for run in RUNS if run.seed in ALARMED or (run.users != 200 and run.seed % 25 == 7)]
 
 
 def check(run: Run) -> tuple[int, int]:

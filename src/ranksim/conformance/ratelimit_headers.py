@@ -12,7 +12,7 @@ from ranksim.clock import SECOND, Micros
 from ranksim.conformance.history import History, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
-from ranksim.conformance.windows.ledger import EPOCH, classes_by_limit, limited, nominal, steady
+from ranksim.conformance.windows.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
 from ranksim.contract.facts import RateClass
 from ranksim.service.operations import OPERATIONS
 
@@ -128,18 +128,15 @@ def _judge_class(seen: Seen, limits: dict[int, RateClass], options: Options, tal
     routed = seen.operation in OPERATIONS
     if wanted is None or stated is None or not routed or seen.status in (401, 429) or seen.replayed:
         return
-    elsewhere = seen.dry_run and options.candidates("dry_run_class") == ("read",) and stated != RateClass.READ
-    if stated == wanted and not elsewhere:
+    if stated == wanted:
         tally.held(CLASSES)
         return
     says = f"RateLimit-Limit is {seen.limit}, that of the class {stated.label}, and this is {wanted.label}"
     evidence = _evidence(says, seen)
-    if OPERATIONS[seen.operation].tracking and stated != RateClass.READ and not seen.dry_run:
-        number, name, found = 2, "tracking_class", stated.label
-    elif seen.dry_run and stated == RateClass.READ:
-        number, name, found = 10, "dry_run_class", "read"
+    if seen.dry_run and RateClass.READ in (stated, wanted):
+        number, name, found = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
     elif OPERATIONS[seen.operation].tracking and stated != RateClass.READ:
-        return  # a dry run tells nothing that the real call does not
+        number, name, found = 2, "tracking_class", stated.label
     else:
         tally.broke(CLASSES, evidence)
         return
@@ -207,23 +204,40 @@ def _wait(refused: Seen, history: History, second: Micros) -> Micros | None:
 def _next_calls(history: History, options: Options) -> Iterator[tuple[Seen, Seen]]:
     """Give each refusal with the call after it, where no other call of their window can lie between.
 
-    An expensive call may count as a write too (U3): it is in the way of writes, and when it is refused only
-    its RateLimit-Limit tells by which window.
+    Where a call is charged in more than one window, it is in the way in each, and when it is refused only its
+    RateLimit-Limit tells by which.
     """
     limits = classes_by_limit(options)
     last: dict[tuple[str, str, RateClass], Seen] = {}
+    found: dict[tuple[str, str, RateClass], tuple[Seen, Seen]] = {}
     busy: dict[tuple[str, str, RateClass], Micros] = defaultdict(int)
     for seen in history.seen:
         rate_class = nominal(seen, options)
-        if rate_class is None or seen.happened is False:
+        if rate_class is None or seen.happened is False or foreign(seen, history):
             continue
         own = limits.get(-1 if seen.limit is None else seen.limit)
-        both = (rate_class, RateClass.WRITE) if rate_class == RateClass.EXPENSIVE else (rate_class,)
-        for touched in both:
+        for touched in _touched(seen, rate_class, own):
             window = (seen.environment, seen.key, touched)
+            pair = found.pop(window, None)
+            if pair is not None and seen.sent >= pair[1].received:
+                yield pair
             alone, before = seen.sent >= busy[window], last.pop(window, None)
             busy[window] = max(busy[window], seen.received)
             if before is not None and alone and (not limited(seen) or own == touched):
-                yield before, seen
+                found[window] = before, seen
             if alone and limited(seen) and own == touched:
                 last[window] = seen
+    yield from found.values()
+
+
+def _touched(seen: Seen, rate_class: RateClass, own: RateClass | None) -> set[RateClass]:
+    """Give the classes that a call may be charged in: its own, writes too (U3), or where else it may count.
+
+    Without a RateLimit-Limit additions may count as expensive (U2) and dry runs as reads (U10).
+    """
+    touched = {rate_class} if own is None else {rate_class, own}
+    if own is None and seen.operation in OPERATIONS and OPERATIONS[seen.operation].tracking:
+        touched.add(RateClass.EXPENSIVE)
+    if own is None and seen.dry_run:
+        touched.add(RateClass.READ)
+    return touched | {RateClass.WRITE} if RateClass.EXPENSIVE in touched else touched

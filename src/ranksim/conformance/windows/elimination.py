@@ -60,11 +60,8 @@ def readings(ledger: Ledger, rate_class: RateClass, options: Options) -> list[Re
     debits = options.candidates("expensive_debits_write")
     if rate_class != RateClass.WRITE or not ledger.has(RateClass.EXPENSIVE):
         debits = debits[:1]
-    dry = (
-        _open(options, "dry_run_class", ("same", "free"))
-        if ledger.any_dry(rate_class)
-        else (default.dry_run,)
-    )
+    tried_dry = ledger.any_dry(rate_class) or (len(debits) > 1 and ledger.any_dry(RateClass.EXPENSIVE))
+    dry = _open(options, "dry_run_class", ("same", "free")) if tried_dry else (default.dry_run,)
     graphql = options.candidates("graphql_cost") if ledger.any_graphql() else (default.graphql,)
     found = [
         Reading(*chosen)

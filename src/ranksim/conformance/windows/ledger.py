@@ -135,7 +135,7 @@ def classes_by_limit(options: Options) -> dict[int, RateClass]:
 
 
 def nominal(seen: Seen, options: Options) -> RateClass | None:
-    """Give the class that S102-S104 and U2 put an exchange into; None for what debits no key (U8, U87)."""
+    """Give the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
     if seen.method == "OPTIONS" or not seen.key:
         return None
     names = [name for name in (seen.operations or (seen.operation,)) if name in OPERATIONS]
@@ -145,6 +145,8 @@ def nominal(seen: Seen, options: Options) -> RateClass | None:
         return RateClass.READ if seen.method in ("GET", "HEAD") else RateClass.WRITE
     if all(OPERATIONS[name].keyless for name in names):
         return None
+    if seen.dry_run and OPERATIONS[names[0]].spends and options.default("dry_run_class") == "read":
+        return RateClass.READ
     tracking = RateClass.EXPENSIVE if options.default("tracking_class") == "expensive" else RateClass.WRITE
     return max(tracking if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
 
@@ -154,22 +156,46 @@ def limited(seen: Seen) -> bool:
     return seen.status == 429 and seen.code not in NAMED
 
 
+def foreign(seen: Seen, history: History) -> bool:
+    """Tell whether a call carries a key that is none where it was sent: its caller is charged (U8, U9)."""
+    keys = history.header.keys
+    return bool(keys) and (seen.key not in keys or keys[seen.key].environment != seen.environment)
+
+
 def ledgers(history: History, options: Options) -> dict[tuple[str, str, str], Ledger]:
     """Give the ledger of each (environment, account, key), in order of first use."""
     known = classes_by_limit(options)
+    told = _told(history, known)
     rows: dict[tuple[str, str, str], list[tuple[int, ...]]] = {}
     for position, seen in enumerate(history.seen):
-        row = _row(position, seen, known, options)
+        row = None if foreign(seen, history) else _row(position, seen, known, told, options)
         if row is not None:
             rows.setdefault((seen.environment, seen.account, seen.key), []).append(row)
     return {owner: _ledger(owner, found) for owner, found in rows.items()}
 
 
-def _row(position: int, seen: Seen, known: dict[int, RateClass], options: Options) -> tuple[int, ...] | None:
+def _told(history: History, known: dict[int, RateClass]) -> dict[tuple[str, bool], RateClass]:
+    """Learn from replies where an operation, or its dry run, is counted (U2, U10); lost calls count there."""
+    return {
+        (seen.operation, seen.dry_run): known[seen.limit]
+        for seen in history.seen
+        if seen.limit in known and seen.ok and seen.surface == "rest" and not seen.replayed
+    }
+
+
+def _row(
+    position: int,
+    seen: Seen,
+    known: dict[int, RateClass],
+    told: dict[tuple[str, bool], RateClass],
+    options: Options,
+) -> tuple[int, ...] | None:
     rate_class = nominal(seen, options)
     if rate_class is None or (seen.lost and seen.happened is False):
         return None
     stated = known.get(-1 if seen.limit is None else seen.limit)
+    if stated is None and seen.surface == "rest":
+        stated = told.get((seen.operation, seen.dry_run))
     fields = sum(name in OPERATIONS for name in seen.operations) if seen.surface == "graphql" else 1
     return (
         seen.sent,

@@ -398,14 +398,19 @@ CHECKS = (
     Deviation("quota-one-less", (63,), LADDER, quota(-1)),
     Deviation("quota-free-while-busy", (35, 63), LADDER, _refunded),
     Deviation("used-one-less", (38,), LADDER, alter=_usage(_used_less)),
-    Deviation("remaining-does-not-add-up", (38,), LADDER, alter=_usage(
-        lambda metric: metric.update(remaining=metric["remaining"] + 1)
-    )),
+    Deviation(
+        "remaining-does-not-add-up",
+        (38,),
+        LADDER,
+        alter=_usage(lambda metric: metric.update(remaining=metric["remaining"] + 1)),
+    ),
     Deviation("weekly-reset-on-sunday", (108,), ("everyday", "ladder"), alter=_usage(_on_sunday)),
     Deviation("resets-a-day-late", (38, 108, 110), ("everyday", "ladder"), _a_day_late),
     Deviation("quota-exhausted-is-403", (98,), LADDER, promises={"quota_exhausted_status": 403}),
     Deviation("quota-meta-without-limit", (98,), LADDER, alter=refusals("quota_exhausted", _drop("limit"))),
-    Deviation("cost-meta-without-ceiling", (99,), LADDER, alter=refusals("cost_cap_reached", _drop("ceiling"))),
+    Deviation(
+        "cost-meta-without-ceiling", (99,), LADDER, alter=refusals("cost_cap_reached", _drop("ceiling"))
+    ),
     Deviation("slots-one-more", (64,), LADDER, slot_limit(1)),
     Deviation("slots-one-less", (64,), LADDER, slot_limit(-1)),
     Deviation("slots-freed-at-once", (26, 27), ("ladder", "walk", "everyday"), freed_at_once),
@@ -414,9 +419,7 @@ CHECKS = (
     Deviation("slots-hide-what-is-held", (37,), ("ladder",), alter=data_of("slots.get")(_nothing_held)),
     Deviation("ceiling-50-percent-late", (62,), ("ladder",), ceiling(150)),
     Deviation("ceiling-10-percent-early", (62,), ("ladder",), ceiling(90)),
-    Deviation(
-        "no-reads-at-the-ceiling", (67,), ("ladder",), reads_refused("cost_cap_reached", _at_ceiling)
-    ),
+    Deviation("no-reads-at-the-ceiling", (67,), ("ladder",), reads_refused("cost_cap_reached", _at_ceiling)),
     Deviation("cooldown-20-percent-short", (65,), ("race", "ladder", "calibration", "retry"), cooldown(80)),
     Deviation("cooldown-20-percent-long", (65,), ("race", "ladder", "calibration", "retry"), cooldown(120)),
     Deviation("cooldown-races", (65,), ("race",), cooldown_races),

@@ -92,7 +92,9 @@ def payload(change: Callable[[Any], None]) -> Callable[[Patch], None]:
 # Who gets it
 
 
-def matching(change: Callable[[bool, Sequence[str], str | None, str, str | None], Any]) -> Callable[[Patch], None]:
+def matching(
+    change: Callable[[bool, Sequence[str], str | None, str, str | None], Any],
+) -> Callable[[Patch], None]:
     """Choose the endpoints of an event otherwise."""
 
     def apply(patch: Patch) -> None:
@@ -218,13 +220,21 @@ HOOKS = (
     Deviation("attempt-number-from-zero", (81,), ("webhooks",), sent(_from_zero)),
     Deviation("event-id-new-on-each-attempt", (79,), ("webhooks",), sent(_new_event)),
     Deviation("no-event-type-header", (80,), ("webhooks",), sent(_no_type)),
-    Deviation("body-without-error-detail", (82,), ("webhooks",), payload(lambda job: job.pop("error_detail"))),
+    Deviation(
+        "body-without-error-detail", (82,), ("webhooks",), payload(lambda job: job.pop("error_detail"))
+    ),
     Deviation("results-in-the-body", (83,), ("webhooks",), payload(lambda job: job.update(positions=[1, 2]))),
     Deviation(
-        "events-of-other-domains", (20,), ("webhooks",), matching(lambda on, types, to, kind, of: (on, types, None, kind, of))
+        "events-of-other-domains",
+        (20,),
+        ("webhooks",),
+        matching(lambda on, types, to, kind, of: (on, types, None, kind, of)),
     ),
     Deviation(
-        "unlisted-event-types", (19,), ("webhooks",), matching(lambda on, types, to, kind, of: (on, (), to, kind, of))
+        "unlisted-event-types",
+        (19,),
+        ("webhooks",),
+        matching(lambda on, types, to, kind, of: (on, (), to, kind, of)),
     ),
     Deviation(
         "empty-list-takes-completed-only",
@@ -241,10 +251,16 @@ HOOKS = (
     Deviation("seven-attempts", (90,), LONG, promises={"webhook_delays": (*DELAYS[:4], HOUR, HOUR)}),
     Deviation("never-retried", (87, 90), ("webhooks",), promises={"webhook_delays": ()}),
     Deviation(
-        "redirect-acknowledges", (89,), ("webhooks",), acknowledging(lambda status: 200 if status == 302 else status)
+        "redirect-acknowledges",
+        (89,),
+        ("webhooks",),
+        acknowledging(lambda status: 200 if status == 302 else status),
     ),
     Deviation(
-        "gone-ends-a-delivery", (87,), ("webhooks",), acknowledging(lambda status: 200 if status == 410 else status)
+        "gone-ends-a-delivery",
+        (87,),
+        ("webhooks",),
+        acknowledging(lambda status: 200 if status == 410 else status),
     ),
     Deviation(
         "204-is-tried-again",

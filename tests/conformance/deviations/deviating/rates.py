@@ -144,21 +144,33 @@ RATES = (
     Deviation("windows-per-account", (102, 103, 104), ("burst", "calibration", "scope"), per_account),
     Deviation("expensive-counted-as-write", (104,), ("everyday", "burst"), expensive_as_write),
     Deviation("rate-limited-at-random", (106,), ("burst", "everyday"), at_random),
-    Deviation("remaining-one-too-many", (105,), ("everyday", "burst"), alter=header(
-        "ratelimit-remaining", lambda value: str(int(value) + 1)
-    )),
-    Deviation("remaining-one-too-few", (105,), ("everyday", "burst"), alter=header(
-        "ratelimit-remaining", lambda value: str(max(0, int(value) - 1))
-    )),
+    Deviation(
+        "remaining-one-too-many",
+        (105,),
+        ("everyday", "burst"),
+        alter=header("ratelimit-remaining", lambda value: str(int(value) + 1)),
+    ),
+    Deviation(
+        "remaining-one-too-few",
+        (105,),
+        ("everyday", "burst"),
+        alter=header("ratelimit-remaining", lambda value: str(max(0, int(value) - 1))),
+    ),
     Deviation("remaining-in-tens", (105,), ("everyday", "burst"), uncounted),
-    Deviation("reset-in-milliseconds", (105,), ("everyday", "burst"), alter=header(
-        "ratelimit-reset", lambda value: value + "000"
-    )),
+    Deviation(
+        "reset-in-milliseconds",
+        (105,),
+        ("everyday", "burst"),
+        alter=header("ratelimit-reset", lambda value: value + "000"),
+    ),
     Deviation("no-ratelimit-limit", (105,), ("everyday",), alter=without("ratelimit-limit")),
     Deviation("no-ratelimit-remaining", (105,), ("everyday",), alter=without("ratelimit-remaining")),
     Deviation("no-ratelimit-reset", (105,), ("everyday",), alter=without("ratelimit-reset")),
     Deviation("no-retry-after", (100,), ("burst",), alter=without("retry-after")),
-    Deviation("retry-after-too-short", (100,), ("burst",), alter=header(
-        "retry-after", lambda value: str(max(1, int(value) // 3))
-    )),
+    Deviation(
+        "retry-after-too-short",
+        (100,),
+        ("burst",),
+        alter=header("retry-after", lambda value: str(max(1, int(value) // 3))),
+    ),
 )

@@ -213,9 +213,7 @@ REPEATS = (
         ("retry",),
         executed_again(lambda service, entry, request, operation: operation.name == "webhooks.test"),
     ),
-    Deviation(
-        "retention-1h", (47, 111), ("retry",), promises={"idempotency_retention": HOUR}, time_scale=60
-    ),
+    Deviation("retention-1h", (47, 111), ("retry",), promises={"idempotency_retention": HOUR}, time_scale=60),
     Deviation("offset-paging", (46,), ("walk",), by_offset),
     Deviation("anchor-gone-begins-anew", (46,), ("walk",), from_a_lost_anchor),
     Deviation("an-item-skipped-at-each-page", (46,), ("walk",), newest_first),

@@ -101,7 +101,12 @@ SHAPES = (
     ),
     Deviation("no-request-id", (107,), ("everyday",), alter=without("x-request-id")),
     Deviation("request-id-not-echoed", (107,), ("everyday",), alter=_own_request_id),
-    Deviation("error-without-remedy", (94,), ("ladder", "everyday"), alter=errors(lambda error: error.pop("remedy") and None)),
+    Deviation(
+        "error-without-remedy",
+        (94,),
+        ("ladder", "everyday"),
+        alter=errors(lambda error: error.pop("remedy") and None),
+    ),
     Deviation("error-in-an-envelope", (11, 94), ("ladder",), alter=errors(lambda error: {"error": error})),
     Deviation(
         "error-type-blank", (95,), ("ladder",), alter=errors(lambda error: error.update(type="about:blank"))
@@ -116,7 +121,9 @@ SHAPES = (
     Deviation("page-without-next-cursor", (9,), ("everyday",), alter=edited(_page_without_cursor)),
     Deviation("html", (8, 94), ("everyday",), alter=header("content-type", lambda value: "text/html")),
     Deviation("timestamps-with-a-blank", (17,), ("everyday",), alter=DOMAINS(_spaced)),
-    Deviation("domain-without-label", (12,), ("everyday",), alter=DOMAINS(lambda domain: domain.pop("label"))),
+    Deviation(
+        "domain-without-label", (12,), ("everyday",), alter=DOMAINS(lambda domain: domain.pop("label"))
+    ),
     Deviation(
         "job-without-error-detail",
         (13,),
