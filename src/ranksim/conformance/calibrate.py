@@ -74,7 +74,7 @@ class Calibration:
         raise KeyError(name)
 
     def measure(self, name: str) -> Measure:
-        """The measure of that name. Raises KeyError when the trace has none."""
+        """The first measure of that name. Raises KeyError when the trace has none."""
         for measure in self.measures:
             if measure.name == name:
                 return measure

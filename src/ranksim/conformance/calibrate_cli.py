@@ -119,6 +119,7 @@ def plain(found: Calibration) -> dict[str, Any]:
         "measures": [
             {
                 "name": measure.name,
+                "account": measure.account,
                 "assumption": f"U{measure.number}",
                 "low": measure.low,
                 "high": measure.high,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.calibrate_jobs import Life, Span, lives
@@ -21,6 +21,9 @@ from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence
 
 FIELDS = ("cooldown_scope", "cooldown_from", "failed_run_arms")
+
+Which: TypeAlias = tuple[str, str]
+"""An account and a kind of job."""
 
 DRIFT = 1000
 """Clocks of two machines differ by less than one part in so many."""
@@ -45,12 +48,12 @@ class Tried:
 
 @dataclass(slots=True)
 class Reading:
-    """One reading of U46, what it makes of each kind's length, and what it cannot explain."""
+    """One reading of U46, what it makes of each length, and what it cannot explain."""
 
     scope: str
     begins: str
     failed_arms: bool
-    bounds: dict[str, Bounds] = field(default_factory=lambda: defaultdict(Bounds))
+    bounds: dict[tuple[str, str], Bounds] = field(default_factory=lambda: defaultdict(Bounds))
     against: Evidence | None = None
 
     def value(self, name: str) -> Any:
@@ -73,9 +76,9 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
     if history.rate:
         world = _World(history)
         for reading in readings:
-            for kind, (length, by) in stated.items():
-                reading.bounds[kind].least(length, by)
-                reading.bounds[kind].most(length, by)
+            for which, (length, by) in stated.items():
+                reading.bounds[which].least(length, by)
+                reading.bounds[which].most(length, by)
             world.try_out(reading)
     left = [reading for reading in readings if reading.against is None]
     against: dict[str, dict[Any, Evidence]] = {}
@@ -87,31 +90,31 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
     return Cooldowns(against, tuple(_measures(left or readings, stated)))
 
 
-def _measures(readings: Sequence[Reading], stated: Mapping[str, tuple[Micros, str]]) -> Iterator[Measure]:
+def _measures(readings: Sequence[Reading], stated: Mapping[Which, tuple[Micros, str]]) -> Iterator[Measure]:
     """What entitlements state is taken as it is; else what holds under every reading that is left."""
-    kinds = dict.fromkeys([*stated, *(kind for reading in readings for kind in reading.bounds)])
-    for kind in kinds:
-        if kind in stated:
-            length, by = stated[kind]
-            yield Measure(f"cooldown {kind}", 46, length, length, exchanges=(by,))
+    for which in dict.fromkeys([*stated, *(which for reading in readings for which in reading.bounds)]):
+        account, name = which[0], f"cooldown {which[1]}"
+        if which in stated:
+            length, by = stated[which]
+            yield Measure(name, 46, length, length, exchanges=(by,), account=account)
             continue
-        found = [reading.bounds[kind] for reading in readings if reading.bounds[kind].count]
+        found = [reading.bounds[which] for reading in readings if reading.bounds[which].count]
         if found:
             low, high = min(found, key=lambda one: one.low), max(found, key=lambda one: one.high)
             joint = Bounds(low.low, high.high, low.low_by, high.high_by, max(one.count for one in found))
-            yield from joint.measure(f"cooldown {kind}", 46)
+            yield from joint.measure(name, 46, account=account)
 
 
-def _stated(history: History) -> dict[str, tuple[Micros, str]]:
-    """The lengths that entitlements state, where all readings of all accounts agree."""
-    said: dict[str, dict[int, str]] = defaultdict(dict)
+def _stated(history: History) -> dict[Which, tuple[Micros, str]]:
+    """The lengths that entitlements state, where all readings of an account agree."""
+    said: dict[Which, dict[int, str]] = defaultdict(dict)
     for seen in history.by_operation("account.entitlements"):
         lengths = seen.data.get("cooldown_seconds") if isinstance(seen.data, dict) else None
         for kind, length in lengths.items() if isinstance(lengths, dict) else ():
             if isinstance(length, int):
-                said[str(kind)].setdefault(length, seen.id)
-    agreed = {kind: next(iter(found.items())) for kind, found in said.items() if len(found) == 1}
-    return {kind: (length * SECOND, by) for kind, (length, by) in agreed.items()}
+                said[seen.account, str(kind)].setdefault(length, seen.id)
+    agreed = {which: next(iter(found.items())) for which, found in said.items() if len(found) == 1}
+    return {which: (length * SECOND, by) for which, (length, by) in agreed.items()}
 
 
 class _World:
@@ -125,7 +128,7 @@ class _World:
             for seen in history.by_operation("domains.create")
             if seen.ok and isinstance(seen.data, dict)
         }
-        self.tried: dict[tuple[str, str], list[Tried]] = defaultdict(list)
+        self.tried: dict[Which, list[Tried]] = defaultdict(list)
         for seen in history.by_operation("jobs.create"):
             one = _tried(seen)
             if one is not None:
@@ -133,25 +136,25 @@ class _World:
 
     def try_out(self, reading: Reading) -> None:
         """Hold a reading against all attempts; sets its bounds, and `against` when it cannot be."""
-        for (_, kind), attempts in self.tried.items():
+        for which, attempts in self.tried.items():
             subjects: dict[str, list[Tried]] = defaultdict(list)
             for one in attempts:
                 subjects[one.domain if reading.scope == "domain" else ""].append(one)
             for subject, own in subjects.items():
                 if not any(one.seen.lost for one in own):
-                    self._subject(own, subject in self.made, reading, reading.bounds[kind])
-            self._contradicts(kind, reading)
+                    self._subject(own, subject in self.made, reading, reading.bounds[which])
+            self._contradicts(which, reading)
 
-    def _contradicts(self, kind: str, reading: Reading) -> None:
-        bounds = reading.bounds[kind]
+    def _contradicts(self, which: Which, reading: Reading) -> None:
+        bounds = reading.bounds[which]
         if reading.against is None and bounds.low > bounds.high + bounds.high // DRIFT + SECOND:
             says = (
-                f"the cooldown of {kind} is at least {bounds.low / SECOND:.1f} s and at most "
+                f"the cooldown of {which[1]} is at least {bounds.low / SECOND:.1f} s and at most "
                 f"{bounds.high / SECOND:.1f} s if it is per {reading.scope}, from {reading.begins}"
                 f"{', and failed runs arm it' if reading.failed_arms else ''}"
             )
             by = tuple(dict.fromkeys((*bounds.low_by, *bounds.high_by)))
-            reading.against = Evidence(says, by)
+            reading.against = Evidence(says, by, about=f"account {which[0]}")
 
     def _subject(self, attempts: Sequence[Tried], made: bool, reading: Reading, bounds: Bounds) -> None:
         runs: dict[str, Tried] = {}

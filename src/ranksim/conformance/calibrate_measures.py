@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from ranksim.clock import SECOND, WEEK, Micros, instant, week_start
 from ranksim.conformance.calibrate_jobs import job_durations
+from ranksim.conformance.failures import outcome
 from ranksim.conformance.history import NEVER, Arrived, History
 from ranksim.conformance.options import Options
-from ranksim.conformance.retries import outcome
 from ranksim.contract.quantities import Distribution
 
 
@@ -24,7 +24,7 @@ class Measure:
     """A quantity between `low` and `high` (µs, or a count), with the exchanges that bound it.
 
     `high` is None where nothing bounds it from above. `count` is how many observations were used; `fit`
-    describes what is random; `number` is the U number.
+    describes what is random; `number` is the U number, `account` whose it is where that matters.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Measure:
     exchanges: tuple[str, ...] = ()
     count: int = 1
     fit: Distribution | None = None
+    account: str = ""
 
     @property
     def exact(self) -> bool:
@@ -76,13 +77,12 @@ class Bounds:
         if value < self.high:
             self.high, self.high_by = value, by
 
-    def measure(self, name: str, number: int, unit: str = "µs") -> Iterator[Measure]:
+    def measure(self, name: str, number: int, unit: str = "µs", account: str = "") -> Iterator[Measure]:
         """Give it, if anything is known and nothing contradicts itself."""
         if self.count and self.low <= self.high:
             by = tuple(dict.fromkeys((*self.low_by, *self.high_by)))
-            yield Measure(
-                name, number, self.low, None if self.high == NEVER else self.high, unit, by, self.count
-            )
+            high = None if self.high == NEVER else self.high
+            yield Measure(name, number, self.low, high, unit, by, self.count, account=account)
 
 
 def _longest_key(history: History) -> Iterator[Measure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -60,8 +60,11 @@ def _catalogue(found: Calibration) -> Catalogue:
         if measure.name.startswith("job duration ") and measure.fit is not None
     }
     plans = dict(catalogue.plans)
-    for name, told in _told_plans(found.history).items():
-        plans[name] = _plan(name, told, _cooldowns(found), plans.get(name))
+    known = set(catalogue.capability_of.values())
+    for account, name, told in _told_plans(found.history):
+        plan = _plan(name, told, _cooldowns(found, account), plans.get(name))
+        if known >= set(plan.capabilities):  # else its capabilities go by names that the rules do not know
+            plans[name] = plan
     if not durations and plans == catalogue.plans:
         return catalogue
     return catalogue.model_copy(
@@ -74,20 +77,20 @@ def _catalogue(found: Calibration) -> Catalogue:
     )
 
 
-def _cooldowns(found: Calibration) -> dict[str, int]:
-    """Cooldowns by operation, at the whole second that fits best."""
+def _cooldowns(found: Calibration, account: str) -> dict[str, int]:
+    """An account's cooldowns by operation, at the whole second in the middle of what is left."""
     lengths = {}
     for measure in found.measures:
         kind = measure.name.removeprefix("cooldown ")
-        if measure.name.startswith("cooldown ") and kind in SPENDS and measure.high is not None:
+        if measure.account == account and kind in SPENDS and measure.high is not None:
             lengths[kind] = (
                 (measure.low + measure.high) // 2 // SECOND * SECOND if not measure.exact else measure.low
             )
     return lengths
 
 
-def _told_plans(history: History) -> dict[str, dict[str, Any]]:
-    """What accounts read about themselves, by the name of their plan: entitlements, usage."""
+def _told_plans(history: History) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What each account read about itself, entitlements and usage, with the name of its plan."""
     names: dict[str, str] = {}
     told: dict[str, dict[str, Any]] = {}
     for seen in history.by_operation("account.get", "account.entitlements", "account.usage"):
@@ -97,7 +100,9 @@ def _told_plans(history: History) -> dict[str, dict[str, Any]]:
             names.setdefault(seen.account, str(seen.data.get("plan")))
         else:
             told.setdefault(seen.account, {}).setdefault(seen.operation, seen.data)
-    return {names[account]: said for account, said in told.items() if account in names and len(said) == 2}
+    for account, said in told.items():
+        if account in names and len(said) == 2:
+            yield account, names[account], said
 
 
 def _plan(name: str, told: Mapping[str, Any], cooldowns: dict[str, int], known: Plan | None) -> Plan:
@@ -251,7 +256,8 @@ def text(measure: Measure) -> str:
         median = format_duration(measure.fit.durations[0])
         fit = f"; lognormal, median {median}, sigma {measure.fit.sigma}"
     by = f" ({_by(measure.exchanges)})" if measure.exchanges else ""
-    return f"{measure.name} (U{measure.number}): {said}{fit}, {measure.count} observed{by}"
+    whose = f" of account {measure.account}" if measure.account else ""
+    return f"{measure.name}{whose} (U{measure.number}): {said}{fit}, {measure.count} observed{by}"
 
 
 def _unpinned(found: Calibration) -> list[str]:

@@ -1,0 +1,212 @@
+"""Calibration: what is true is never excluded, what a run shows is pinned, and the policy reads back."""
+
+import json
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.cli import app
+from ranksim.clock import MINUTE, SECOND
+from ranksim.conformance.calibrate import Calibration, calibrate, numbers_of
+from ranksim.conformance.calibrate_jobs import fitted, median_bounds
+from ranksim.conformance.calibrate_windows import phases
+from ranksim.conformance.compare import compare
+from ranksim.conformance.history import Offset
+from ranksim.conformance.options import Options
+from ranksim.contract.facts import RateClass
+from ranksim.contract.policy import Policy
+from ranksim.load.profiles import profile
+from ranksim.load.rehearsal import Network, rehearse
+from ranksim.load.worlds import compact, make_world
+from ranksim.trace import Trace
+
+
+def recorded(
+    name: str, assumptions: Mapping[str, Any], statuses: Mapping[str, int] = {}
+) -> tuple[Trace, Policy]:
+    """A rehearsed run of a profile against a deployment with these options, and its policy."""
+    policy = compact(Policy().replace(assumptions=assumptions, statuses=statuses))
+    service, target = make_world(policy, seed=1)
+    return rehearse(profile(name), service, target, seed=3, network=Network(loss=0.01)), policy
+
+
+def excluded_truths(found: Calibration, policy: Policy) -> dict[str, Any]:
+    """The choices whose true value is not among what is left."""
+    return {
+        choice.name: choice.against
+        for choice in found.choices
+        if choice.name and getattr(policy.assumptions, choice.name) not in choice.left
+    }
+
+
+VARIANTS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+    ("everyday", {}, {}),
+    ("everyday", {"window": "sliding_log", "tracking_class": "expensive", "dry_run_class": "read"}, {}),
+    ("everyday", {"reset_format": "epoch", "dry_run_reply": "live_error"}, {"created": 200}),
+    ("ladder", {"cooldown_from": "finish", "month": "calendar"}, {"cooldown_active": 429}),
+]
+
+
+@pytest.mark.fact("U1", "U2", "U5", "U10", "U23", "U46", "U51", "U56", "U104")
+@pytest.mark.parametrize(("name", "assumptions", "statuses"), VARIANTS, ids=str)
+def test_what_is_true_is_never_excluded_and_what_shows_is_pinned(
+    name: str, assumptions: dict[str, Any], statuses: dict[str, int]
+) -> None:
+    trace, policy = recorded(name, assumptions, statuses)
+    found = calibrate(trace)
+    assert excluded_truths(found, policy) == {}
+    left = {choice.name: choice.left for choice in found.choices}
+    for option, value in assumptions.items():
+        if option not in ("month", "window"):
+            assert left[option] == (value,)
+    shown = {one.name: one.status for one in found.statuses}
+    assert {case: shown[case] for case in statuses} == statuses
+    read = Policy.parse(found.dump())
+    assert read.assumptions == found.policy().assumptions
+    assert read.statuses == found.policy().statuses
+    assert {one.rule.name for one in compare(trace, read).deviating} == {
+        one.rule.name for one in found.deviating
+    }
+
+
+def check_the_calibration_profile(assumptions: dict[str, Any], pinned: set[str]) -> Calibration:
+    trace, policy = recorded("calibration", assumptions)
+    found = calibrate(trace)
+    assert excluded_truths(found, policy) == {}
+    assert pinned <= {choice.name for choice in found.choices if choice.pinned}
+    return found
+
+
+RATES = {"window", "refused_calls_count", "expensive_debits_write", "reset_format", "retry_after_format"}
+
+
+@pytest.mark.fact("U1", "U3", "U4", "U5", "U6", "U46", "U66")
+def test_the_calibration_profile_pins_windows_cooldowns_and_the_count_of_failures() -> None:
+    pinned = {
+        *RATES,
+        "cooldown_from",
+        "cooldown_scope",
+        "failed_run_arms",
+        "failure_counted",
+        "signature_time",
+    }
+    found = check_the_calibration_profile({}, pinned)
+    full = compact().catalogue.plans["full"]
+    for kind in ("crawl", "rank_run"):
+        measures = [one for one in found.measures if one.name == f"cooldown {kind}"]
+        assert any(one.low <= full.cooldown_of(kind) <= (one.high or 0) for one in measures)
+    assert found.choice("").left == ("key",)
+    assert found.measure("retry delay 1").low <= MINUTE + SECOND
+    for kind in ("crawl", "ai_scan"):
+        fit = found.measure(f"job duration {kind}").fit
+        assert fit is not None
+        true = compact().catalogue.duration_of(kind).durations[0]
+        assert true / 2 < fit.durations[0] < 2 * true
+    plan = found.policy().catalogue.plans["full"]
+    assert (plan.slot_limit, plan.cooldowns["crawl"]) == (full.slot_limit, full.cooldowns["crawl"])
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("window", ["clock", "sliding_log", "sliding_counter", "gcra"])
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_calibration_profile_tells_the_algorithms_apart(window: str, refused: bool) -> None:
+    found = check_the_calibration_profile({"window": window, "refused_calls_count": refused}, {"window"})
+    assert found.choice("window").left == (window,)
+    assert refused in found.choice("refused_calls_count").left
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "assumptions",
+    [
+        {"cooldown_scope": "account"},
+        {"cooldown_from": "finish", "failed_run_arms": True},
+        {"cooldown_after_failure": "clear"},
+        {"failure_counted": "event", "retry_jitter_percent": 10},
+        {"expensive_debits_write": True, "retry_from": "first_attempt"},
+    ],
+    ids=str,
+)
+def test_the_calibration_profile_never_excludes_the_truth(assumptions: dict[str, Any]) -> None:
+    check_the_calibration_profile(assumptions, set())
+
+
+def test_what_a_policy_states_is_not_asked() -> None:
+    trace, _ = recorded("scope", {})
+    found = calibrate(trace, Policy.parse("assumptions: {reset_format: delta, month: calendar}"))
+    assert {"reset_format", "month"}.isdisjoint(choice.name for choice in found.choices)
+    assert "month: calendar" in found.dump()
+
+
+# Windows
+
+
+@pytest.mark.fact("U1")
+@pytest.mark.parametrize("ahead", [0, 7 * SECOND])
+def test_the_phase_of_clock_windows(limiters: ModuleType, ahead: int) -> None:
+    """Windows stand at whole minutes of the deployment's clock, which is `ahead` of the trace's."""
+    network = limiters.Network(random.Random(1))
+    calls = network.burst(RateClass.EXPENSIVE, cycles=4)
+    history = limiters.history(limiters.Limiter("clock"), calls)
+    for seen in history.seen:
+        seen.sent, seen.received = seen.sent - ahead, seen.received - ahead
+    history.offset = Offset(ahead - 1000, ahead + 1000, 1)
+    [found] = phases(history, Options.of(None), ("clock",))
+    assert found.high is not None
+    assert found.low <= 0 <= found.high or found.low <= MINUTE <= found.high
+    assert found.high - found.low < 3 * SECOND
+    assert list(phases(history, Options.of(None), ("clock", "gcra"))) == []
+
+
+# Jobs
+
+
+@pytest.mark.parametrize("poll", [1, SECOND])
+def test_a_lognormal_is_found_again_behind_polls(poll: int) -> None:
+    rng = random.Random(5)
+    durations = [int(8 * SECOND * rng.lognormvariate(0, 0.4)) for _ in range(400)]
+    spans = [(one // poll * poll, (one // poll + 1) * poll) for one in durations]
+    fit = fitted(spans)
+    assert fit.durations[0] == pytest.approx(8 * SECOND, rel=0.08)
+    assert fit.sigma == pytest.approx(0.4, abs=0.05)
+    low, high = median_bounds(spans)
+    assert low <= 8 * SECOND <= high
+    assert high - low < 2 * SECOND + poll
+
+
+def test_the_numbers_of_a_field() -> None:
+    assert numbers_of("U56, U89: a dry run that would be refused") == (56, 89)
+    assert numbers_of(None) == ()
+
+
+# The command line
+
+
+def test_the_command(tmp_path: Path) -> None:
+    trace, _ = recorded("scope", {})
+    trace.write(tmp_path / "trace.jsonl")
+    out = tmp_path / "policy.yaml"
+    done = CliRunner().invoke(app, ["calibrate", str(tmp_path / "trace.jsonl"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "choices pinned" in done.output
+    assert Policy.load(out).name == "calibrated"
+    told = CliRunner().invoke(app, ["calibrate", str(tmp_path / "trace.jsonl"), "--json"])
+    found = json.loads(told.stdout)
+    assert {"choices", "statuses", "measures"} <= set(found)
+    judged = CliRunner().invoke(app, ["compare", str(tmp_path / "trace.jsonl"), "--policy", str(out)])
+    assert judged.exit_code == 0, judged.output
+
+
+def test_the_command_refuses_what_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text("{\n")
+    done = CliRunner().invoke(
+        app, ["calibrate", str(tmp_path / "bad.jsonl"), "--out", str(tmp_path / "p.yaml")]
+    )
+    assert done.exit_code == 2
+    assert "bad.jsonl:1" in done.stderr
+    assert not (tmp_path / "p.yaml").exists()
