@@ -13,6 +13,7 @@ from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Tally, Verdict
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
+from ranksim.trace import Header, TraceKey
 
 READ, WRITE, EXPENSIVE = RateClass.READ, RateClass.WRITE, RateClass.EXPENSIVE
 KINDS = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
@@ -200,6 +201,23 @@ def test_windows_in_scaled_time_are_shorter(limiters: ModuleType) -> None:
 
 
 # Keys
+
+
+@pytest.mark.fact("U8", "U9", "U87")
+def test_refusals_of_a_key_that_is_not_known_say_nothing(limiters: ModuleType) -> None:
+    """They come from a window of the caller, which other calls have filled."""
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(100, 103), rate_class=WRITE))
+    first, second, third = history.seen
+    for seen in history.seen:
+        seen.limit, seen.remaining = 600, 0
+    first.status, first.code = 401, "unauthorized"
+    second.status, second.code, second.retry_after = 429, "rate_limited", 1
+    third.status, third.code, third.retry_after = 429, "rate_limited", 1
+    history.seen.insert(0, limiters.history(limiters.Limiter(), seconds(limiters, 0, key="other")).seen[0])
+    history.header = Header(exclusive=True, keys={"other": TraceKey(account="acme")})
+    assert Judged(history).deviating == {}
+    history.header = Header(exclusive=True, keys={"main": TraceKey(account="acme")})
+    assert Judged(history).deviating
 
 
 @pytest.mark.fact("S102", "E37")

@@ -36,11 +36,12 @@ def _any_two_windows(calls: Calls) -> Evidence | None:
     first = int(np.argmax(count))
     if count[first] <= 2 * calls.limit:
         return None
+    last = int(np.searchsorted(side.ends, side.sent[first] + calls.short, "left")) - 1
     says = (
         f"{int(count[first])} calls were admitted in less than {calls.length / 1e6:g} s from "
         f"{calls.clock(side.sent[first])}, which meets two windows of {calls.limit} at most"
     )
-    return calls.evidence(says, int(side.who[first]))
+    return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
 
 
 def _check_extended(calls: Calls) -> Evidence | None:
