@@ -14,7 +14,7 @@ from ranksim.trace import Trace
 
 from .conftest import LOADTESTS, Start, answers, assert_no_secret, by_users, in_flight, until
 
-AROUND = {"explore", "before", "resolve", "after", "tidy"}
+AROUND = {"explore", "before", "resolve", "after"}
 
 
 def test_only_users_imports_locust_or_patches_anything() -> None:

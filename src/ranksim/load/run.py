@@ -104,6 +104,25 @@ class Part:
         finally:
             session.close()
 
+    def perform_unrecorded(self, program: Program) -> None:
+        """Run a program beside the trace: removing what a run created is not part of what is judged.
+
+        Its record is removed with the directory of the parts.
+        """
+        aside = Recorder(
+            Path(self.shared.directory) / "aside.jsonl",
+            part="aside",
+            clock=self.shared.clock,
+            salt=bytes.fromhex(self.shared.salt),
+            tokens=[key.token for key in self.target.keys.values()],
+        )
+        session = Session(self.target, aside, tls=self._tls)
+        try:
+            drive(program, session, self.ear)
+        finally:
+            session.close()
+            aside.close()
+
     def close(self) -> None:
         """Write down that this process is done."""
         if self.purse.refused:
@@ -169,7 +188,7 @@ class Run:
             lost = merging.lost(self.directory)
             self.part.perform(self.part.guarded(resolve(self.reach, lost)), "resolve")
             self.part.perform(reach.after(self.reach), "after")
-            self.part.perform(tidy(self.reach, self.shared.seed), "tidy")
+            self.part.perform_unrecorded(tidy(self.reach, self.shared.seed, self.shared.receiver))
         finally:
             if totals is not None:
                 self.part.recorder.note("what Locust counted", **totals)

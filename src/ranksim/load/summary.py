@@ -12,7 +12,7 @@ from ranksim.clock import SECOND, Micros
 from ranksim.records import read_lines
 from ranksim.report import units
 
-AROUND = frozenset({"explore", "before", "after", "resolve", "tidy"})
+AROUND = frozenset({"explore", "before", "after", "resolve"})
 """Clients that are not users: what a run does before and after the load."""
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
