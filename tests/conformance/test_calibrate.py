@@ -14,7 +14,7 @@ from ranksim.cli import app
 from ranksim.clock import MINUTE, SECOND
 from ranksim.conformance.calibrate import Calibration, calibrate, numbers_of
 from ranksim.conformance.calibrate_jobs import fitted, median_bounds
-from ranksim.conformance.calibrate_windows import phases
+from ranksim.conformance.calibrate_windows import phases, reset_signs
 from ranksim.conformance.compare import compare
 from ranksim.conformance.history import Offset
 from ranksim.conformance.options import Options
@@ -161,6 +161,15 @@ def test_the_phase_of_clock_windows(limiters: ModuleType, ahead: int) -> None:
     assert found.low <= 0 <= found.high or found.low <= MINUTE <= found.high
     assert found.high - found.low < 3 * SECOND
     assert list(phases(history, Options.of(None), ("clock", "gcra"))) == []
+
+
+@pytest.mark.fact("U88")
+@pytest.mark.parametrize("full", [False, True])
+def test_what_reset_points_at_in_a_sliding_log(limiters: ModuleType, full: bool) -> None:
+    calls = limiters.Network(random.Random(2)).steady(RateClass.EXPENSIVE, 0.9)
+    history = limiters.history(limiters.Limiter("sliding_log", full_reset=full), calls)
+    found = {value for _, value, _ in reset_signs(history, Options.of(None), ("sliding_log",))}
+    assert found == {"algorithm" if full else "full"}
 
 
 # Jobs

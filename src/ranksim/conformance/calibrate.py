@@ -16,7 +16,7 @@ from ranksim.conformance.calibrate_cooldowns import cooldowns
 from ranksim.conformance.calibrate_measures import Measure, measures
 from ranksim.conformance.calibrate_signs import Sign, signs
 from ranksim.conformance.calibrate_statuses import Shown, statuses
-from ranksim.conformance.calibrate_windows import phases
+from ranksim.conformance.calibrate_windows import phases, reset_signs
 from ranksim.conformance.compare import FAMILIES, Judge
 from ranksim.conformance.history import History, Source, read
 from ranksim.conformance.options import Options
@@ -105,12 +105,16 @@ def calibrate(source: Source, policy: Policy | None = None) -> Calibration:
     findings = [finding for family in opened for finding in family.tally.findings()]
     waits = cooldowns(history, options)
     against = _merged(signs(history, options), waits.against)
-    choices = [_choice(name, history, options, opened, against.get(name, {})) for name in _choices(options)]
+    choices: list[Choice] = []
+    for name in _choices(options):
+        if name == "reset_reports":
+            against |= _merged(reset_signs(history, options, _windows(choices, options)), {})
+        choices.append(_choice(name, history, options, opened, against.get(name, {})))
     return Calibration(
         choices=(*choices, *_scope(findings)),
         statuses=tuple(statuses(history, options)),
         measures=(
-            *phases(history, options, _left(choices, "window")),
+            *phases(history, options, _windows(choices, options)),
             *waits.measures,
             *measures(history, options),
         ),
@@ -121,8 +125,10 @@ def calibrate(source: Source, policy: Policy | None = None) -> Calibration:
     )
 
 
-def _left(choices: list[Choice], name: str) -> tuple[Any, ...]:
-    return next((choice.left for choice in choices if choice.name == name), ())
+def _windows(choices: list[Choice], options: Options) -> tuple[Any, ...]:
+    """The algorithms of rate windows that are left."""
+    found = [choice.left for choice in choices if choice.name == "window"]
+    return found[0] if found else options.candidates("window")
 
 
 # Elimination

@@ -1,14 +1,18 @@
-"""Where the edges of clock windows stand: the phase of rate windows, once the algorithm is known (U1)."""
+"""What is told apart once the algorithm of rate windows is known: the phase of clock windows, and U88."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ranksim.clock import SECOND
 from ranksim.conformance.calibrate_measures import Measure
+from ranksim.conformance.calibrate_signs import Sign
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.windows.calls import Calls
 from ranksim.conformance.windows.clocked import Arcs, clock_arcs, open_phases
 from ranksim.conformance.windows.elimination import default_reading
 from ranksim.conformance.windows.ledger import calls_of, ledgers, steady
@@ -41,3 +45,31 @@ def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterato
     low, high = low + history.offset.low, high + history.offset.high
     turns = (low + SECOND) // length * length  # so that it is told as near to zero as it may be
     yield Measure("window phase", 1, low - turns, high - turns, count=len(found.low))
+
+
+def reset_signs(history: History, options: Options, left: tuple[Any, ...]) -> Iterator[Sign]:
+    """Tell what RateLimit-Reset of a sliding log points at: its oldest call leaving, or all of them (U88)."""
+    if left != ("sliding_log",) or not steady(history):
+        return
+    for ledger in ledgers(history, options).values():
+        for rate_class in RateClass:
+            if ledger.has(rate_class):
+                yield from _reset_signs(
+                    calls_of(ledger, rate_class, default_reading(options), history, options)
+                )
+
+
+def _reset_signs(calls: Calls) -> Iterator[Sign]:
+    """Full is no window that ends before this call leaves; the oldest's none that ends with it."""
+    stated, margin = calls.stated, 2 * calls.second
+    known = stated.high >= stated.low
+    soon = np.flatnonzero(known & (stated.high < stated.sent + calls.short - margin))
+    if len(soon):
+        says = "RateLimit-Reset ends sooner than this very call leaves the window"
+        yield "reset_reports", "full", calls.evidence(says, int(stated.who[soon[0]]))
+    side = calls.admitted.within(calls.short)
+    older = side.before(stated.sent - 2 * margin) - side.begun(stated.done - calls.short)
+    late = np.flatnonzero(known & (older > 0) & (stated.low > stated.done + calls.length - margin))
+    if len(late):
+        says = "RateLimit-Reset ends as this call leaves, though an older one leaves sooner"
+        yield "reset_reports", "algorithm", calls.evidence(says, int(stated.who[late[0]]))
