@@ -1,0 +1,171 @@
+"""What every response looks like, one exchange at a time."""
+
+from typing import Any
+
+import pytest
+from tests.conformance.building import Entry, a_job, call, error, found, judged
+
+from ranksim.conformance import shapes
+
+DOMAIN = {
+    "id": "dom_1",
+    "host": "a.example",
+    "path": None,
+    "label": "a",
+    "created_at": "2026-03-02T09:00:00Z",
+    "last_full_crawl_at": None,
+}
+QUOTA = {"metric": "m", "used": 1, "limit": 1, "resets_at": "2026-03-09T00:00:00Z"}
+TYPES = [{"type": "job.completed"}, {"type": "job.failed"}]
+
+
+def domains(*things: Any, **more: Any) -> Entry:
+    return call("domains.list", 0, 1, list(things), **more)
+
+
+def refused(status: int = 404, **fields: Any) -> Entry:
+    body = error("not_found", 404) | fields
+    return call("domains.get", 0, 1, status=status, path={"id": "x"}, reply=body)
+
+
+def limited(code: str, **meta: Any) -> Entry:
+    return call("keyword_briefs.create", 0, 1, code=code, status=402, meta=meta, body={})
+
+
+def without(thing: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in thing.items() if key != name}
+
+
+def polled(**fields: Any) -> dict[str, Any]:
+    return a_job(**fields)
+
+
+def job(data: Any) -> Entry:
+    return call("jobs.get", 0, 1, data, path={"kind": "crawl", "id": "job_1"})
+
+
+def usage(*metrics: Any) -> Entry:
+    return call("account.usage", 0, 1, {"metrics": list(metrics)})
+
+
+def types(*things: Any, **more: Any) -> Entry:
+    return call("webhook_events.list", 0, 1, list(things), key=None, **more)
+
+
+TABLE: dict[str, tuple[str, Entry, str]] = {
+    "an id": (shapes.REQUEST_ID, domains(), "held"),
+    "no id": (shapes.REQUEST_ID, domains(headers={"X-Request-Id": ""}), "broken"),
+    "the id that was sent": (
+        shapes.ECHO,
+        domains(request_id="mine", headers={"X-Request-Id": "mine"}),
+        "held",
+    ),
+    "another id than was sent": (shapes.ECHO, domains(request_id="mine"), "broken"),
+    "an id with a line break": (shapes.ECHO, domains(request_id="mi\nne"), "nothing"),
+    "JSON": (shapes.JSON, domains(), "held"),
+    "no JSON": (shapes.JSON, domains(reply="<html>"), "broken"),
+    "JSON that says text": (shapes.JSON, domains(headers={"Content-Type": "text/plain"}), "broken"),
+    "JSON with a lone surrogate": (shapes.JSON, domains(reply='{"data":[],"x":"\\ud800"}'), "held"),
+    "a gateway": (shapes.JSON, domains(status=502, reply="<html>"), "open"),
+    "a lost reply": (shapes.JSON, call("domains.list", 0, None), "nothing"),
+    "an empty refusal": (shapes.JSON, domains(status=404, reply=""), "broken"),
+    "an empty success": (
+        shapes.JSON,
+        call("domains.delete", 0, 1, status=204, reply="", path={"id": "x"}),
+        "nothing",
+    ),
+    "nine fields": (shapes.ERROR, refused(), "held"),
+    "a status that is not the reply's": (shapes.ERROR, refused(409), "broken"),
+    "a meta that is no object": (shapes.ERROR, refused(meta=[]), "broken"),
+    **{
+        f"an error without {name}": (
+            shapes.ERROR,
+            call("domains.list", 0, 1, status=404, reply=without(error("not_found", 404), name)),
+            "broken",
+        )
+        for name in shapes.ERROR_FIELDS
+    },
+    "its page": (shapes.TYPE, refused(), "held"),
+    "another page": (
+        shapes.TYPE,
+        refused(documentation_url="https://docs.example/api/errors#gone"),
+        "broken",
+    ),
+    "its id": (shapes.ID, refused(), "held"),
+    "another's id": (shapes.ID, refused(request_id="other"), "broken"),
+    "the numbers of a quota": (shapes.META, limited("quota_exhausted", **QUOTA), "held"),
+    **{
+        f"a quota without {name}": (
+            shapes.META,
+            limited("quota_exhausted", **without(QUOTA, name)),
+            "broken",
+        )
+        for name in QUOTA
+    },
+    "a quota in text": (shapes.META, limited("quota_exhausted", **QUOTA | {"used": "1"}), "broken"),
+    "the numbers of a ceiling": (shapes.META, limited("cost_cap_reached", a="1", b="2", c="3"), "held"),
+    "two numbers of a ceiling": (shapes.META, limited("cost_cap_reached", a="1", b="2"), "broken"),
+    "another code's": (shapes.META, limited("slot_limit_exceeded"), "nothing"),
+    "a collection": (shapes.ENVELOPE, domains(), "held"),
+    "a collection without has_more": (
+        shapes.ENVELOPE,
+        domains(reply={"data": [], "next_cursor": None}),
+        "broken",
+    ),
+    "a collection without next_cursor": (
+        shapes.ENVELOPE,
+        domains(reply={"data": [], "has_more": False}),
+        "broken",
+    ),
+    "a bare list": (shapes.ENVELOPE, domains(reply={"items": []}), "broken"),
+    "a bare single": (
+        shapes.ENVELOPE,
+        call("domains.get", 0, 1, path={"id": "x"}, reply=DOMAIN),
+        "broken",
+    ),
+    "event types in any envelope": (shapes.ENVELOPE, types(reply={"data": []}), "held"),
+    "a domain": (shapes.FIELDS, domains(DOMAIN), "held"),
+    **{
+        f"a domain without {name}": (shapes.FIELDS, domains(DOMAIN, without(DOMAIN, name)), "broken")
+        for name in DOMAIN
+    },
+    "a job": (shapes.FIELDS, job(polled()), "held"),
+    **{
+        f"a job without {name}": (shapes.FIELDS, job(without(polled(), name)), "broken")
+        for name in shapes.JOB
+    },
+    "a job without progress": (shapes.FIELDS, job(without(polled(), "progress")), "differs 42"),
+    "a dry run is no job": (
+        shapes.FIELDS,
+        call("jobs.create", 0, 1, {"allowed": True}, body={"dry_run": True}),
+        "nothing",
+    ),
+    "metrics": (shapes.FIELDS, usage(QUOTA), "held"),
+    "a metric without resets_at": (shapes.FIELDS, usage(without(QUOTA, "resets_at")), "broken"),
+    "UTC": (shapes.TIMES, domains(DOMAIN), "held"),
+    "UTC in numbers": (
+        shapes.TIMES,
+        domains(DOMAIN | {"created_at": "2026-03-02T09:00:00.5+00:00"}),
+        "held",
+    ),
+    "local time": (shapes.TIMES, domains(DOMAIN | {"created_at": "2026-03-02T09:00:00+02:00"}), "broken"),
+    "no zone": (shapes.TIMES, domains(DOMAIN | {"created_at": "2026-03-02T09:00:00"}), "broken"),
+    "Unix time": (shapes.TIMES, domains(DOMAIN | {"created_at": 1772442000}), "broken"),
+    "month 13": (shapes.TIMES, domains(DOMAIN | {"created_at": "2026-13-02T09:00:00Z"}), "broken"),
+    "a field of later versions": (shapes.TIMES, domains({"id": "a", "looked_at": "never"}), "nothing"),
+    "both types": (shapes.EVENTS, types(*TYPES), "held"),
+    "both types and a later one": (shapes.EVENTS, types(*TYPES, {"type": "x.y"}), "held"),
+    "one type": (shapes.EVENTS, types(TYPES[0]), "broken"),
+}
+
+
+@pytest.mark.fact("S8", "S9", "S11", "S12", "S13", "S16", "S17", "S38", "S39", "S75")
+@pytest.mark.fact("S94", "S95", "S96", "S98", "S99", "S107", "E36", "E46")
+@pytest.mark.parametrize(("rule", "entry", "expected"), TABLE.values(), ids=TABLE)
+def test_shapes(rule: str, entry: Entry, expected: str) -> None:
+    assert found(judged(shapes, [entry]), rule) == expected
+
+
+def test_paths_outside_the_api_are_nobodys() -> None:
+    entry = call("domains.list", 0, 1, reply="<html>").model_copy(update={"path": "/health"})
+    assert found(judged(shapes, [entry]), shapes.JSON) == "nothing"
