@@ -36,8 +36,12 @@ class Receiver:
         self.heard: list[bytes] = []
         self.connections = 0
         self.open = self.most = 0
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         self.connections += 1
         self.open += 1
         self.most = max(self.most, self.open)
@@ -53,8 +57,8 @@ class Receiver:
                 await writer.drain()
                 if b"content-length" not in self.answer.lower():
                     return
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            return  # cancelled when the story is over and the sender has not hung up
         finally:
             self.open -= 1
             writer.close()
@@ -67,6 +71,10 @@ class Receiver:
             yield f"{'https' if self.tls else 'http'}://127.0.0.1:{port}/hooks?a=1&b=%20"
         finally:
             server.close()
+            for task in self._serving:
+                task.cancel()
+            await asyncio.gather(*self._serving)
+            await asyncio.sleep(0)  # lets the transports close
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
