@@ -26,6 +26,7 @@ from ranksim.facade import receive_cli
 from ranksim.load import cli as loading
 from ranksim.study import cli as studying
 from ranksim.study.capacity import cli as planning
+from ranksim.study.pricing import cli as pricing
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -425,6 +426,14 @@ capacity = typer.Typer(
 for _name, (_question, _help) in planning.QUESTIONS.items():
     capacity.command(_name, short_help=_help)(_spoken()(_question))
 app.add_typer(capacity, name="capacity", help="Answer a question of capacity planning.")
+
+price = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None,
+    context_settings={"auto_envvar_prefix": pricing.PREFIX, "help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+for _name, (_question, _help) in pricing.QUESTIONS.items():
+    price.command(_name, short_help=_help)(_spoken()(_question))
+app.add_typer(price, name="price", help="Answer a question of pricing.")
 app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))
 app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(
     _spoken()(calibrating.calibrate)

@@ -141,7 +141,11 @@ def earned(result: FleetResult) -> NDArray[np.int64]:
         for plan, add_ons in result.sold
     ]
     served = result.customers["leaves"] - result.customers["joins"]
-    monthly = np.array(prices, dtype=np.int64)[result.customers["offer"]]
+    return charged(np.array(prices, dtype=np.int64)[result.customers["offer"]], served)
+
+
+def charged(monthly: NDArray[np.int64], served: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What monthly prices come to over the time served (µs), by the day, thirty days to the month; µUSD."""
     whole, rest = np.divmod(served, 30 * DAY)
     part = monthly.astype(np.float64) * (rest / (30 * DAY))
     return np.asarray(monthly * whole + np.rint(part).astype(np.int64))

@@ -1,0 +1,1 @@
+"""Answers to the questions of pricing: what another catalogue would have earned, cost and refused."""

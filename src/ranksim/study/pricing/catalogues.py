@@ -1,0 +1,63 @@
+"""Catalogues as pricing asks about them: read from a file, and with customers moved from plan to plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ranksim.contract.plans import Catalogue
+from ranksim.contract.policy import CATALOGUES, Policy, shipped_catalogue
+from ranksim.contract.yamlfile import read_yaml, validate
+from ranksim.errors import BadInput
+from ranksim.fleet.population import Population
+
+Moves = Mapping[str, str]
+"""Plan that customers are on → plan of the catalogue that serves them instead."""
+
+
+def read_catalogue(source: str | Path) -> Catalogue:
+    """Read a catalogue from a file, or take a shipped one by its name. Raises BadInput."""
+    if str(source) in CATALOGUES:
+        return shipped_catalogue(str(source))
+    if not Path(source).is_file():
+        raise BadInput(
+            f"{source}: no such catalogue; give a YAML file, or one of {', '.join(CATALOGUES)}, "
+            "which are shipped"
+        )
+    return validate(Catalogue, read_yaml(source))
+
+
+def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:
+    """Give the catalogue in which customers of one plan are served by another.
+
+    The plan keeps the name by which the population knows it, so that everybody stays who they are and the
+    draws of two catalogues are the same. Raises BadInput for a target that is not on sale.
+    """
+    for target in moves.values():
+        if target not in catalogue.plans:
+            raise BadInput(
+                f"move: {side} has no plan {target!r}; expected one of {', '.join(catalogue.plans)}"
+            )
+    served = {old: catalogue.plans[new].model_copy(update={"name": old}) for old, new in moves.items()}
+    return catalogue.model_copy(update={"plans": catalogue.plans | served})
+
+
+def check_sold(population: Population, catalogue: Catalogue, side: str) -> None:
+    """Raise BadInput unless every plan and add-on of a population is in a catalogue."""
+    for name, segment in population.segments.items():
+        for plan, choice in segment.plans.items():
+            at = f"segments.{name}.plans.{plan}"
+            if plan not in catalogue.plans:
+                raise BadInput(
+                    f"{at}: {side} has no plan {plan!r}; expected one of {', '.join(catalogue.plans)}, "
+                    f"or say where its customers go with --move {plan}=PLAN"
+                )
+            for add_on in choice.add_ons:
+                if add_on not in catalogue.add_ons:
+                    known = ", ".join(catalogue.add_ons) or "none, for there are none"
+                    raise BadInput(f"{at}.add_ons: {side} has no add-on {add_on!r}; expected one of {known}")
+
+
+def selling(policy: Policy, catalogue: Catalogue) -> Policy:
+    """Give the policy under which a catalogue is sold."""
+    return policy.model_copy(update={"catalogue": catalogue})

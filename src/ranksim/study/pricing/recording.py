@@ -1,0 +1,258 @@
+"""What was recorded, as calls to make again: the exchanges of a trace, or the lines of an access log."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import Field
+
+from ranksim.clock import Micros
+from ranksim.contract.quantities import Frozen
+from ranksim.contract.yamlfile import read_yaml, validate
+from ranksim.errors import BadInput
+from ranksim.records import read_access_log, read_lines
+from ranksim.service.operations import OPERATIONS, TABLE
+from ranksim.sim.clients.traffic import Rule
+from ranksim.trace import Exchange, Trace, TraceKey
+
+PREFIX = "/v1/"
+
+REFERENCES = {
+    "domain_id": "domains",
+    "list_id": "keyword_lists",
+    "list_ids": "keyword_lists",
+    "keyword_id": "keywords",
+    "keyword_ids": "keywords",
+    "label_id": "labels",
+    "label_ids": "labels",
+}
+"""Field of a body or a query → the resource whose ids it holds."""
+
+BODIES = ("POST", "PATCH")
+BODILESS = ("webhooks.test",)
+
+Refers = tuple[tuple[str, str], ...]
+"""(resource, id) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One recorded call: what to send again, and what was answered.
+
+    `made` are the ids that the recorded reply gave to what the call created; those of keywords with their
+    words. `drafted` says that body and path are to be made up, for an access log has none.
+    """
+
+    id: str
+    at: Micros
+    account: str
+    operation: str
+    status: int | None
+    code: str = ""
+    key: str | None = None
+    surface: str = "rest"
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: dict[str, Any] | None = None
+    idempotency_key: str | None = None
+    made: tuple[tuple[str, str], ...] = ()
+    drafted: bool = False
+
+    def refers(self) -> Refers:
+        """What the call is about, by resource and id."""
+        found = [] if "id" not in self.path else [(self.operation.partition(".")[0], self.path["id"])]
+        for given in (self.query, self.body or {}):
+            for name, resource in REFERENCES.items():
+                value = given.get(name)
+                values = value if isinstance(value, list) else [value]
+                found += [(resource, one) for one in values if isinstance(one, str)]
+        return tuple(found)
+
+
+@dataclass(slots=True)
+class Recording:
+    """Calls in order of time, why others cannot be made again, the keys, and what was there before.
+
+    `before` maps (account, resource) to the ids that calls name and no recorded call made, ascending.
+    """
+
+    where: str
+    calls: list[Asked] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    keys: dict[str, TraceKey] = field(default_factory=dict)
+    before: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    @property
+    def accounts(self) -> list[str]:
+        """The accounts that called, in order."""
+        return list(dict.fromkeys(call.account for call in self.calls))
+
+
+class Rules(Frozen):
+    """Which operation a line of an access log becomes, and what body it gets: the first rule that fits."""
+
+    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
+
+
+def read_rules(path: str | Path) -> tuple[Rule, ...]:
+    """Read a file of rules. Raises BadInput."""
+    return validate(Rules, read_yaml(path)).rules
+
+
+def read_recording(path: str | Path, rules: Sequence[Rule] = ()) -> Recording:
+    """Read a trace, or an access log in common or combined format; .gz and .xz too. Raises BadInput."""
+    first = next(read_lines(path), "")
+    made = _of_trace(path) if first.lstrip().startswith("{") else _of_log(path, rules)
+    if not made.calls:
+        why = "; ".join(f"{count:,} {reason}" for reason, count in made.left_out.most_common(3))
+        raise BadInput(
+            f"{path}: no call of it can be replayed ({why or 'it holds none'}); record calls of this API"
+        )
+    made.calls.sort(key=lambda call: call.at)
+    created = {(call.account, which) for call in made.calls for which, _ in call.made}
+    seen: dict[tuple[str, str], dict[str, None]] = {}
+    for call in made.calls:
+        for resource, which in call.refers():
+            if (call.account, which) not in created:
+                seen.setdefault((call.account, resource), {})[which] = None
+    for call in made.calls:
+        if call.key in made.keys and (bound := made.keys[call.key].domain_id) is not None:
+            seen.setdefault((call.account, "domains"), {})[bound] = None
+    made.before = {place: sorted(ids) for place, ids in seen.items()}
+    return made
+
+
+# Traces
+
+
+def _of_trace(path: str | Path) -> Recording:
+    trace = Trace.read(path)
+    made = Recording(str(path), keys=trace.header.keys)
+    for exchange in trace.exchanges:
+        asked = _of_exchange(exchange, made.keys)
+        if isinstance(asked, str):
+            made.left_out[asked] += 1
+        else:
+            made.calls.append(asked)
+    return made
+
+
+def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | str:
+    """Give the call of an exchange, or why it cannot be made again."""
+    body = _json(exchange.body)
+    if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
+        return "GraphQL documents"
+    operation, values = matched(exchange.method, exchange.path)
+    if exchange.operations and exchange.operations[0] in OPERATIONS:
+        operation = exchange.operations[0]
+        values = _values(operation, exchange.path) or values
+    if not operation:
+        return "of an unknown operation"
+    key = exchange.api_key
+    account = (
+        exchange.account or ("" if key is None else keys[key].account if key in keys else "") or key or ""
+    )
+    if not account or (key is None and exchange.surface != "app"):
+        return "without a key"
+    if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
+        return "without a body"
+    headers = {name.lower(): value for name, value in exchange.request_headers.items()}
+    answer = _json(exchange.response) or {}
+    return Asked(
+        id=exchange.id,
+        at=exchange.sent,
+        account=account,
+        operation=operation,
+        status=exchange.status,
+        code=str(answer.get("code") or ""),
+        key=key,
+        surface=exchange.surface,
+        path=values,
+        query=exchange.query,
+        body=body,
+        idempotency_key=headers.get("idempotency-key"),
+        made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
+    )
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def made_by(operation: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give what a reply says was made: (id, what tells it apart among what the call made)."""
+    data = answer.get("data")
+    if not operation.endswith(".create") or not isinstance(data, dict):
+        return
+    things = data.get("created", data.get("briefs", [data]))
+    for thing in things if isinstance(things, list) else ():
+        if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+            yield thing["id"], str(thing.get("keyword", ""))
+
+
+@lru_cache(maxsize=1 << 14)
+def matched(method: str, path: str) -> tuple[str, dict[str, str]]:
+    """Find the operation of a method and path, and what stands in the path's places; "" where none fits."""
+    for operation in TABLE:
+        if operation.method == method and (values := _values(operation.name, path)) is not None:
+            return operation.name, values
+    return "", {}
+
+
+def _values(operation: str, path: str) -> dict[str, str] | None:
+    names = OPERATIONS[operation].path.split("/")
+    parts = path.removeprefix(PREFIX).split("/")
+    if not path.startswith(PREFIX) or len(names) != len(parts):
+        return None
+    pairs = list(zip(names, parts, strict=True))
+    if any(name != part for name, part in pairs if not name.startswith("{")):
+        return None
+    return {name[1:-1]: part for name, part in pairs if name.startswith("{")}
+
+
+# Access logs
+
+
+def _of_log(path: str | Path, rules: Sequence[Rule]) -> Recording:
+    """Read an access log: each client address is an account; a rule makes up what is not logged."""
+    made = Recording(str(path))
+    for number, line in enumerate(read_access_log(path), 1):
+        target = urlsplit(line.path)
+        rule = next((r for r in rules if _fits(r, line.method, target.path)), None)
+        operation, values = matched(line.method, target.path)
+        if rule is None and not operation:
+            made.left_out["of an unknown operation"] += 1
+        elif rule is None and line.method in BODIES and operation not in BODILESS:
+            made.left_out["without a body, and no rule of --map gives one"] += 1
+        else:
+            made.calls.append(
+                Asked(
+                    id=f"line {number}",
+                    at=line.t,
+                    account=line.client,
+                    operation=operation if rule is None else rule.operation,
+                    status=line.status,
+                    key="log",
+                    path={} if rule is not None else values,
+                    query=dict(parse_qsl(target.query)) if rule is None else rule.query,
+                    body=None if rule is None else rule.body,
+                    drafted=rule is not None,
+                )
+            )
+    return made
+
+
+def _fits(rule: Rule, method: str, path: str) -> bool:
+    return fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path)
