@@ -15,7 +15,7 @@ from ranksim.clock import Micros
 from ranksim.conformance.history import NEVER
 from ranksim.conformance.verdicts import Evidence
 from ranksim.conformance.windows.calls import HIDDEN, Calls, Ints, Mask, Side
-from ranksim.conformance.windows.sliding import most_counted
+from ranksim.conformance.windows.sliding import most_counted, refused_too_early
 
 AFTER_ALL = NEVER * 2 - 1
 
@@ -24,7 +24,8 @@ def check_first_hit(calls: Calls, refused_count: bool) -> Evidence | None:
     """A window from its first hit admits at most `limit` calls, and refuses only when it has as many."""
     if refused_count:
         return _check_extended(calls)
-    return _any_two_windows(calls) or (Chain(calls).check() if calls.exclusive else None)
+    found = _any_two_windows(calls) or refused_too_early(calls, refused_count)
+    return found or (Chain(calls).check() if calls.exclusive else None)
 
 
 def _any_two_windows(calls: Calls) -> Evidence | None:

@@ -14,7 +14,7 @@ def check_log(calls: Calls, refused_count: bool) -> Evidence | None:
     Necessary: no `limit` + 1 admitted calls lie within less than a window for certain; and before every
     refusal, `limit` calls may lie within one. With `refused_count` refused calls are in the log as well.
     """
-    return _log_too_many(calls, refused_count) or _log_too_few(calls, refused_count)
+    return _log_too_many(calls, refused_count) or refused_too_early(calls, refused_count)
 
 
 def _log_too_many(calls: Calls, refused_count: bool) -> Evidence | None:
@@ -57,7 +57,8 @@ def most_counted(calls: Calls, sent: Ints, done: Ints, windows: int = 1) -> Ints
     return counted
 
 
-def _log_too_few(calls: Calls, refused_count: bool) -> Evidence | None:
+def refused_too_early(calls: Calls, refused_count: bool) -> Evidence | None:
+    """Before a refusal, `limit` calls may lie within one window: so for logs, and for fixed windows."""
     refused = calls.refused
     if not calls.exclusive or not len(refused):
         return None
