@@ -36,9 +36,9 @@ class Stake:
     listed: str
     racers: int
 
-    def share(self, left: int | None) -> int:
-        """Give how many units to ask for, so that three rounds exhaust what is left."""
-        return 1 if left is None else max(1, min(MOST_UNITS, -(-left // (3 * self.racers))))
+    def share(self, left: int | None, rounds: int) -> int:
+        """Give how many units to ask for: within so many rounds all together want more than is left."""
+        return 1 if left is None else max(1, min(MOST_UNITS, left // (rounds * self.racers) + 1))
 
 
 def race(reach: Reach, user: int, users: int, seed: int) -> Program:
@@ -85,21 +85,33 @@ def _ask(stake: Stake, user: int, seed: int, turn: int, own: str) -> Program:
     key, once = stake.key, named(seed, "race", user, turn)
     what = turn % 4
     if what == 0 and stake.listed:
-        added = words(seed, "race", turn, user, count=stake.share(key.room()))
+        added = words(seed, "race", turn, user, count=stake.share(key.room(), 3))
         body: dict[str, Any] = {"list_id": stake.listed, "keywords": added}
         yield Send("keywords.create", key.name, body=body, idempotency_key=once)
     elif user >= RACERS:
         yield Send("slots.get", key.name)
     elif what == 1:
-        asked = words(seed, "race", turn, user, count=stake.share(key.left("brief")))
-        body = {"domain_id": stake.domain, "keywords": asked}
-        yield Send("keyword_briefs.create", key.name, body=body, idempotency_key=once)
+        yield from _briefs(stake, seed, once, stake.share(key.left("brief"), 1))
     elif what == 2:
         body = {"kind": KINDS[turn // 4 % len(KINDS)], "domain_id": stake.domain}
         yield Send("jobs.create", key.name, body=body, idempotency_key=once)
     else:
         body = {"kind": "ai_scan" if turn % 8 == 3 else "crawl", "domain_id": own}
         yield Send("jobs.create", key.name, body=body, idempotency_key=once)
+
+
+def _briefs(stake: Stake, seed: int, once: str, count: int) -> Program:
+    """Ask for briefs; when they do not fit, ask for all that is said to be left, then for one more."""
+    for step in range(3):
+        body = {"domain_id": stake.domain, "keywords": words(seed, once, step, count=count)}
+        name = f"{once}-{step}"
+        answer = yield Send("keyword_briefs.create", stake.key.name, body=body, idempotency_key=name)
+        if answer.code != "quota_exhausted":
+            break
+        meta = answer.body.get("meta")
+        used, limit = (meta.get(name) if isinstance(meta, dict) else None for name in ("used", "limit"))
+        left = limit - used if isinstance(used, int) and isinstance(limit, int) else 0
+        count = min(max(1, left), MOST_UNITS)
 
 
 RACE = Profile(
