@@ -90,7 +90,11 @@ def call(
         if isinstance(data, list):
             reply |= {"has_more": more is not None, "next_cursor": more}
     lost = received is None
-    told = {"X-Request-Id": "req", "Content-Type": "application/json", "Date": http_date(at(sent))}
+    told = {
+        "X-Request-Id": "req",
+        "Content-Type": "application/json",
+        "Date": http_date(at(sent) // SECOND * SECOND),
+    }
     sends = {} if once is None else {"Idempotency-Key": once}
     if request_id is not None:
         sends["X-Request-Id"] = request_id

@@ -22,6 +22,9 @@ from ranksim.clock import SECOND, Micros
 from ranksim.service.operations import TABLE
 from ranksim.trace import Delivery, Exchange, Header, Note, Trace, TraceKey, entries
 
+UNKNOWN: Final = ""
+"""The endpoint that a lost call may have created."""
+
 NEVER: Final = 1 << 62
 """The instant by which a lost reply was received."""
 
@@ -263,10 +266,10 @@ class Reader:
         history.arrived.sort(key=lambda arrived: arrived.received)
         for seen in self._unsure:
             if (seen.key, seen.idempotency_key) not in self._answered:
-                self._name(seen.body, f"? {seen.id}")
+                self._name(seen.body, UNKNOWN)
         for arrived in history.arrived:
             named = self._named.get(arrived.endpoint, set())
-            if len(named) == 1:
+            if len(named) == 1 and UNKNOWN not in named:
                 arrived.endpoint = next(iter(named))
         return history
 
