@@ -8,6 +8,7 @@ listed, as an answer may be lost.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -92,7 +93,9 @@ def reached(ends: Sequence[End], way: str, limit: int) -> Micros | None:
     """The instant by which `limit` failures surely stood in a row, whatever the order of what overlaps.
 
     They are in a row where no attempt that may have succeeded was under way between the first and the last.
+    An attempt that came twice, as after a crash of its sender, is not counted: it may have been noted once.
     """
+    times = Counter((end.arrived.event, end.arrived.attempt) for end in ends)
     spans = sorted((end.low, end.high) for end in ends if end.acknowledged is not False)
     begins = [low for low, _ in spans]
     latest = [-1]
@@ -101,7 +104,8 @@ def reached(ends: Sequence[End], way: str, limit: int) -> Micros | None:
     runs: Mapping[int, list[Micros]] = {index: [] for index in range(len(spans) + 1)}
     for end in ends:
         gap = bisect_right(begins, end.high)
-        if end.acknowledged is False and _counts(end, way) and end.low > latest[gap]:
+        once = times[end.arrived.event, end.arrived.attempt] == 1
+        if once and end.acknowledged is False and _counts(end, way) and end.low > latest[gap]:
             runs[gap].append(end.high)
     return min((sorted(run)[limit - 1] for run in runs.values() if len(run) >= limit), default=None)
 
