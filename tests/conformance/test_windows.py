@@ -287,6 +287,41 @@ def test_a_header_that_cannot_be_true(limiters: ModuleType, field: str, value: i
     assert rule in Judged(history, window="first_hit").deviating
 
 
+@pytest.mark.fact("S105", "E14")
+def test_two_calls_at_once_are_not_told_one_number(limiters: ModuleType) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1, 1.005))
+    assert Judged(history, window="first_hit").deviating == {}
+    history.seen[1].remaining = history.seen[2].remaining
+    assert "both told" in Judged(history, window="first_hit").deviating["rate.remaining"]
+
+
+@pytest.mark.fact("S105")
+def test_numbers_follow_the_order_of_calls(limiters: ModuleType) -> None:
+    """Where others may use the key, too, nothing else is known of the numbers."""
+    history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1, 2), exclusive=False)
+    assert Judged(history, window="first_hit").deviating == {}
+    history.seen[1].remaining, history.seen[2].remaining = 17, 18
+    assert "was told after" in Judged(history, window="first_hit").deviating["rate.remaining"]
+
+
+@pytest.mark.fact("S105", "U88")
+def test_one_window_has_one_end(limiters: ModuleType) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(12)))
+    history.seen[5].reset -= 3
+    assert "ends one window both" in Judged(history, window="first_hit").deviating["rate.remaining"]
+
+
+@pytest.mark.fact("S104", "U1")
+def test_a_window_that_opened_after_silence_admits_no_more_than_its_limit(limiters: ModuleType) -> None:
+    """Nothing was refused and nothing is told: only that the window opened at 100 s, and 21 were admitted."""
+    calls = seconds(limiters, *range(100, 121)) + seconds(limiters, 0, rate_class=READ)
+    history = limiters.history(limiters.Limiter(beyond=1), calls, headers=False)
+    assert "21 calls were admitted" in Judged(history, window="first_hit").deviating["rate.expensive"]
+    calls = seconds(limiters, *range(100, 120), 160.5) + seconds(limiters, 0, rate_class=READ)
+    history = limiters.history(limiters.Limiter(), calls, headers=False)
+    assert Judged(history, window="first_hit")["rate.expensive"] == "conforms"
+
+
 @pytest.mark.fact("S105", "E36")
 def test_every_response_needs_the_headers(limiters: ModuleType) -> None:
     history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1, 2))
