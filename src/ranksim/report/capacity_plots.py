@@ -83,7 +83,7 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
     ax.set_ylim(0, 105)
     ax.set_xlabel("workers")
     ax.set_ylabel(f"% of jobs started within {units.duration(within)}")
-    ax.set_title(f"Workers for {kind}: simulated, with 95 % intervals, and by formula")
+    ax.set_title(f"Workers for {kind}, with 95 % intervals")
     _plain(ax)
     last = rows[-1]
     labels = [(100 * last["by_formula"], "formula", BLUE), (100 * target, "target", VERMILLION)]
@@ -110,6 +110,39 @@ def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | N
     ax.set_title("Disabled by an outage")
     _plain(ax)
     _label_ends(ax, labels)
+    return ax
+
+
+def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw by the length of an outage the share of events lost, and the chance that the endpoint is disabled.
+
+    A row has `length` (µs), the shares `lost` and `disabled`, and `simulated`, the share of simulated worlds
+    in which it was disabled, with `simulated_low` and `_high`, or None.
+    """
+    ax = new_figure().subplots() if ax is None else ax
+    hours = [row["length"] / 3.6e9 for row in rows]
+    sides = (("lost", "events lost", BLUE, "right"), ("disabled", "endpoint disabled", VERMILLION, "left"))
+    for name, said, colour, side in sides:
+        percent = [100 * row[name] for row in rows]
+        ax.plot(hours, percent, color=colour, linewidth=1.6)
+        middle = min(range(len(rows)), key=lambda at: abs(percent[at] - 50))
+        ax.annotate(
+            said, (hours[middle], percent[middle]), xytext=(-8 if side == "right" else 8, 0),
+            textcoords="offset points", ha=side, va="center", color=colour, fontsize=9,
+        )  # fmt: skip
+    seen = [(at, row) for at, row in zip(hours, rows, strict=True) if row["simulated"] is not None]
+    edges = [
+        {"hours": at} | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
+        for at, row in seen
+    ]
+    _observed(ax, edges, "hours", "simulated", VERMILLION)
+    ax.set_xlim(left=0)
+    ax.set_ylim(-2, 105)
+    ax.set_xlabel("length of the outage, hours")
+    ax.set_ylabel("% of events; % chance")
+    points = "; points: simulated, with 95 % intervals" if seen else ""
+    ax.set_title(f"What an outage costs{points}")
+    _plain(ax)
     return ax
 
 
@@ -140,7 +173,7 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str) -> None:
+def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str, colour: str = INK) -> None:
     """Draw what simulated worlds showed as points with their intervals."""
     if not rows:
         return
@@ -149,5 +182,5 @@ def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str) -> None:
     above = [row[f"{y}_high"] - row[y] for row in rows]
     ax.errorbar(
         [row[x] for row in rows], values, yerr=[below, above],
-        fmt="o", markersize=3, color=INK, ecolor=INK, elinewidth=1,
+        fmt="o", markersize=3, color=colour, ecolor=colour, elinewidth=1,
     )  # fmt: skip

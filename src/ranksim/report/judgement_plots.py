@@ -95,6 +95,39 @@ def draw_evidence(rows: Sequence[Row], ax: Axes) -> None:
     _despine(ax, left=True)
 
 
+def draw_predictions(rows: Mapping[str, Row], ax: Axes) -> None:
+    """Draw one quantity, a share, as measured with its interval, and as each of some models predicts it.
+
+    `rows` has the row of the measured against the model by the model's name (`conformance.measured`).
+    """
+    measured = next(iter(rows.values()))
+    ax.axvspan(100 * measured["measured_low"], 100 * measured["measured_high"], color=BLUE, alpha=0.2, lw=0)
+    ax.axvline(100 * measured["measured"], color=BLUE, linewidth=1.2)
+    ax.annotate(
+        f"measured {units.percent(measured['measured'])}, 95 % interval", (100 * measured["measured"], 1),
+        xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
+        ha="center", color=BLUE, fontsize=8,
+    )  # fmt: skip
+    for number, row in enumerate(rows.values()):
+        low, high = (100 * _or(row[name], row["predicted"]) for name in ("predicted_low", "predicted_high"))
+        ax.plot([low, high], [number, number], color=INK, linewidth=1)
+        ax.plot(100 * row["predicted"], number, "o", color=INK, markersize=5)
+        said = f"{units.percent(row['predicted'])}, {row['says']}"
+        ax.annotate(said, (100 * row["predicted"], number), xytext=(0, 6), textcoords="offset points",
+                    ha="center", color=INK, fontsize=8,
+                    bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.5})  # fmt: skip
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.margins(x=0.15)
+    ax.set_xlim(left=0)
+    ax.set_xlabel(f"% of {measured['name']}")
+    _despine(ax)
+
+
+def _or(edge: float | None, value: float) -> float:
+    return value if edge is None else edge
+
+
 def _seconds(rows: Sequence[Row]) -> list[float]:
     return [(row["t"] - rows[0]["t"]) / SECOND for row in rows]
 
