@@ -36,12 +36,12 @@ class Receiver:
         self.heard: list[bytes] = []
         self.connections = 0
         self.open = self.most = 0
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._serving.add(task)
+        self._serving[task] = writer
         self.connections += 1
         self.open += 1
         self.most = max(self.most, self.open)
@@ -71,8 +71,9 @@ class Receiver:
             yield f"{'https' if self.tls else 'http'}://127.0.0.1:{port}/hooks?a=1&b=%20"
         finally:
             server.close()
-            for task in self._serving:
+            for task, writer in self._serving.items():
                 task.cancel()
+                writer.transport.abort()  # nobody reads what is still buffered
             await asyncio.gather(*self._serving)
             await asyncio.sleep(0)  # lets the transports close
 
