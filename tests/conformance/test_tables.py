@@ -1,0 +1,29 @@
+"""Every rule about calls and webhooks is seen held and seen broken by a hand-made trace."""
+
+from importlib import import_module
+
+import pytest
+
+from ranksim.conformance import (
+    access,
+    disabling,
+    idempotency,
+    jobs,
+    paging,
+    patches,
+    retries,
+    sending,
+    shapes,
+    webhooks,
+)
+
+JUDGES = (access, disabling, idempotency, jobs, paging, patches, retries, sending, shapes, webhooks)
+
+
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__name__.rpartition(".")[2])
+def test_each_rule_is_held_and_broken(judge: object) -> None:
+    name = judge.__name__.rpartition(".")[2]
+    table = import_module(f"tests.conformance.test_{name}").TABLE
+    rows = [(row[0] if len(row) == 3 else judge.RULES[0].name, row[-1]) for row in table.values()]
+    for rule in judge.RULES:
+        assert {"held", "broken"} <= {expected for tried, expected in rows if tried == rule.name}, rule.name
