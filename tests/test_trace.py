@@ -101,6 +101,25 @@ BROKEN = [
         [HEADER, line(EXCHANGE, effect="some")], "trace:2: effect: expected one of yes", id="effect"
     ),
     pytest.param([HEADER, line(EXCHANGE, query={"a": 1})], "trace:2: query.a: expected text", id="query"),
+    pytest.param(
+        [HEADER, line(DELIVERY, received=10, answered=9)],
+        "trace:2: answered is before received",
+        id="answered backwards",
+    ),
+    pytest.param(
+        ['{"ranksim_trace": 1, "targets": {"a": "", "b": ""}}', line(EXCHANGE, target="c")],
+        r"trace:2: target: expected one that the header declares \(a, b\), found 'c'; add it to targets",
+        id="undeclared target",
+    ),
+    pytest.param(
+        [
+            '{"ranksim_trace": 1, "keys": {"main": {}}}',
+            line(EXCHANGE, api_key="unknown"),
+            line(EXCHANGE, api_key="other"),
+        ],
+        r"trace:3: api_key: expected one that the header declares \(main\), found 'other'; add it to keys",
+        id="undeclared key",
+    ),
     pytest.param([HEADER, line(DELIVERY, endpoint=None)], "trace:2: endpoint: expected text", id="endpoint"),
 ]
 

@@ -53,6 +53,9 @@ SENSITIVE_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization",
 SECRET_FIELDS = frozenset({"secret", "signing_secret"})
 """Fields of a reply whose text is replaced by a digest (S21, E32)."""
 
+UNKNOWN_KEY = "unknown"
+"""The name of a key that nobody has, such as a run sends on purpose; no header declares it."""
+
 Instant = Annotated[int, Field(ge=0)]
 
 
@@ -143,6 +146,12 @@ class Delivery(Entry):
     signature: Signature = Field(default_factory=Signature)
     status: int | None = None
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.answered is not None and self.answered < self.received:
+            raise ValueError("answered is before received; both are µs of one clock")
+        return self
+
 
 class Note(BaseModel):
     """Anything else that bears on the run; further fields are kept."""
@@ -199,18 +208,40 @@ MODELS: dict[str, type[BaseModel]] = {
 def entries(source: str | Path | Iterable[str]) -> Iterator[Header | Exchange | Delivery | Note]:
     """Read a trace entry by entry, the header first; `source` is a path (.gz and .xz too) or its lines.
 
-    Unknown fields are ignored (E46). Raises BadInput naming the line that is broken.
+    Unknown fields are ignored (E46). Raises BadInput naming the line that is broken, or that names a target
+    or a key which the header does not declare.
     """
     where, lines = _lines_of(source)
-    number = 0
+    number, header = 0, Header()
     for number, line in enumerate(lines, 1):
         entry = _parse(f"{where}:{number}", line)
         if isinstance(entry, Header) != (number == 1):
             wanted = "the header, which has ranksim_trace" if number == 1 else "one header, on line 1"
             raise BadInput(f"{where}:{number}: expected {wanted}; give a trace that ranksim recorded")
+        if isinstance(entry, Header):
+            header = entry
+        elif isinstance(entry, Exchange):
+            _check_declared(f"{where}:{number}", entry, header)
         yield entry
     if number == 0:
         raise BadInput(f"{where}: is empty; expected a trace, whose first line is its header")
+
+
+def _check_declared(where: str, exchange: Exchange, header: Header) -> None:
+    """Refuse a target or key that is not in the header, where that declares any."""
+    target, key = exchange.target, exchange.api_key
+    if header.targets and target and target not in header.targets:
+        known = ", ".join(header.targets)
+        raise BadInput(
+            f"{where}: target: expected one that the header declares ({known}), found {target!r}; "
+            "add it to targets in line 1"
+        )
+    if header.keys and key is not None and key not in header.keys and key != UNKNOWN_KEY:
+        known = ", ".join(header.keys)
+        raise BadInput(
+            f"{where}: api_key: expected one that the header declares ({known}), found {key!r}; "
+            f"add it to keys in line 1, or write {UNKNOWN_KEY!r} for a key that nobody has"
+        )
 
 
 def _lines_of(source: str | Path | Iterable[str]) -> tuple[str, Iterator[str]]:
@@ -428,7 +459,7 @@ class TraceWriter:
         if token is None:
             return None
         key = None if self._state is None else self._state.keys.get(token)
-        return "unknown" if key is None else f"{self._account_name(key.account)}/{key.name}"
+        return UNKNOWN_KEY if key is None else f"{self._account_name(key.account)}/{key.name}"
 
     def _account_name(self, account: str) -> str:
         known = None if self._state is None else self._state.accounts.get(account)

@@ -8,7 +8,7 @@ from ranksim.clock import Micros
 from ranksim.conformance.history import NEVER, History, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
-from ranksim.trace import TraceKey
+from ranksim.trace import UNKNOWN_KEY, TraceKey
 
 KEY = "access.key"
 PUBLIC = "access.public"
@@ -38,7 +38,7 @@ RULES = (
     ),
 )
 
-NO_KEYS = ("", "unknown")
+NO_KEYS = ("", UNKNOWN_KEY)
 """The names under which a recorder puts no key, and one that is no key of the target."""
 
 

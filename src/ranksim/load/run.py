@@ -29,7 +29,7 @@ from ranksim.load.recorder import Clock, Recorder
 from ranksim.load.resolve import resolve
 from ranksim.load.session import Session
 from ranksim.load.steps import Program
-from ranksim.load.target import UNKNOWN, Target
+from ranksim.load.target import Target
 from ranksim.load.tidy import tidy
 from ranksim.trace import Header, TraceKey
 
@@ -222,7 +222,7 @@ class Run:
         header = Header(
             started=self.started,
             targets=dict(self.target.environments),
-            keys={name: _trace_key(self.target, found, name) for name in (*self.target.keys, UNKNOWN)},
+            keys={name: _trace_key(self.target, found, name) for name in self.target.keys},
             exclusive=self.target.exclusive,
             clock=self.clock.described(),
         )
@@ -279,9 +279,7 @@ def reach_from_message(data: Mapping[str, Any], target: Target) -> Reach:
 
 
 def _trace_key(target: Target, found: Reach, name: str) -> TraceKey:
-    given, read = target.keys.get(name), found.keys.get(name)
-    if given is None:
-        return TraceKey(environment=target.environment_of(name))
+    given, read = target.keys[name], found.keys.get(name)
     if read is None:
         return TraceKey(account=given.account, environment=given.environment, domain_id=given.domain_id)
     return TraceKey(

@@ -26,12 +26,13 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ranksim.contract.quantities import Frozen, Money
 from ranksim.contract.yamlfile import read_yaml, validate
+from ranksim.trace import UNKNOWN_KEY
 
 Purpose = Literal["full", "scoped", "second", "other_account", "other_environment", "past_due", "near_limit"]
 """What a key is for: all of an account, one domain, a second key of the main account, another account,
 the other environment, an account that is past due, an account that is near its limits."""
 
-UNKNOWN = "unknown"
+UNKNOWN = UNKNOWN_KEY
 """The name of a key that no target has: what is sent for it is a made-up token."""
 
 

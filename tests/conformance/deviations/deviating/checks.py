@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from deviating.kit import Deviation, Handler, Patch, data_of, edited, handled, refusals
-
 from ranksim.clock import DAY, MILLISECOND, instant, iso
 from ranksim.contract.facts import Refusal
 from ranksim.rules import admission

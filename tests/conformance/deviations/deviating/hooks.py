@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import Any
 
 from deviating.kit import HOUR, MINUTE, SECOND, Deviation, Patch, data_of
-
 from ranksim.load.rehearsal import Network
 from ranksim.rules import webhooks
 from ranksim.service import deliveries

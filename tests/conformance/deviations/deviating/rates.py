@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 from deviating.kit import SECOND, Deviation, Headers, Patch, header, without
-
 from ranksim.contract.facts import RateClass
 from ranksim.rules import windows
 from ranksim.rules.books import Window

@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 from deviating.kit import HOUR, Deviation, Patch
-
 from ranksim.rules import idempotency, paging
 from ranksim.rules.paging import Id
 from ranksim.service import jobs, pages

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from deviating.kit import Deviation, Headers, Patch, data_of, edited, header, without
-
 from ranksim.load.steps import Send
 from ranksim.rules import access
 from ranksim.service import catalog, deliveries, lookup, service
