@@ -39,7 +39,6 @@ FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
     (ratelimit_headers.RULES, ratelimit_headers.judge),
     (spending.RULES, spending.judge),
     (jobs.RULES, jobs.judge),
-    (patches.RULES, patches.judge),
     (idempotency.RULES, idempotency.judge),
     (paging.RULES, paging.judge),
     (access.RULES, access.judge),
@@ -47,6 +46,7 @@ FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
     (sending.RULES, sending.judge),
     (retries.RULES, retries.judge),
     (disabling.RULES, disabling.judge),
+    (patches.RULES, patches.judge),
 )
 """The rules of each family with their judge, in the order of the report."""
 

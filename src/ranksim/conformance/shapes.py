@@ -29,6 +29,12 @@ TIMES = "resource.timestamps"
 EVENTS = "resource.event_types"
 
 RULES = (
+    Rule(ENVELOPE, "A success is {data}, a collection {data, has_more, next_cursor}", (8, 9), (), "everyday"),
+    Rule(
+        FIELDS, "A resource has the fields that are shown for it", (12, 13, 16, 38), (42, 85, 109), "everyday"
+    ),
+    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday"),
+    Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
     Rule(REQUEST_ID, "Every response carries X-Request-Id", (107,), (79,), "everyday"),
     Rule(ECHO, "An X-Request-Id that the client sent is used as given", (107,), (79,), "everyday"),
     Rule(JSON, "A response with a body is JSON and says so", (8, 9, 94), (25,), "everyday"),
@@ -36,12 +42,6 @@ RULES = (
     Rule(TYPE, "An error's type and documentation_url are its page under /api/errors", (95,), (), "ladder"),
     Rule(ID, "An error's request_id is that of the response", (96,), (), "ladder"),
     Rule(META, "An error's meta says what its code promises", (98, 99), (7, 26), "ladder"),
-    Rule(ENVELOPE, "A success is {data}, a collection {data, has_more, next_cursor}", (8, 9), (), "everyday"),
-    Rule(
-        FIELDS, "A resource has the fields that are shown for it", (12, 13, 16, 38), (42, 85, 109), "everyday"
-    ),
-    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday"),
-    Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
 )
 
 Fields = Mapping[str, Callable[[Json], bool]]
