@@ -69,7 +69,8 @@ class PortfolioSpec(Frozen):
         """The hosts of the domains, for the account of that name."""
         if isinstance(self.domains, tuple):
             return self.domains
-        return tuple(f"site{number}.{account}.example" for number in range(1, self.domains + 1))
+        name = account.replace("_", "-")  # a host has no underscores
+        return tuple(f"site{number}.{name}.example" for number in range(1, self.domains + 1))
 
     def slots(self) -> int:
         """The slots it takes (S23, S24)."""
