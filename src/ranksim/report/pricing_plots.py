@@ -136,9 +136,13 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     points = [(100 * row["blocked"], row["change"] / USD) for row in best]
     ax.plot(*zip(*points, strict=True), color=BLUE, linewidth=1, linestyle="--")
     for row, point in list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]:
-        ax.annotate(
-            row["point"], point, (6, -3), textcoords="offset points", va="top", fontsize=7, color=BLUE
-        )
+        values = ", ".join(part.partition(" ")[2] for part in row["point"].split(", "))
+        ax.annotate(values, point, (6, -3), textcoords="offset points", va="top", fontsize=7, color=BLUE)
+    paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
+    ax.annotate(
+        f"named by {paths}", (0.99, 0.02), xycoords="axes fraction", ha="right", va="bottom",
+        fontsize=7, color=INK,
+    )  # fmt: skip
     ax.margins(x=0.25, y=0.15)
     ax.set_xlabel("% of customers blocked by a limit of their plan")
     ax.set_ylabel("change of margin, USD in the run")

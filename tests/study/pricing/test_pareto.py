@@ -85,3 +85,11 @@ def test_the_plot_joins_what_is_not_beaten() -> None:
     ax = found().draw("frontier", new_figure().subplots())
     line = next(line for line in ax.lines if line.get_linestyle() == "--")
     assert list(line.get_xdata()) == [0, 100]
+
+
+def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
+    ax = found().draw("frontier", new_figure().subplots())
+    *points, said = (text.get_text() for text in ax.texts)
+    assert said.startswith("named by flat.")
+    assert points
+    assert not any("flat." in point for point in points)
