@@ -14,6 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from sys import intern
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from pydantic_core import from_json
@@ -29,6 +30,9 @@ NEVER: Final = 1 << 62
 """The instant by which a lost reply was received."""
 
 Json = Any
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+"""An empty mapping that all share."""
 
 
 @dataclass(slots=True)
@@ -67,7 +71,7 @@ class Seen:
     wording: bytes = b""
     data: Json = None
     items: Json = None
-    meta: Mapping[str, Json] = field(default_factory=dict)
+    meta: Mapping[str, Json] = field(default_factory=lambda: NOTHING)
     has_more: bool | None = None
     next_cursor: str | None = None
     limit: int | None = None
@@ -355,8 +359,8 @@ def see(exchange: Exchange, index: int, header: Header) -> Seen:
         operations=exchange.operations,
         method=intern(exchange.method),
         path=exchange.path,
-        parameters=parameters,
-        query=exchange.query,
+        parameters=parameters or NOTHING,
+        query=exchange.query or NOTHING,
         status=0 if lost or exchange.status is None else exchange.status,
         happened=False if lost and exchange.effect == "none" else (None if lost else True),
         planned=exchange.planned,

@@ -1,0 +1,187 @@
+"""Judging traces: how long it takes and how much memory, and what judging at the send time would claim.
+
+`test_growth` judges 10 thousand, 100 thousand and a million exchanges in processes of their own. The traces
+are rehearsals, one world after the other, an hour apart, in one file.
+
+`test_naive_replay` replays conforming rehearsals call by call through the exact rulebook at the instant of
+sending, as contract checkers do, and counts the traces on which that raises a false alarm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ranksim.clock import HOUR, MINUTE
+from ranksim.conformance.compare import compare
+from ranksim.load.profiles import profile
+from ranksim.load.rehearsal import START, Network, rehearse
+from ranksim.load.target import Target
+from ranksim.load.worlds import make_world
+from ranksim.service.calls import Call
+from ranksim.service.service import Service
+from ranksim.trace import Exchange, Header, Trace, TraceKey, TraceWriter
+
+SIZES = (10_000, 100_000, 1_000_000)
+PROFILES = ("everyday", "burst", "race", "retry", "walk", "ladder", "webhooks", "soak")
+
+JUDGE = """
+import json, resource, sys, time
+from ranksim.conformance.compare import compare
+begun = time.perf_counter()
+judgement = compare(sys.argv[1])
+print(json.dumps({
+    "seconds": time.perf_counter() - begun,
+    "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "exchanges": len(judgement.history.seen),
+    "deviating": [finding.rule.name for finding in judgement.deviating],
+}))
+"""
+
+
+def worlds() -> Iterator[Trace]:
+    """Give rehearsals without end, each of its own world, in order of time."""
+    number, start = 0, START
+    while True:
+        name = PROFILES[number % len(PROFILES)]
+        service, target = make_world(None, number, start)
+        length = min(profile(name).duration, 4 * MINUTE)
+        yield rehearse(
+            profile(name),
+            service,
+            target,
+            duration=length,
+            seed=number,
+            start=start,
+            network=Network(loss=0.002),
+        )
+        number, start = number + 1, start + HOUR
+
+
+IDS = re.compile(r"\b([a-z]+_)([0-9]{10})\b")
+
+
+def renamed(trace: Trace, world: int) -> tuple[dict[str, TraceKey], list[dict[str, Any]]]:
+    """Give the keys, exchanges and deliveries of a world, with ids, key and receiver names of its own."""
+
+    def own(name: str) -> str:
+        return f"{name}-{world}" if name not in ("", "unknown") else name
+
+    def told(text: str) -> str:
+        return IDS.sub(rf"\g<1>{world:04d}\2", text).replace("/hooks/", f"/hooks-{world}/")
+
+    keys = {
+        own(name): key.model_copy(
+            update={"account": told(key.account), "domain_id": key.domain_id and told(key.domain_id)}
+        )
+        for name, key in trace.header.keys.items()
+    }
+    entries = []
+    for exchange in trace.exchanges:
+        given = json.loads(told(exchange.model_dump_json()))
+        given["id"] = own(exchange.id)
+        given["api_key"] = None if exchange.api_key is None else own(exchange.api_key)
+        if given["api_key"] in (None, "unknown"):
+            given["environment"] = given["target"] = f"{exchange.environment}-{world}"
+        entries.append(given)
+    return keys, entries + [json.loads(told(one.model_dump_json())) for one in trace.deliveries]
+
+
+def written(path: Path, exchanges: int) -> Path:
+    """Write a trace of so many exchanges or a few more, of as many whole worlds as it takes."""
+    count, keys = 0, dict[str, TraceKey]()
+    with TraceWriter(path, started=START) as writer:
+        for world, trace in enumerate(worlds()):
+            found, entries = renamed(trace, world)
+            keys.update(found)
+            for entry in entries:
+                writer.write(entry)
+            count += len(trace.exchanges)
+            if count >= exchanges:
+                break
+        writer.header = Header(started=START, keys=keys, exclusive=True)
+    return path
+
+
+@pytest.mark.parametrize("exchanges", SIZES)
+def test_growth(benchmark: Any, exchanges: int, tmp_path: Path) -> None:
+    path = written(tmp_path / "trace.jsonl", exchanges)
+    command = [sys.executable, "-c", JUDGE, str(path)]
+
+    def judged() -> dict[str, Any]:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    found = benchmark.pedantic(judged, rounds=1, iterations=1)
+    assert found["exchanges"] >= exchanges
+    assert not found["deviating"]
+    found["bytes"] = path.stat().st_size
+    benchmark.extra_info.update(found)
+
+
+# Naive replay
+
+
+def replayed(trace: Trace, service: Service, target: Target) -> int:
+    """Replay calls at the instants of sending, and count those answered otherwise than recorded."""
+    differing = 0
+    for exchange in sorted(trace.exchanges, key=lambda one: one.sent):
+        if exchange.status is None:
+            continue
+        reply, _ = service.handle(_call(exchange, target), exchange.sent)
+        service.written(reply, exchange.sent)
+        differing += (reply.status, reply.code) != (exchange.status, _code(exchange))
+    return differing
+
+
+def _call(exchange: Exchange, target: Target) -> Call:
+    parts = exchange.path.removeprefix("/v1/").split("/")
+    from ranksim.conformance.history import route
+
+    operation, parameters = route(exchange.method, exchange.path)
+    assert operation, parts
+    call = Call(operation, target.token(exchange.api_key or ""), parameters, exchange.query)
+    call.method, call.caller, call.environment = exchange.method, "192.0.2.1", exchange.environment
+    call.idempotency_key = exchange.request_headers.get("Idempotency-Key")
+    if exchange.body:
+        call.raw = exchange.body.encode()
+        call.body = json.loads(exchange.body)
+    return call
+
+
+def _code(exchange: Exchange) -> str:
+    if not exchange.response or exchange.status is None or exchange.status < 400:
+        return ""
+    return str(json.loads(exchange.response).get("code", ""))
+
+
+def conforming(seed: int, loss: float) -> tuple[Trace, Service, Target]:
+    """Rehearse one profile, and give the trace with a fresh world like the one it met."""
+    name = ("everyday", "burst", "race", "retry")[seed % 4]
+    policy, length = None, 2 * MINUTE
+    service, target = make_world(policy, seed)
+    trace = rehearse(profile(name), service, target, duration=length, seed=seed, network=Network(loss=loss))
+    return trace, make_world(policy, seed)[0], target
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.02])
+def test_naive_replay(benchmark: Any, loss: float) -> None:
+    runs = [conforming(seed, loss) for seed in range(40)]
+
+    def alarms() -> tuple[int, int]:
+        naive = sum(replayed(trace, service, target) > 0 for trace, service, target in runs)
+        return naive, sum(bool(compare(trace).deviating) for trace, _, _ in runs)
+
+    naive, judged = benchmark.pedantic(alarms, rounds=1, iterations=1)
+    benchmark.extra_info.update(traces=len(runs), naive_alarms=naive, compare_alarms=judged)
+    assert judged == 0
+    assert naive > 0
