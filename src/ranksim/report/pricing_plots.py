@@ -86,8 +86,9 @@ def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     """Draw each plan's price beside the price at which it breaks even, with its interval."""
     ax = new_figure().subplots() if ax is None else ax
     for y, row in enumerate(rows):
-        even, low, high, price = (row[name] / USD for name in ("even", "even_low", "even_high", "price"))
-        ax.plot([low, high], [y, y], color=VERMILLION, linewidth=2)
+        even, price = row["even"] / USD, row["price"] / USD
+        if row["even_low"] is not None:
+            ax.plot([row["even_low"] / USD, row["even_high"] / USD], [y, y], color=VERMILLION, linewidth=2)
         for x, name, colour, up in ((price, "price", BLUE, 6), (even, "breaks even", VERMILLION, -6)):
             ax.plot(x, y, "o", color=colour, markersize=6)
             ax.annotate(
@@ -159,13 +160,18 @@ def _cross(ax: Axes, row: Row, colour: str) -> None:
 
 
 def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
-    """Draw how many replayed calls are refused with each code under A and under B."""
+    """Draw how many replayed calls are refused with each code: as recorded, under A, under B."""
     ax = new_figure().subplots() if ax is None else ax
+    shown = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
+    names = [name for name in shown if rows and name in rows[0]]
+    height = 0.8 / max(len(names), 1)
     for y, row in enumerate(rows):
-        for shift, name, colour in ((-0.2, "a", BLUE), (0.2, "b", VERMILLION)):
-            ax.barh(y + shift, row[name], height=0.36, color=colour)
+        for place, name in enumerate(names):
+            at = y + (place - (len(names) - 1) / 2) * height
+            ax.barh(at, row[name], height=height * 0.9, color=shown[name])
+            label = name if name == "recorded" else name.upper()
             ax.annotate(
-                f"{name.upper()} {row[name]:,}", (row[name], y + shift), (3, 0), textcoords="offset points",
+                f"{label} {row[name]:,}", (row[name], at), (3, 0), textcoords="offset points",
                 va="center", fontsize=7, color=INK,
             )  # fmt: skip
     ax.set_yticks(range(len(rows)), [row["code"].replace("_", " ") for row in rows])

@@ -115,6 +115,19 @@ def test_customers_are_moved() -> None:
     assert found.row("revenue", "basic")["b"] == 3 * found.row("revenue", "basic")["a"]
 
 
+def test_customers_are_moved_from_a_plan_that_is_still_sold() -> None:
+    sold = catalogue({"small": {"price": 5 * USD}, "large": {"price": 15 * USD}})
+    found = compare(population("small"), sold, sold, moves={"small": "large"}, replications=2)
+    assert (found.row("revenue")["a"], found.row("revenue")["b"]) == (50 * USD, 150 * USD)
+
+
+@pytest.mark.parametrize(("price", "share"), [(3_600_000, 0), (3_599_999, 1)])
+def test_a_margin_of_nothing_is_not_negative(price: int, share: int) -> None:
+    sold = catalogue({"flat": {"price": price}})
+    found = compare(population(), sold, sold, policy=CALENDAR, replications=2)
+    assert found.row("negative")["a"] == share
+
+
 @pytest.mark.parametrize(
     ("plans", "moves", "told"),
     [

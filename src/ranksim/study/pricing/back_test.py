@@ -161,7 +161,7 @@ class BackTest:
         shown += view_of("Changes", self.changes, columns)
         columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
         changed = [
-            row | {name: f"{row[name] or ''} {row[f'{name}_code']}".strip() for name in names}
+            row | {name: row[f"{name}_code"] or units.text(row[name]) for name in names}
             for row in self.calls
             if row["change"]
         ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ranksim.contract.plans import Catalogue
@@ -12,6 +13,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
+from ranksim.fleet.results import FleetResult
 from ranksim.report import units
 from ranksim.report.tables import View
 from ranksim.sim.intervals import LEVEL, estimate
@@ -31,6 +33,10 @@ STEP = 1_000_000
 """Ceilings are tried in whole dollars, µUSD."""
 
 
+Run = Callable[[Catalogue], list[FleetResult]]
+"""Serves the customers under a catalogue, once for each replication."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One ceiling of a plan tried: how many of its customers had a negative margin.
@@ -47,7 +53,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Balance:
     """One plan, money in µUSD a month of 30 days.
 
     `even` is the price at which the expected margin is nil, with its interval; `ceiling` the one in force;
@@ -59,8 +65,8 @@ class Plan:
     customers: float
     price: int
     even: float
-    even_low: float
-    even_high: float
+    even_low: float | None
+    even_high: float | None
     ceiling: int
     safe: int | None
     needless: bool
@@ -81,7 +87,7 @@ class Plan:
 class BreakEven:
     """Break-even prices and ceilings of the plans that a population is on."""
 
-    plans_found: tuple[Plan, ...]
+    balances: tuple[Balance, ...]
     trials: tuple[Trial, ...]
     risk: float
     level: float
@@ -90,14 +96,14 @@ class BreakEven:
 
     plots = ("prices", "ceilings")
 
-    def of(self, plan: str) -> Plan:
+    def of(self, plan: str) -> Balance:
         """The row of one plan. Raises KeyError."""
-        return next((row for row in self.plans_found if row.plan == plan), None) or _missing(plan)
+        return next((row for row in self.balances if row.plan == plan), None) or _missing(plan)
 
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        return "; ".join(plan.text for plan in self.plans_found) + "."
+        return "; ".join(plan.text for plan in self.balances) + "."
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -110,7 +116,7 @@ class BreakEven:
             *(
                 f"{plan.plan}: even without one negative margin this needs {fewest(self.risk, self.level):,} "
                 "customers in all replications together; give more of either."
-                for plan in self.plans_found
+                for plan in self.balances
                 if plan.safe is None
             ),
         )
@@ -118,7 +124,7 @@ class BreakEven:
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {
-            "plans": [asdict(plan) for plan in self.plans_found],
+            "plans": [asdict(plan) for plan in self.balances],
             "trials": [asdict(trial) for trial in self.trials],
         }
 
@@ -184,50 +190,58 @@ def break_even(
             raise BadInput(f"plan: no customer is on {plan!r}; expected one of {', '.join(served)}")
     base = Policy() if policy is None else policy
 
-    def run(priced: Catalogue) -> Iterator[tuple[Bills, Any]]:
-        for index in range(replications):
-            result = simulate_fleet(
-                population, selling(base, priced), replication_seed(seed, index), threads=threads,
+    def run(sold: Catalogue) -> list[FleetResult]:
+        return [
+            simulate_fleet(
+                population,
+                selling(base, sold),
+                replication_seed(seed, index),
+                threads=threads,
                 compiled=compiled,
-            )  # fmt: skip
-            yield bills(result), result
-
-    now = [billed for billed, _ in run(catalogue)]
-    trials: list[Trial] = []
-    found = []
-    for name in plans or served:
-        if not any(billed.of(name).any() for billed in now):
-            continue
-
-        def tried(ceiling: int, name: str = name) -> Trial:
-            runs = [billed for billed, _ in run(_capped(catalogue, name, ceiling))]
-            trials.append(_trial(name, ceiling, runs, risk, level))
-            return trials[-1]
-
-        most = max(
-            int(result.accounts["spend_peak"][billed.of(name)].max(initial=0))
-            for billed, result in run(_capped(catalogue, name, WITHOUT_END))
-        )
-        safe, needless = _highest(tried, most, step)
-        even, low, high = estimate(
-            [e for e in (_even(billed, name) for billed in now) if e is not None], level
-        )
-        sold = catalogue.plans[name]
-        customers = sum(int(billed.of(name).sum()) for billed in now) / replications
-        found.append(
-            Plan(
-                name,
-                customers,
-                sold.price,
-                even or 0.0,
-                low or 0.0,
-                high or 0.0,
-                sold.cost_ceiling,
-                safe,
-                needless,
             )
-        )
+            for index in range(replications)
+        ]
+
+    now = [bills(result) for result in run(catalogue)]
+    found: list[Balance] = []
+    trials: list[Trial] = []
+    for name in plans or served:
+        if any(billed.of(name).any() for billed in now):
+            balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
+            found.append(balance)
+            trials += tried
     return BreakEven(tuple(found), tuple(trials), risk, level, replications, seed)
+
+
+def _balance(
+    name: str, catalogue: Catalogue, now: Sequence[Bills], run: Run, *, risk: float, step: int, level: float
+) -> tuple[Balance, list[Trial]]:
+    """Find where one plan breaks even, and list the ceilings tried."""
+    trials: list[Trial] = []
+
+    def tried(ceiling: int) -> bool:
+        runs = [bills(result) for result in run(_capped(catalogue, name, ceiling))]
+        trials.append(_trial(name, ceiling, runs, risk, level))
+        return trials[-1].safe
+
+    free = run(_capped(catalogue, name, WITHOUT_END))
+    most = max(int(r.accounts["spend_peak"][r.plan_names == name].max(initial=0)) for r in free)
+    safe, needless = _highest(tried, most, step)
+    evens = [even for billed in now if (even := _even(billed, name)) is not None]
+    even, low, high = estimate(evens, level)
+    sold = catalogue.plans[name]
+    balance = Balance(
+        plan=name,
+        customers=fmean(int(billed.of(name).sum()) for billed in now),
+        price=sold.price,
+        even=even or 0.0,
+        even_low=low,
+        even_high=high,
+        ceiling=sold.cost_ceiling,
+        safe=safe,
+        needless=needless,
+    )
+    return balance, trials
 
 
 def _capped(catalogue: Catalogue, name: str, ceiling: int) -> Catalogue:
@@ -252,17 +266,17 @@ def _trial(name: str, ceiling: int, runs: Sequence[Bills], risk: float, level: f
     return Trial(name, ceiling, customers, negative, float(bound.high), bool(bound.high < risk))
 
 
-def _highest(tried: Any, most: int, step: int) -> tuple[int | None, bool]:
+def _highest(safe: Callable[[int], bool], most: int, step: int) -> tuple[int | None, bool]:
     """Bisect for the highest safe ceiling, in steps; `most` is what is spent without any."""
     high = -(-most // step)
-    if tried(high * step).safe:
+    if safe(high * step):
         return most, True
     low = 0
-    if not tried(0).safe:
+    if not safe(0):
         return None, False
     while high - low > 1:
         middle = (low + high) // 2
-        if tried(middle * step).safe:
+        if safe(middle * step):
             low = middle
         else:
             high = middle

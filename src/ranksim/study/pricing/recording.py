@@ -21,7 +21,7 @@ from ranksim.errors import BadInput
 from ranksim.records import read_access_log, read_lines
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.sim.clients.traffic import Rule
-from ranksim.trace import Exchange, Trace, TraceKey
+from ranksim.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 
 PREFIX = "/v1/"
 
@@ -48,7 +48,8 @@ class Asked:
     """One recorded call: what to send again, and what was answered.
 
     `made` are the ids that the recorded reply gave to what the call created; those of keywords with their
-    words. `drafted` says that body and path are to be made up, for an access log has none.
+    words. `cursor` is where the recorded page went on. `drafted` says that body and path are to be made up,
+    for an access log has none.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Asked:
     body: dict[str, Any] | None = None
     idempotency_key: str | None = None
     made: tuple[tuple[str, str], ...] = ()
+    cursor: str = ""
     drafted: bool = False
 
     def refers(self) -> Refers:
@@ -156,12 +158,13 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | st
         values = _values(operation, exchange.path) or values
     if not operation:
         return "of an unknown operation"
-    key = exchange.api_key
-    account = (
-        exchange.account or ("" if key is None else keys[key].account if key in keys else "") or key or ""
-    )
-    if not account or (key is None and exchange.surface != "app"):
-        return "without a key"
+    key, account = exchange.api_key, exchange.account
+    if key is not None and key in keys:
+        account = account or keys[key].account or key
+        if keys[key].environment != exchange.environment:
+            return "sent where their key does not belong"
+    if not account or key == UNKNOWN_KEY or (key is None and exchange.surface != "app"):
+        return "without a key that the header names"
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
         return "without a body"
     headers = {name.lower(): value for name, value in exchange.request_headers.items()}
@@ -180,6 +183,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | st
         body=body,
         idempotency_key=headers.get("idempotency-key"),
         made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
+        cursor=str(answer.get("next_cursor") or ""),
     )
 
 

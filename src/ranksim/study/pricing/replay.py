@@ -30,7 +30,7 @@ RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "s
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one call: status, code of a refusal, provider cost (µUSD); None: it was not replayed."""
+    """What became of one call: status, code of a refusal, provider cost (µUSD), job that it began."""
 
     status: int
     code: str
@@ -136,6 +136,8 @@ class Replay:
             operation = asked.operation
             path = {name: self._own(asked, v) if name == "id" else v for name, v in path.items()}
             query = {n: self._own(asked, v) if n in REFERENCES else v for n, v in query.items()}
+            if (cursor := self.ids.get((asked.account, query.get("cursor", "")))) is not None:
+                query["cursor"] = cursor
             body = None if body is None else {n: self._translated(asked, n, v) for n, v in body.items()}
         app = asked.surface == "app"
         call = Call(
@@ -200,6 +202,8 @@ class Replay:
         for recorded, label in asked.made:
             if label in own:
                 self.ids[asked.account, recorded] = own[label]
+        if asked.cursor and reply.body.get("next_cursor"):
+            self.ids[asked.account, asked.cursor] = reply.body["next_cursor"]
 
     def _outcome(self, reply: Reply) -> Outcome:
         """What a call came to; a granted job or brief costs what was estimated."""
