@@ -11,12 +11,13 @@ import pytest
 
 import ranksim as rs
 from ranksim.clock import DAY, SECOND, instant
-from ranksim.contract.policy import shipped_catalogue
+from ranksim.contract.policy import Policy, shipped_catalogue
 from ranksim.errors import BadInput
 from ranksim.report.plots import new_figure
 from ranksim.sim.portfolio import AccountSpec, PortfolioSpec
 from ranksim.study.pricing.back_test import BackTest, Side, back_test, read_accounts
 from ranksim.study.pricing.recording import Recording, read_recording, read_rules
+from ranksim.study.pricing.replay import Replay, spec_for
 from ranksim.trace import TraceWriter
 
 ROOT = Path(__file__).parents[3]
@@ -104,6 +105,7 @@ def test_accounts_say_what_they_owned(tmp_path: Path) -> None:
     found = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(PLANS)], accounts={"acme": spec})
     (invoice,) = found.invoices
     assert (invoice["plan"], invoice["price"], invoice["add_ons"]) == ("pro", 129_000_000, 30_000_000)
+    assert invoice["revenue"] == 159_000_000
     assert (invoice["cost"], invoice["margin"]) == (30 * 400, 159_000_000 - 30 * 400)
 
 
@@ -142,6 +144,34 @@ def test_what_was_not_made_is_not_found(tmp_path: Path) -> None:
     found = back_test(recorded(tmp_path, job(0, "site_optimization"), look), on("starter", "pro"))
     assert codes(found, "a") == ["entitlement_required", "not_found"]
     assert codes(found, "b") == ["", ""]
+
+
+def test_ids_from_before_are_matched_in_their_order(tmp_path: Path) -> None:
+    recording = recorded(tmp_path, call(0, "GET", "/v1/domains/dom_2"), call(1, "GET", "/v1/domains/dom_1"))
+    ids = Replay(recording, {"acme": spec_for(recording, "acme", "pro", 10)}, Policy(), 1).ids
+    assert ids["acme", "dom_1"] < ids["acme", "dom_2"]
+
+
+def test_an_id_that_was_not_made_is_nobody_elses(tmp_path: Path) -> None:
+    owned = {"acme": AccountSpec(plan="starter", portfolio=PortfolioSpec(keywords=500))}
+    before = Replay(recorded(tmp_path, brief(0)), owned, Policy(), 1)
+    (account,) = before.service.state.accounts.values()
+    taken = account.keywords[0]
+    made = {"data": {"created": [{"id": taken, "keyword": "one more"}]}}
+    body = {"list_id": "list_1", "keywords": ["one more"]}
+    lines = [
+        call(0, "POST", "/v1/keywords", body, status=201, response=json.dumps(made)),
+        call(1, "GET", f"/v1/keywords/{taken}"),
+    ]
+    found = back_test(recorded(tmp_path, *lines), on("starter"), accounts=owned)
+    assert codes(found, "a") == ["slot_limit_exceeded", "not_found"]
+
+
+def test_what_was_owned_before_uses_no_allowance(tmp_path: Path) -> None:
+    metered = Side(shipped_catalogue("illustrative-metered"), "team")  # 2,000 keyword changes a month
+    owned = {"acme": AccountSpec(plan="team", portfolio=PortfolioSpec(keywords=2000))}
+    more = call(0, "POST", "/v1/keywords", {"list_id": "list_1", "keywords": ["one more"]}, status=201)
+    assert codes(back_test(recorded(tmp_path, more), [metered], accounts=owned), "a") == [""]
 
 
 def test_keywords_follow_their_words(tmp_path: Path) -> None:
@@ -260,6 +290,18 @@ def test_an_access_log_by_rules() -> None:
         "192.0.2.1": 29_000_000,
         "192.0.2.2": 29_000_000,
     }
+
+
+def test_a_rule_about_one_thing_takes_what_was_made(tmp_path: Path) -> None:
+    log, rules = tmp_path / "access.log", tmp_path / "rules.yaml"
+    line = '192.0.2.1 - - [02/Sep/2026:12:00:0{} +0000] "{} /l HTTP/1.1" 200 1\n'
+    log.write_text(line.format(0, "PUT") + line.format(1, "DELETE"), encoding="utf-8")
+    rules.write_text(
+        "rules: [{method: PUT, operation: labels.create}, {method: DELETE, operation: labels.delete}]\n",
+        encoding="utf-8",
+    )
+    found = back_test(read_recording(log, read_rules(rules)), on("pro"))
+    assert [row["a"] for row in found.calls] == [201, 204]
 
 
 # Sides and errors
