@@ -53,11 +53,13 @@ class Receiver:
                 await writer.drain()
                 if b"content-length" not in self.answer.lower():
                     return
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            writer.transport.abort()  # cancelled when the story is over; nobody reads what is buffered
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
         finally:
-            self.open -= 1
             writer.close()
+            await asyncio.sleep(0)
+            writer.transport.abort()  # what the sender has not read by now, nobody will
+            self.open -= 1
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[str]:
@@ -67,6 +69,9 @@ class Receiver:
             yield f"{'https' if self.tls else 'http'}://127.0.0.1:{port}/hooks?a=1&b=%20"
         finally:
             server.close()
+            while self.open:  # the sender has hung up before, so each connection is about to end
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
