@@ -9,6 +9,7 @@ from tests.conformance.building import (
     Entry,
     a_job,
     an_endpoint,
+    at,
     attempt,
     call,
     created,
@@ -115,7 +116,7 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
             ],
             "broken",
         )
-        for name in webhooks.JOB_FIELDS
+        for name in sorted(webhooks.JOB_FIELDS)
     },
     "a test's body": (webhooks.BODY, [created(), hook(0, type="webhook.test")], "held"),
     "a test's body that is none": (
@@ -259,7 +260,13 @@ def test_a_pinned_signing_time_is_a_deviation() -> None:
     [(10, "held"), (600, "held"), (-60 * 25 + 600, "held"), (7200, "broken"), (-2 * HOUR, "broken")],
 )
 def test_under_scaled_time_t_is_of_either_clock(t: float, expected: str) -> None:
-    note = Note.model_validate({"t": START, "business": START, "rate": 60})
+    note = Note.model_validate({"t": at(-60), "business": at(-HOUR), "rate": 60})
+    assert found(judged(webhooks, [note, READ, created(), hook(10, t=t)]), webhooks.FRESH) == expected
+
+
+@pytest.mark.parametrize(("t", "expected"), [(10, "held"), (600, "open"), (-2 * HOUR, "open")])
+def test_where_nobody_knows_business_time_it_may_have_signed(t: float, expected: str) -> None:
+    note = Note.model_validate({"t": at(-60), "rate": 60})
     assert found(judged(webhooks, [note, READ, created(), hook(10, t=t)]), webhooks.FRESH) == expected
 
 
