@@ -8,7 +8,7 @@ from email.utils import formatdate
 from itertools import count
 from typing import Any
 
-from ranksim.clock import SECOND, instant
+from ranksim.clock import MINUTE, SECOND, instant
 from ranksim.conformance import spending
 from ranksim.conformance.history import History, read
 from ranksim.conformance.options import Options
@@ -271,7 +271,7 @@ def history(exchanges: Iterable[Exchange], *, exclusive: bool = True, rate: int 
     keys = {name: TraceKey(account="acc") for name in ("main", "second")}
     trace = Trace(Header(keys=keys, exclusive=exclusive), list(exchanges))
     if rate != 1:
-        note = {"kind": "note", "t": NOON, "business": NOON, "rate": rate, "traffic_rate": 1}
+        note = {"kind": "note", "t": NOON - MINUTE, "rate": rate, "traffic_rate": 1}
         trace.notes.append(Note.model_validate(note))
     return read(trace)
 

@@ -163,6 +163,14 @@ def test_the_pace() -> None:
     assert history(note(0, 60)).traffic_rate == 1
 
 
+def test_the_pace_is_not_known_where_a_note_comes_late_and_business_time_need_not_be_told() -> None:
+    late = Note.model_validate({"t": at(5), "rate": 60, "traffic_rate": 2})
+    sent = call("domains.list", 4, 4, [])
+    assert (history(late).rate, history(late).traffic_rate) == (60, 2)
+    assert (history(late, sent).rate, history(late, sent).traffic_rate) == (0, 0)
+    assert history(Note.model_validate({"t": at(0), "text": "what was counted"})).paces == ()
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("", None), ("{", None), ('{"a": 1}', {"a": 1}), ('"\\ud800"', "\ud800"), ("12", 12)],

@@ -211,7 +211,7 @@ def test_a_pinned_way_to_count_delays() -> None:
 
 @pytest.mark.parametrize(("gap", "expected"), [(1, "held"), (30, "broken")])
 def test_under_scaled_time_delays_are_shorter(gap: float, expected: str) -> None:
-    entries = [note("clock", 0, business=START, rate=60), *timeline(gap)]
+    entries = [note("clock", -60, rate=60), *timeline(gap)]
     assert found(judged(retries, entries), DELAYS) == expected
 
 

@@ -72,6 +72,24 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         lambda d: [*made(d), d.scan(3), d.words(4, "a", **d.full(0, 30)), d.slots(5, 1)],
         "broke",
     ),
+    (
+        "counted: what is active goes into the new month",
+        "slots.counted",
+        lambda d: [
+            *made(d),
+            d.scan(3),
+            d.words(4, "a", "b"),
+            d.slots(5, 2),
+            d.slots(7, 2, resets_at="2026-05-01T00:00:00Z"),
+        ],
+        "held",
+    ),
+    (
+        "counted: more than was there before the month, and nobody added",
+        "slots.counted",
+        lambda d: [*made(d), d.slots(5, 2), d.slots(7, 3, resets_at="2026-05-01T00:00:00Z")],
+        "broke",
+    ),
     # held
     (
         "held: a removed word stays counted",

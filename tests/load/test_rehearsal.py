@@ -362,7 +362,7 @@ def test_the_header_says_whose_the_keys_are_and_how_time_runs() -> None:
     assert trace.notes == []
     fast = target.model_copy(update={"time_scale": 60})
     [note] = rehearse(a_profile(program), make_world()[0], fast).notes
-    assert note.model_extra == {"business": START, "rate": 60, "traffic_rate": 1}
+    assert note.model_extra == {"rate": 60, "traffic_rate": 1}
 
 
 # Stand-ins

@@ -71,13 +71,15 @@ class Sums:
         return self.totals[bisect_left(self.times, t)]
 
 
-def bounds(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move] = ()) -> list[Bound]:
-    """Bound every mark by the earlier ones, in n log n.
+def bounds(
+    marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move] = (), *, carried: bool = False
+) -> list[Bound]:
+    """Bound every mark by the earlier ones, in n log n; what is `carried` begins no period at 0.
 
     Least: v_i and all that began after mark i and ended before mark j, less what `falls` may have taken
     back between. What lies between is at least nothing, and at least the sum of what ended before j, less
     what began by the end of i; so two running maxima over i suffice. Most: v_i, or 0 for a mark of an earlier
-    period, and all that began by the end of j and had not ended before i.
+    period unless carried, and all that began by the end of j and had not ended before i.
     """
     ended, begun = Sums((m.high, m.least) for m in moves), Sums((m.low, m.least) for m in moves)
     may_begin, may_end = Sums((m.low, m.most) for m in moves), Sums((m.high, m.most) for m in moves)
@@ -97,7 +99,7 @@ def bounds(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[Move] =
             _raise(lows, past.ends, kept - begun.upto(past.high), past)
             gone = may_end.before(past.low)
             _lower(tops, past.ends, past.value - gone, past)
-            _lower(emptied, past.ends, -gone, past)
+            _lower(emptied, past.ends, (past.value if carried else 0) - gone, past)
             next_finished += 1
         least, since = -UNBOUNDED, None
         if mark.ends in lows:

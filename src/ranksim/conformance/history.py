@@ -157,14 +157,14 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """From `t` on, business time ran `rate` times as fast as the trace's, from `business` (µs).
+    """From `t` on, business time ran `rate` times as fast as the trace's, from `business` (µs) where known.
 
     `traffic_rate` is the same for rate windows. It is a clock note of the trace; without one, both run as the
     trace's clock does.
     """
 
     t: Micros
-    business: Micros
+    business: Micros | None = None
     rate: int = 1
     traffic_rate: int = 1
 
@@ -188,14 +188,19 @@ class History:
     @property
     def rate(self) -> int:
         """How many times as fast business time ran: 1, or what the one clock note says; 0 when it changed."""
-        rates = {pace.rate for pace in self.paces} or {1}
-        return rates.pop() if len(rates) == 1 else 0
+        return _only({pace.rate for pace in self.paces} | self._unsaid)
 
     @property
     def traffic_rate(self) -> int:
         """The same for the time that rate windows run on."""
-        rates = {pace.traffic_rate for pace in self.paces} or {1}
-        return rates.pop() if len(rates) == 1 else 0
+        return _only({pace.traffic_rate for pace in self.paces} | self._unsaid)
+
+    @property
+    def _unsaid(self) -> set[int]:
+        """The rate of what was sent before any note told of one."""
+        told = min((pace.t for pace in self.paces), default=NEVER)
+        before = self.seen[0].sent < told if self.seen else not self.paces
+        return {1} if before else set()
 
     def by_operation(self, *names: str) -> Iterator[Seen]:
         """Give the exchanges of these operations, in order of sending."""
@@ -205,6 +210,10 @@ class History:
     def key(self, name: str) -> TraceKey:
         """What the header says about a key."""
         return self.header.keys.get(name) or TraceKey()
+
+
+def _only(rates: set[int]) -> int:
+    return next(iter(rates)) if len(rates) == 1 else 0
 
 
 # Reading
@@ -325,11 +334,13 @@ class Reader:
     def _note(self, note: Note) -> None:
         self.history.notes.append(note)
         extra = note.model_extra or {}
-        if note.t is not None and isinstance(extra.get("business"), int):
-            rates = {
-                name: extra[name] for name in ("rate", "traffic_rate") if isinstance(extra.get(name), int)
-            }
-            self.history.paces += (Pace(note.t, extra["business"], **rates),)
+        told = {
+            name: extra[name]
+            for name in ("business", "rate", "traffic_rate")
+            if isinstance(extra.get(name), int)
+        }
+        if note.t is not None and told:
+            self.history.paces += (Pace(note.t, **told),)
 
 
 # One exchange

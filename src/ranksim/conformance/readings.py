@@ -245,9 +245,12 @@ class BusinessClock:
         return self.history.rate
 
     def at(self, t: Micros) -> tuple[Micros, Micros] | None:
-        """Give the earliest and latest business instant at `t`; None when unknown, as on a scaled clock."""
+        """Give the earliest and latest business instant at `t`; None when unknown, as on a scaled clock.
+
+        Business time is that of the Date headers, unless a note tells of another.
+        """
         offset = self.history.offset
-        if self.rate != 1:
+        if self.rate != 1 or any(pace.business is not None for pace in self.history.paces):
             return None
         return (t + offset.low, t + offset.high) if offset.known else None
 

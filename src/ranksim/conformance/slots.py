@@ -106,7 +106,8 @@ def judge_counter(
     """Every reading lies between what was surely and what was possibly added before it in its month.
 
     Additions move the counter within their intervals, removals never do before the month ends; so a smaller
-    reading frees what must be held, or has not counted, and a larger one counts what nobody added. A scan
+    reading frees what must be held, or has not counted, and a larger one counts what nobody added. Into a new
+    month goes what was active. A scan
     that is narrowed may free its slots (U62), so after one the least is tried without.
     """
     marks = [Mark(s.low, s.high, s.used, ends, s.seen.id) for s, ends in stated]
@@ -114,10 +115,10 @@ def judge_counter(
     falls = []
     if "freed" in options.candidates("narrowing"):
         falls = tracked.of_patches()
-    strict = bounds(marks, moves)
+    strict = bounds(marks, moves, carried=True)
     limits = {(s.seen.id, ends): s.limit for s, ends in stated}
     refusing = {refused.seen.id for refused in dealings.refusals if refused.check == 5}
-    for bound, lenient in zip(strict, bounds(marks, moves, falls), strict=True):
+    for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
         mark = bound.mark
         if mark.value < bound.least and mark.value >= lenient.least:
             tally.differs(62, "held", "freed", _evidence(dealings, bound, moves))

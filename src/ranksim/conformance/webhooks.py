@@ -157,7 +157,8 @@ def _judge_age(arrived: Arrived, first: Arrived, history: History, options: Opti
     """t is the time at which the attempt was made, or the event's first one (S78, S86, U68).
 
     Necessary: an attempt is signed before it arrives, not long before, and t is of the deployment's clock,
-    which may run at another pace than the trace's. Which of the two clocks signs is not stated.
+    which may run at another pace than the trace's. Which of the two clocks signs is not stated; what business
+    time was is known only where a note tells.
     """
     if arrived.t is None:
         return
@@ -167,6 +168,9 @@ def _judge_age(arrived: Arrived, first: Arrived, history: History, options: Opti
     signed = arrived.t * SECOND
     if any(low <= signed <= high for low, high in _clocks(arrived.received, history)):
         tally.held(FRESH)
+        return
+    if history.rate != 1 and any(pace.business is None for pace in history.paces):
+        tally.open(FRESH, "the deployment's business time is not known")
         return
     says = (
         f"attempt {arrived.attempt} was signed {abs(arrived.received - signed) // SECOND} s off its arrival"
@@ -184,6 +188,8 @@ def _clocks(came: Micros, history: History) -> list[tuple[Micros, Micros]]:
     low, high = history.offset.low - SECOND - APART, history.offset.high + APART
     spans = [(came - ON_THE_WAY + low, came + high)]
     for pace in history.paces:
+        if pace.business is None:
+            continue
         then = pace.business + (came - pace.t) * pace.rate
         spans.append((then - ON_THE_WAY * pace.rate + min(0, low), then + max(0, high)))
     return spans

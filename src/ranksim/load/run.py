@@ -201,13 +201,7 @@ class Run:
     def _explore(self) -> Reach:
         target, recorder = self.target, self.part.recorder
         if (target.time_scale, target.traffic_scale) != (1, 1):
-            recorder.note(
-                "clock",
-                t=self.started,
-                business=self.started,
-                rate=target.time_scale,
-                traffic_rate=target.traffic_scale,
-            )
+            recorder.note("clock", t=self.started, rate=target.time_scale, traffic_rate=target.traffic_scale)
         if self._receiver is None:
             recorder.note("there is no webhook receiver that the deployment could reach")
         found: Reach = self.part.perform(reach.explore(target), "explore")

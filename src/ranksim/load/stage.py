@@ -203,7 +203,6 @@ class Stage:
                 "kind": "note",
                 "t": self.start,
                 "text": "clock",
-                "business": self.start,
                 "rate": target.time_scale,
                 "traffic_rate": target.traffic_scale,
             }

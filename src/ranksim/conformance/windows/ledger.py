@@ -122,7 +122,9 @@ def steady(history: History) -> bool:
         return False
     apart = history.rate != speed
     return apart or all(
-        abs(later.business - earlier.business - (later.t - earlier.t) * speed) < SECOND
+        earlier.business is not None
+        and later.business is not None
+        and abs(later.business - earlier.business - (later.t - earlier.t) * speed) < SECOND
         for earlier, later in zip(history.paces, history.paces[1:], strict=False)
     )
 
