@@ -34,6 +34,25 @@ goal:
 """
 
 
+FLEETS = """study: 1
+population:
+  accounts: 40
+  start: 2026-01-01T00:00:00Z
+  length: 10d
+  segments:
+    shops:
+      plans: pro
+      portfolio: {domains: 3, keywords: 400}
+      usage:
+        rank_run: {lognormal: {median: 10, sigma: 1, most: 200}}
+replications: 2
+measure: [margin.mean, hit.cost_cap_reached]
+variants:
+  now: {}
+  tighter: {policy.catalogue.plans.pro.cost_ceiling: 5 USD}
+"""
+
+
 @pytest.fixture
 def scheduler(toy: object) -> Iterator[str]:
     """A scheduler and two workers of one thread each, as a user would start them."""
@@ -70,8 +89,9 @@ def scheduler(toy: object) -> Iterator[str]:
             programs[0].stderr.close()
 
 
-def test_a_cluster_gives_the_same(tmp_path: Path, scheduler: str) -> None:
-    made = Study.parse(STUDY)
+@pytest.mark.parametrize("text", [STUDY, FLEETS], ids=["worlds", "fleets"])
+def test_a_cluster_gives_the_same(text: str, tmp_path: Path, scheduler: str) -> None:
+    made = Study.parse(text)
     here = made.run(store=tmp_path / "here").to_json()
     assert made.run(scheduler=scheduler, store=tmp_path / "there").to_json() == here
     assert made.run(workers=2).to_json() == here
