@@ -91,7 +91,8 @@ def make_world(policy: Policy | None = None, seed: int = 0, start: Micros = STAR
 
     Keys: main (a full account), second (the same account), scoped (one domain of it), other (another
     account), test (the sandbox), late (past due, and beyond all its limits) and tight (near its limits, on a
-    cheaper plan). Without a policy the limits are those of `compact`.
+    cheaper plan). Without a policy the limits are those of `compact`. `start` is when the rehearsal begins by
+    the deployment's clock: an account that is used before it was opened breaks rules.
     """
     policy = compact() if policy is None else policy
     service = Service(policy, seed)
