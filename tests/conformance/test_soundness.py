@@ -1,8 +1,8 @@
 """Soundness: on a deployment that conforms nothing deviates, however it is built, loaded and reached.
 
-Two hundred and twenty rehearsals: every profile with every window algorithm under four networks, by 1, 20, 200
-or the profile's own number of users, each with open choices (U) drawn by its seed, judged with all of them
-open. A dozen run by default, all of them with `-m heavy`, which also asks how much was decided.
+Two hundred and twenty rehearsals: every profile with every window algorithm under four networks, by 1, 20,
+200 or the profile's own number of users, each with open choices (U) drawn by its seed, judged with all of
+them open. A dozen run by default, all of them with `-m heavy`, which also asks how much was decided.
 """
 
 from __future__ import annotations
