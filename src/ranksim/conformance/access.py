@@ -145,6 +145,7 @@ def _domains(history: History) -> dict[str, str]:
     """
     owners: dict[str, str] = {}
     moved = {seen.parameters.get("id") for seen in history.by_operation("webhooks.update")}
+    moved |= history.mutated
     for seen in history.seen:
         if not seen.ok or history.key(seen.key).domain_id is not None:
             continue
@@ -158,7 +159,7 @@ def _domains(history: History) -> dict[str, str]:
 
 
 def _judge_scope(seen: Seen, domain: str, domains: Mapping[str, str], tally: Tally) -> None:
-    if seen.operation == "webhooks.create":
+    if seen.operation == "webhooks.create" and seen.surface == "rest":
         _judge_creation(seen, domain, tally)
         return
     target = seen.parameters.get("id")

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from pydantic_core import from_json
 
 from ranksim.clock import SECOND, Micros
-from ranksim.service.operations import TABLE
+from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.trace import Delivery, Exchange, Header, Note, Trace, TraceKey, entries
 
 UNKNOWN: Final = ""
@@ -101,7 +101,17 @@ class Seen:
     @property
     def dry_run(self) -> bool:
         """Whether the call asked for a dry run (S29)."""
-        return isinstance(self.body, dict) and self.body.get("dry_run") is True
+        if not isinstance(self.body, dict):
+            return False
+        if self.surface != "graphql":
+            return self.body.get("dry_run") is True
+        given = self.body.get("variables")
+        inside = given.get("input") if isinstance(given, dict) else None
+        found = [values.get("dryRun") for values in (given, inside) if isinstance(values, dict)]
+        return True in found or bool(_DRY.search(str(self.body.get("query"))))
+
+
+_DRY = re.compile(r"\bdryRun\s*:\s*true\b")
 
 
 @dataclass(slots=True)
@@ -179,11 +189,15 @@ class History:
     notes: list[Note] = field(default_factory=list)
     offset: Offset = field(default_factory=Offset)
     paces: tuple[Pace, ...] = ()
+    unread: bool = False
+    """Whether GraphQL mutations changed what no judge follows there, as if somebody else had."""
+    mutated: set[str] = field(default_factory=set)
+    """The words in GraphQL mutations of what was there, among them its ids."""
 
     @property
     def exclusive(self) -> bool:
         """Whether nobody else used these accounts; if not, "refused too early" cannot be told."""
-        return self.header.exclusive
+        return self.header.exclusive and not self.unread
 
     @property
     def rate(self) -> int:
@@ -293,7 +307,21 @@ class Reader:
             self.history.offset = self.history.offset.of(seen.sent, seen.received, seen.date)
         if seen.operation.startswith("webhooks."):
             self._endpoints_of(seen)
+        if seen.surface == "graphql" and seen.happened is not False and not 400 <= seen.status <= 499:
+            self._mutation(seen)
         return seen
+
+    def _mutation(self, seen: Seen) -> None:
+        """Note what a GraphQL request may have changed; one refused with a 4xx did nothing."""
+        reads = seen.operations and all(
+            name in OPERATIONS and OPERATIONS[name].method == "GET" for name in seen.operations
+        )
+        if reads or "mutation" not in str(seen.body):
+            return
+        if not seen.operations or not all(name.endswith(".create") for name in seen.operations):
+            self.history.mutated |= {word for text in texts(seen.body) for word in _WORD.findall(text)}
+        if not seen.operations or not FOLLOWED.issuperset(seen.operations):
+            self.history.unread = True
 
     def _endpoints_of(self, seen: Seen) -> None:
         """Learn the URLs of endpoints from what a call was told, or may have done."""
@@ -344,6 +372,12 @@ class Reader:
 
 
 # One exchange
+
+FOLLOWED = frozenset(
+    {"domains.create", "domains.update", "keyword_lists.create", "keywords.create", "keyword_briefs.create"}
+    | {"scans.create", "scans.update", "jobs.create"}
+)
+"""GraphQL mutations whose consequences judges bear in mind: what may be added, and what `mutated` names."""
 
 KEEPS_ITEMS = frozenset(
     {"webhooks.list", "webhook_deliveries.list", "webhook_events.list", "jobs.list", "scans.list"}
@@ -446,7 +480,7 @@ def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
     errors = reply.get("errors")
     if isinstance(errors, list) and errors and isinstance(errors[0], dict):
         extensions = errors[0].get("extensions")
-        return dict(extensions) if isinstance(extensions, dict) else {"code": "graphql"}
+        return {"code": "graphql", **(extensions if isinstance(extensions, dict) else {})}
     data = reply.get("data")
     fields = list(data.values()) if isinstance(data, dict) else []
     return {"data": fields[0]} if len(fields) == 1 else dict(reply)
@@ -484,6 +518,17 @@ def _operation(exchange: Exchange) -> tuple[str, dict[str, str]]:
 
 
 # Small readings
+
+_WORD = re.compile(r"[\w.~-]+")
+
+
+def texts(value: Json) -> Iterator[str]:
+    """Give the strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts(inner)
 
 
 def parsed(text: str) -> Json:

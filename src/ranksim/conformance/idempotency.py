@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.conformance.asks import thing_of
 from ranksim.conformance.history import NEVER, History, Json, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
@@ -133,6 +134,8 @@ def _replay(group: Group, twins: Sequence[Seen], options: Options, tally: Tally)
     good = [seen for seen in near if seen.ok]
     for other in good[1:]:
         _same_work(group, good[0], other, options, tally)
+    if near and near[0].surface == "graphql":
+        return
     if good:
         _after_success(group, min(good, key=lambda seen: seen.received), near, tally)
     _after_refusal(group, near, options, tally)
@@ -140,9 +143,8 @@ def _replay(group: Group, twins: Sequence[Seen], options: Options, tally: Tally)
 
 def _same_work(group: Group, one: Seen, other: Seen, options: Options, tally: Tally) -> None:
     made = _made(one), _made(other)
-    if other.surface == "graphql" and made[0] != made[1]:
-        says = f"{other.id} repeats the mutation {one.id} under one Idempotency-Key and did other work"
-        tally.differs(33, "honoured", "ignored", group.evidence(says, one, other))
+    if other.surface == "graphql":
+        _same_mutation(group, one, other, tally)
         return
     if None not in made:
         says = f"two replies to one Idempotency-Key name different work: {made[0]} and {made[1]}"
@@ -158,6 +160,18 @@ def _same_work(group: Group, one: Seen, other: Seen, options: Options, tally: Ta
             tally.broke(REPLAY, found)
         else:
             tally.differs(31, marker, "no such header", found)
+
+
+def _same_mutation(group: Group, one: Seen, other: Seen, tally: Tally) -> None:
+    """Whether mutations heed the key is not stated (U33); two that were joined tell of one job anew."""
+    if one.answer == other.answer:
+        tally.held(REPLAY)
+        return
+    made = thing_of(one).get("id"), thing_of(other).get("id")
+    if None not in made and made[0] != made[1]:
+        says = f"{other.id} repeats the mutation {one.id} under one Idempotency-Key and did other work"
+        tally.differs(33, "honoured", "ignored", group.evidence(says, one, other))
+    tally.open(REPLAY, "mutations may not heed the key (U33)")
 
 
 def _after_success(group: Group, done: Seen, near: Sequence[Seen], tally: Tally) -> None:
@@ -202,7 +216,7 @@ def _retention(group: Group, twins: Sequence[Seen], tally: Tally) -> None:
     Necessary: a success is shown only once the response stands (U30), so the origin is before that.
     """
     good = [seen for seen in twins if seen.ok and _made(seen) is not None]
-    if not good:
+    if not good or good[0].surface == "graphql":
         return
     origin = min(good, key=lambda seen: seen.received)
     for seen in good:
@@ -239,6 +253,10 @@ def _both_succeeded(
         if other.received >= seen.sent:
             return  # they stand in the order of receiving
         if other.fingerprint == seen.fingerprint or other.surface != seen.surface:
+            continue
+        if seen.surface == "graphql":
+            says = f"{seen.id} and {other.id} are two mutations under one Idempotency-Key, and both were done"
+            tally.differs(33, "honoured", "ignored", group.evidence(says, other, seen))
             continue
         says = f"{seen.id} asks for something else than {other.id} under one key, and both succeeded"
         found = group.evidence(says, other, seen)

@@ -97,6 +97,7 @@ def judge(history: History, options: Options, tally: Tally) -> None:
         _judge_page(page, options, tally)
     given = _given(pages)
     moved = {seen.parameters["id"] for seen in history.seen if seen.method == "PATCH" and seen.parameters}
+    moved |= history.mutated
     walks: dict[Query, list[list[Seen]]] = defaultdict(list)
     deleted = _deletions(history)
     for walk in _walks([page for page in pages if _is_steady(page)], given):

@@ -42,6 +42,9 @@ def judge(history: History, options: Options, tally: Tally) -> None:
             for name in seen.data if isinstance(seen.data, dict) else ():
                 readings[seen.environment, seen.parameters["id"], name].append(seen)
     for field, patches in writes.items():
+        if field[1] in history.mutated:
+            tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
+            continue
         _judge_field(field[2], patches, readings.get(field, ()), tally)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.endpoints import GRACE, Endpoint, Ledger, Listing
 from ranksim.conformance.failures import Outcome, outcome
-from ranksim.conformance.history import Arrived, History, Json
+from ranksim.conformance.history import Arrived, History, texts
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
@@ -285,20 +285,11 @@ def _unnamed(history: History, strays: Mapping[str, Sequence[Arrived]]) -> set[s
         path
         for seen in history.seen
         if seen.surface == "graphql" or seen.operation.startswith("webhooks.")
-        for text in _texts([seen.body, seen.data, seen.items])
+        for text in texts([seen.body, seen.data, seen.items])
         for path in paths
         if path in text
     }
     return paths - named
-
-
-def _texts(value: Json) -> Iterator[str]:
-    """Give the strings in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
 
 
 def _evidence(says: str, attempts: Sequence[Arrived]) -> Evidence:
