@@ -203,8 +203,14 @@ def test_what_a_trace_shows_of_an_allowance(d: ModuleType, rule: str, steps: Ste
 def test_foreign_traffic_leaves_what_is_too_much_open(d: ModuleType) -> None:
     steps = [d.usage(0, 2), d.usage(2, 4)]
     assert d.verdict("quota.counted", steps, exclusive=False) == "open"
+
+
+@pytest.mark.fact("U50")
+def test_jobs_of_others_may_give_units_back(d: ModuleType) -> None:
     steps = [d.usage(0, 2), d.briefs(1), d.usage(2, 2)]
-    assert d.verdict("quota.counted", steps, exclusive=False) == "broke"
+    assert d.verdict("quota.counted", steps, exclusive=False) == "open"
+    never = Policy().replace(assumptions={"quota_refund": "never"})
+    assert d.verdict("quota.counted", steps, never, exclusive=False) == "broke"
 
 
 @pytest.mark.fact("U54")

@@ -163,6 +163,16 @@ def test_a_paused_scan_may_free_its_slots(d: ModuleType) -> None:
     assert d.verdict("slots.counted", steps, Policy().replace(assumptions={"narrowing": "held"})) == "broke"
 
 
+@pytest.mark.fact("U62")
+def test_others_may_free_slots_too(d: ModuleType) -> None:
+    steps = [d.slots(5, 4), d.slots(6, 2)]
+    assert d.verdict("slots.counted", steps) == "broke"
+    assert d.verdict("slots.counted", steps, exclusive=False) != "broke"
+    assert d.differing(steps, exclusive=False) == {62}
+    held = Policy().replace(assumptions={"narrowing": "held"})
+    assert d.verdict("slots.counted", steps, held, exclusive=False) == "broke"
+
+
 @pytest.mark.fact("U63")
 def test_adding_again_may_take_up_a_hold_or_not(d: ModuleType) -> None:
     begin = [*made(d), d.scan(3), d.words(4, "a"), d.slots(5, 1), gone(d, 6), d.words(7, "a")]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ranksim.clock import Micros
+from ranksim.conformance.history import NEVER
 
 UNBOUNDED = 1 << 50
 """Units of a work that nothing bounds."""
@@ -27,6 +28,10 @@ class Move:
     least: int
     most: int
     id: str
+
+
+ANY_FALL = Move(-NEVER, NEVER, 0, UNBOUNDED, "")
+"""What others who use the account may take back at any time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ranksim.clock import DAY, WEEK, Micros, iso, week_start
-from ranksim.conformance.counters import UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
+from ranksim.conformance.counters import ANY_FALL, UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
 from ranksim.conformance.dealings import JOBS, Dealings, Refused, Work, minds
 from ranksim.conformance.history import NEVER
 from ranksim.conformance.options import Options
@@ -154,6 +154,8 @@ def moves_of(
             falls.append(Move(work.low, gone, 0, most, work.seen.id))
         surely = work.sure and work.spend in known
         moves.append(Move(work.low, work.high, least if surely else 0, most, work.seen.id))
+    if refunds and not dealings.alone:
+        falls.append(ANY_FALL)
     return moves, falls
 
 

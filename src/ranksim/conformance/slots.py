@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from ranksim.clock import Micros
-from ranksim.conformance.counters import UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
+from ranksim.conformance.counters import ANY_FALL, UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
 from ranksim.conformance.dealings import Dealings, Refused, Work
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Slots, whole
@@ -114,7 +114,7 @@ def judge_counter(
     moves = tracked.moves()
     falls = []
     if "freed" in options.candidates("narrowing"):
-        falls = tracked.of_patches()
+        falls = tracked.of_patches() if dealings.alone else [ANY_FALL]
     strict = bounds(marks, moves, carried=True)
     limits = {(s.seen.id, ends): s.limit for s, ends in stated}
     refusing = {refused.seen.id for refused in dealings.refusals if refused.check == 5}
