@@ -227,6 +227,18 @@ def test_a_refusal_leaves_the_other_fields(twin: Twin, stage: Any) -> None:
     assert json.loads(response.body)["errors"][0]["extensions"]["meta"]["retry_after"] == 86_400
 
 
+@pytest.mark.fact("S66", "U56")
+def test_a_dry_run_that_would_be_refused_says_so(twin: Twin, stage: Any) -> None:
+    asked = f'kind: CRAWL, domainId: "{stage.ids["domain"]}"'
+    said = "dryRun { allowed refusal { code } checks { check ok } }"
+    twin.ask(f"mutation {{ createJob(input: {{{asked}}}) {{ job {{ id }} }} }}")
+    body = twin.ask(f"mutation {{ createJob(input: {{{asked}, dryRun: true}}) {{ {said} }} }}")
+    assert "errors" not in body
+    report = body["data"]["createJob"]["dryRun"]
+    assert (report["allowed"], report["refusal"]["code"]) == (False, "cooldown_active")
+    assert [row["check"] for row in report["checks"] if not row["ok"]] == ["cooldown"]
+
+
 @pytest.mark.fact("U33", "U31", "S47")
 def test_a_repeated_request_is_replayed(twin: Twin, stage: Any) -> None:
     job = f'createJob(input: {{kind: AI_SCAN, domainId: "{stage.ids["domain"]}"}}) {{ job {{ id }} }}'

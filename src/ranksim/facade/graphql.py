@@ -225,7 +225,7 @@ class Asked:
         key = str(info.path.key)
         reply, call = self.replies[key], self.calls[key]
         body = reply.body or {}
-        if reply.code:
+        if reply.code and "data" not in body:  # a dry run that would be refused is answered with its report
             raise GraphQLError(body["detail"], extensions=body)
         operation = OPERATIONS[call.operation]
         data = body.get("data")
