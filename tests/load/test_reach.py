@@ -89,6 +89,7 @@ def test_purposes_are_found_out_where_the_target_does_not_say() -> None:
         "tight": "other_account",
     }
     assert reach.keys["scoped"].domain_id is not None
+    assert reach.keys["scoped"].account == reach.keys["main"].account != ""
 
 
 ODD: dict[str, tuple[Received, bool, str]] = {

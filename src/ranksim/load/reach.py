@@ -198,7 +198,7 @@ def _fits(answer: Received) -> bool:
 
 
 def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
-    """Say of keys that were called full what they were found to be."""
+    """Say of keys that were called full what they were found to be, and of others whose they are."""
     first = next((key for key in keys.values() if key.usable and key.purpose == "full"), None)
     for key in keys.values():
         purpose = key.purpose
@@ -214,7 +214,15 @@ def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
                 purpose = "second" if key.account == first.account else "other_account"
         domains = key.ids("domains.list")
         domain = domains[0] if purpose == "scoped" and len(domains) == 1 else key.domain_id
-        yield replace(key, purpose=purpose, domain_id=domain)
+        yield replace(key, purpose=purpose, domain_id=domain, account=key.account or _owner(key, keys))
+
+
+def _owner(key: KeyReach, keys: Mapping[str, KeyReach]) -> str:
+    """Give the account of a key that may not read it: the only one that lists all its domains; else ""."""
+    domains = set(key.ids("domains.list"))
+    near = (other for other in keys.values() if other.account and other.environment == key.environment)
+    owners = {other.account for other in near if domains and domains.issubset(other.ids("domains.list"))}
+    return owners.pop() if len(owners) == 1 else ""
 
 
 def _main(keys: Mapping[str, KeyReach]) -> str:
