@@ -84,9 +84,12 @@ class Processes:
     def close(self) -> None:
         """End the processes, whatever they are doing."""
         processes = list((self._executor._processes or {}).values())
+        manager: Any = self._executor._executor_manager_thread
         self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        if manager is not None:
+            manager.join()  # it reaps them too, and only one of two that wait for a process hears of its end
         for process in processes:
             process.join()
 
