@@ -157,7 +157,7 @@ def _names(value: Any, annotation: Any) -> Iterator[str]:
     for kind in _members(annotation):
         if _is_model(kind) and kind not in WHOLE:
             if value is None or isinstance(value, kind):
-                yield from _field_names(kind)  # type: ignore[misc]
+                yield from map(str, _field_names(kind))
         elif get_origin(kind) in (dict, Mapping):
             yield from (str(key) for key in value or ())
             yield from _literals(get_args(kind)[0])
