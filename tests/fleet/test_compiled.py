@@ -41,7 +41,7 @@ segments: {some: {plans: team, usage: {read: 20, rank_run: 5, keywords: 2}}}
 def options(field: str) -> st.SearchStrategy[Any]:
     """The values of an assumption that has a list of them."""
     annotation = Assumptions.model_fields[field].annotation
-    return st.booleans() if annotation is bool else st.sampled_from(annotation.__args__)  # type: ignore[union-attr]  # a Literal
+    return st.booleans() if annotation is bool else st.sampled_from(annotation.__args__)
 
 
 ASSUMPTIONS = (

@@ -67,7 +67,7 @@ def test_a_call_is_written_down_before_the_deployment_sees_it_and_again_after(
 def test_a_call_without_a_whole_reply_may_have_had_its_effect_and_is_sent_once(
     server: Scripted, recording: Recording, send: Send, act: Act | str, error: str, effect: str
 ) -> None:
-    server.acts = [server.hang if act == "hang" else act]  # type: ignore[list-item]
+    server.acts = [server.hang if act == "hang" else act]
 
     outcome = recording.session(timeout=0.3 if act == "hang" else 10).perform(send)
 

@@ -38,15 +38,15 @@ def test_every_key_is_what_it_is_called(policy: Policy | None) -> None:
     assert {key.purpose for key in keys.values()} == set(get_args(Purpose))
     assert keys["main"].account == keys["second"].account == keys["scoped"].account
     assert len({key.account for key in keys.values()}) == 5
-    assert len(data(service, keys["scoped"].token, "domains.list")) == 1  # type: ignore[arg-type]
+    assert len(data(service, keys["scoped"].token, "domains.list")) == 1
     assert data(service, keys["test"].token, "domains.list", "sandbox")
     statuses = {
         name: data(service, keys[name].token, "account.get")["status"] for name in ("main", "late", "tight")
-    }  # type: ignore[index]
+    }
     assert statuses == {"main": "active", "late": "past_due", "tight": "active"}
     for name, left in (("late", 0), ("tight", 2)):
         slots = data(service, keys[name].token, "slots.get")
-        assert slots["available"] == left  # type: ignore[index]
+        assert slots["available"] == left
 
 
 def test_the_account_past_due_has_nothing_left() -> None:

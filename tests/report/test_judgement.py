@@ -54,7 +54,7 @@ def printed(found: Plain, width: int = 100) -> str:
     console = Console(file=StringIO(), width=width, highlight=False)
     for part in report.summary(found):
         console.print(part)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return console.file.getvalue()
 
 
 CONFORMING = judged(*(exchange(number) for number in range(3)))

@@ -147,7 +147,7 @@ def test_simulated_worlds_agree(outage: Outage) -> None:
 
 def test_the_curve_ends_at_the_chance_of_being_disabled() -> None:
     for law in ("poisson", "regular"):
-        answer: OutageCost = outage_cost(Outage(3 * HOUR, 25 * MINUTE, law=law))  # type: ignore[arg-type]  # text
+        answer: OutageCost = outage_cost(Outage(3 * HOUR, 25 * MINUTE, law=law))
         chances = [chance for _, chance in answer.curve]
         assert chances == sorted(chances)
         assert chances[0] == 0

@@ -24,7 +24,7 @@ from ranksim.study.capacity.workers import (
 
 
 def of(kind: str, *durations: int, sigma: float = 0.0) -> Distribution:
-    return Distribution(kind=kind, durations=durations, sigma=sigma)  # type: ignore[arg-type]  # read as text
+    return Distribution(kind=kind, durations=durations, sigma=sigma)
 
 
 FOUR = of("constant", 4 * MINUTE)

@@ -73,9 +73,7 @@ class Deviation:
 
     def policy(self) -> Policy:
         """Give the policy that the deployment follows."""
-        return compact(
-            Policy(facts=Facts(**self.promises), assumptions=Assumptions(**self.chooses))  # type: ignore[arg-type]
-        )
+        return compact(Policy(facts=Facts(**self.promises), assumptions=Assumptions(**self.chooses)))
 
     def judged_by(self) -> Policy | None:
         """Give the policy that it is judged by."""
