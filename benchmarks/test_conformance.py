@@ -22,7 +22,7 @@ import pytest
 
 from ranksim.clock import HOUR, MINUTE
 from ranksim.conformance.compare import compare
-from ranksim.conformance.history import route
+from ranksim.conformance.reading import route
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution

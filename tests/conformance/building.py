@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from ranksim.clock import SECOND, instant
-from ranksim.conformance import history, shapes
+from ranksim.conformance import reading, shapes
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Tally
 from ranksim.contract.policy import Policy
@@ -232,9 +232,9 @@ def judged(
     options, tally = Options.of(policy), Tally(judge.RULES)
     trace = a_trace(entries, **header)
     if judge is shapes:
-        history.read(trace, lambda exchange, seen: shapes.check(exchange, seen, options, tally))
+        reading.read(trace, lambda exchange, seen, reply: shapes.check(exchange, seen, reply, options, tally))
     else:
-        judge.judge(history.read(trace), options, tally)
+        judge.judge(reading.read(trace), options, tally)
     return tally
 
 

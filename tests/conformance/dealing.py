@@ -10,8 +10,9 @@ from typing import Any
 
 from ranksim.clock import MINUTE, SECOND, instant
 from ranksim.conformance import spending
-from ranksim.conformance.history import History, read
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.reading import read
 from ranksim.conformance.verdicts import Finding, Tally
 from ranksim.contract.policy import Policy
 from ranksim.service.operations import OPERATIONS

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ranksim.clock import MINUTE, SECOND, instant
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.history import History
+from ranksim.conformance.seen import NEVER, Seen, Told
+from ranksim.conformance.shelf import Shelf
 from ranksim.contract.facts import RateClass
 from ranksim.rules import windows
 from ranksim.rules.books import Window
@@ -90,8 +92,9 @@ def history(
     limiter: Limiter, calls: Iterable[Sent], *, exclusive: bool = True, headers: bool = True
 ) -> History:
     """What a recorder saw of these calls, answered in order of effect."""
+    shelf = Shelf(Told)
     seen = [
-        _seen(limiter, index, call, headers)
+        _seen(limiter, index, call, headers, shelf)
         for index, call in enumerate(sorted(calls, key=lambda one: one.effect))
     ]
     seen.sort(key=lambda one: (one.sent, one.index))
@@ -99,11 +102,13 @@ def history(
     return History(Header(exclusive=exclusive, keys=keys), seen)
 
 
-def _seen(limiter: Limiter, index: int, call: Sent, headers: bool) -> Seen:
+def _seen(limiter: Limiter, index: int, call: Sent, headers: bool, shelf: Shelf[Told]) -> Seen:
     admitted, number, left, reset = limiter.call(call)
     operation, method = OPERATIONS[call.rate_class]
     lost = call.received is None
+    shelf.put(Told("/v1/any"))
     seen = Seen(
+        shelf,
         index=index,
         id=f"x{index}",
         sent=call.sent,
@@ -114,13 +119,10 @@ def _seen(limiter: Limiter, index: int, call: Sent, headers: bool) -> Seen:
         surface="rest",
         operation=operation,
         method=method,
-        path="/v1/any",
-        parameters={},
-        query={},
         status=0 if lost else 200 if admitted else 429,
         code="" if lost or admitted else "rate_limited",
         happened=None if lost else True,
-        body={"dry_run": True} if call.dry else None,
+        dry_run=call.dry,
     )
     if headers and not lost:
         seen.limit, seen.remaining = LIMITS[number], max(0, left - limiter.beyond)

@@ -6,7 +6,8 @@ import pytest
 from tests.conformance.building import Entry, a_trace, call, found, judged
 
 from ranksim.conformance import access, idempotency, patches
-from ranksim.conformance.history import History, read
+from ranksim.conformance.history import History
+from ranksim.conformance.reading import read
 from ranksim.trace import Exchange
 
 DOMAIN = {"id": "dom_1", "host": "a.example", "label": "old"}

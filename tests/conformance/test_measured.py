@@ -13,8 +13,9 @@ from scipy import stats
 import ranksim as rs
 from ranksim.clock import HOUR, SECOND, iso
 from ranksim.conformance import measured
-from ranksim.conformance.history import History, Offset, read
+from ranksim.conformance.history import History, Offset
 from ranksim.conformance.measured import Compared, against, delivery_delays, job_waits, read_result, wilson
+from ranksim.conformance.reading import read
 from ranksim.errors import BadInput
 from ranksim.sim.runner import run
 

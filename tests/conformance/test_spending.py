@@ -8,8 +8,9 @@ import pytest
 
 from ranksim.clock import DAY, week_end
 from ranksim.conformance import spending
-from ranksim.conformance.history import History, read
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.reading import read
 from ranksim.conformance.verdicts import Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Refusal

@@ -10,6 +10,8 @@ from ranksim.clock import MINUTE, SECOND
 from ranksim.conformance import ratelimit_headers, windows
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Told
+from ranksim.conformance.shelf import Shelf
 from ranksim.conformance.verdicts import Tally, Verdict
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
@@ -334,17 +336,24 @@ def test_every_response_needs_the_headers(limiters: ModuleType) -> None:
     assert Judged(history)["rate.headers"] == "deviates"
 
 
+def told(**values: Any) -> Shelf[Told]:
+    """A shelf with what one exchange told."""
+    shelf = Shelf(Told)
+    shelf.put(Told(**values))
+    return shelf
+
+
 @pytest.mark.fact("U2", "U5", "U6", "U7", "U10")
 @pytest.mark.parametrize(
     ("number", "found", "changes", "pinned"),
     [
         (2, "expensive", {"operation": "scans.create", "limit": 20}, {"tracking_class": "write"}),
-        (10, "read", {"body": {"dry_run": True}, "limit": 600}, {"dry_run_class": "same"}),
+        (10, "read", {"dry_run": True, "limit": 600}, {"dry_run_class": "same"}),
         (5, "epoch", {"reset": 1_772_618_417}, {"reset_format": "delta"}),
         (
             6,
             "http_date",
-            {"status": 429, "code": "rate_limited", "retry_at": 1, "remaining": 0},
+            {"status": 429, "code": "rate_limited", "shelf": told(retry_at=1), "remaining": 0},
             {"retry_after_format": "seconds"},
         ),
         (7, "slow_down", {"status": 429, "code": "slow_down", "retry_after": 1, "remaining": 0}, None),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ranksim.clock import Micros
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.trace import UNKNOWN_KEY, TraceKey
 
@@ -139,21 +140,23 @@ def _status(seen: Seen, options: Options, tally: Tally) -> None:
 
 
 def _domains(history: History) -> dict[str, str]:
-    """Which domain things belong to, as creations and unscoped lists told: id → domain id.
+    """Which domain things belong to that scoped keys ask for, as creations and unscoped lists told, by id.
 
     What was told of two domains, as an endpoint that was moved, is left out.
     """
     owners: dict[str, str] = {}
+    scoped = {name for name, key in history.header.keys.items() if key.domain_id is not None}
+    asked = {seen.parameters.get("id") for seen in history.seen if seen.key in scoped}
     moved = {seen.parameters.get("id") for seen in history.by_operation("webhooks.update")}
-    moved |= history.mutated
+    asked -= moved | history.mutated | {None}
     for seen in history.seen:
-        if not seen.ok or history.key(seen.key).domain_id is not None:
+        if not asked or not seen.ok or seen.key in scoped:
             continue
         made = [seen.data] if isinstance(seen.data, dict) else (seen.items or [])
         for thing in made:
             if isinstance(thing, dict) and isinstance(thing.get("id"), str):
                 owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
-                if isinstance(owner, str) and thing["id"] not in moved:
+                if isinstance(owner, str) and thing["id"] in asked:
                     owners[thing["id"]] = owner
     return owners
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,19 +11,18 @@ from ranksim.clock import HOUR, Micros
 from ranksim.conformance import readings
 from ranksim.conformance.asks import (
     SPENDING,
-    body_of,
     domain_of,
     dry,
     identity_of,
     report_of,
     spend_of,
-    thing_of,
     unanswered,
 )
 from ranksim.conformance.dealings import CHECKS, RANK_RUN, Dealings, Refused, Work
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import Health, plain, snaked
+from ranksim.conformance.readings import Health, body_of, plain, snaked, thing_of
+from ranksim.conformance.seen import NEVER, Arrived, Seen
 
 Json = Any
 
@@ -31,23 +30,23 @@ MEMORY: Final = 23 * HOUR
 """Repeats of an Idempotency-Key this near surely are repeats (S47, U30)."""
 
 
-def dealings_of(history: History, options: Options) -> list[Dealings]:
-    """Sort a trace by account."""
+def dealings_of(history: History, options: Options) -> Iterator[Dealings]:
+    """Sort a trace by account, one at a time."""
     alone = _alone(history)
     groups: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for seen in history.seen:
         if seen.key and seen.happened is not False:
             groups[seen.environment, seen.account].append(seen)
-    found = []
+    ends = _ends_of_jobs(history)
     for (environment, account), exchanges in groups.items():
         dealings = Dealings(account, environment, alone(environment, account), begins=exchanges[0].sent)
         _Sorter(dealings, history.rate).sort(exchanges)
-        found.append(dealings)
-    _see_events(history, found)
-    for dealings in found:
+        for work in dealings.works:
+            for event in ends.get(work.id, ()):
+                dealings.fates[work.id].end(event.type, event.received)
         _settle_rank_runs(dealings, options)
         dealings.works.sort(key=lambda work: work.low)
-    return found
+        yield dealings
 
 
 def _alone(history: History) -> Any:
@@ -104,7 +103,7 @@ class _Sorter:
             low = self.since(seen)
             if low is not None:
                 spend, domain = spend_of(seen, body), domain_of(body, {})
-                refused = Refused(CHECKS[seen.code], spend, domain, low, seen.received, seen, body)
+                refused = Refused(CHECKS[seen.code], spend, domain, low, seen.received, seen)
                 self.dealings.refusals.append(refused)
                 self.meta(seen, seen.meta, low)
         elif seen.ok:
@@ -131,7 +130,7 @@ class _Sorter:
         if work is None:
             spend, domain = spend_of(seen, body), domain_of(body, made)
             thing = made.get("id")
-            work = Work(spend, domain, low, seen.received, True, [], str(thing or ""), body, made)
+            work = Work(spend, domain, low, seen.received, True, [], str(thing or ""), granted=True)
             self.works[seen.operation, identity] = work
         work.low, work.high = min(work.low, low), min(work.high, seen.received)
         work.calls.append(seen)
@@ -150,7 +149,7 @@ class _Sorter:
         if (seen.operation, identity) in self.works:
             self.works[seen.operation, identity].calls.append(seen)
             return
-        work = Work(spend_of(seen, body), domain_of(body, {}), seen.sent, NEVER, False, [seen], body=body)
+        work = Work(spend_of(seen, body), domain_of(body, {}), seen.sent, NEVER, False, [seen])
         self.works[seen.operation, identity] = work
 
     def dry_run(self, seen: Seen, body: Mapping[str, Json]) -> None:
@@ -158,9 +157,9 @@ class _Sorter:
         low = self.since(seen)
         if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
             return
-        report = report_of(seen, body, low)
+        report, metas = report_of(seen, body, low)
         self.dealings.reports.append(report)
-        for meta in report.metas.values():
+        for meta in metas.values():
             self.meta(seen, meta, low)
 
     def meta(self, seen: Seen, meta: Json, low: Micros) -> None:
@@ -215,9 +214,9 @@ class _Sorter:
         fate = self.dealings.fates[str(job.get("id"))]
         status = job["status"].lower()
         if job.get("error_detail") is not None or status in ("failed", "error"):
-            fate.failed = min(fate.failed, seen.received)
+            fate.end("job.failed", seen.received)
         elif status == "done":
-            fate.done = min(fate.done, seen.received)
+            fate.end("job.completed", seen.received)
         elif status in ("queued", "running"):
             fate.alive = max(fate.alive, seen.sent)
 
@@ -230,20 +229,20 @@ def _writes(seen: Seen) -> bool:
     return any(name.rpartition(".")[2] in ("create", "update", "delete") for name in named)
 
 
-def _see_events(history: History, found: Iterable[Dealings]) -> None:
-    """Take the ends of jobs that webhooks told (S76)."""
-    owners = {work.id: dealings for dealings in found for work in dealings.works if work.id}
+def _ends_of_jobs(history: History) -> dict[str, list[Arrived]]:
+    """Give the webhooks that told the ends of jobs (S76), but of an id that two accounts have."""
+    owners: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for seen in history.by_operation("jobs.create"):
+        if seen.ok:
+            owners[str(thing_of(seen).get("id"))].add((seen.environment, seen.account))
+    ends: dict[str, list[Arrived]] = defaultdict(list)
     for arrived in history.arrived:
         data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
         job = data.get("job") if isinstance(data, dict) else None
-        known = owners.get(str(job.get("id"))) if isinstance(job, dict) else None
-        if known is None or not isinstance(job, dict):
-            continue
-        fate = known.fates[str(job["id"])]
-        if arrived.type == "job.completed":
-            fate.done = min(fate.done, arrived.received)
-        elif arrived.type == "job.failed":
-            fate.failed = min(fate.failed, arrived.received)
+        name = str(job.get("id")) if isinstance(job, dict) else ""
+        if len(owners.get(name, ())) == 1:
+            ends[name].append(arrived)
+    return ends
 
 
 def _settle_rank_runs(dealings: Dealings, options: Options) -> None:

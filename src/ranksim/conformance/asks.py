@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ranksim.clock import Micros
 from ranksim.conformance.dealings import CHECKS, JOBS, RANK_RUN, Report
-from ranksim.conformance.history import Seen
-from ranksim.conformance.readings import plain, snaked
+from ranksim.conformance.readings import body_of, thing_of
+from ranksim.conformance.seen import Seen
 
 Json = Any
 
@@ -18,20 +18,6 @@ SPENDS: Final = {
     "scans.create": "scans",
 }
 SPENDING: Final = frozenset({"jobs.create", *SPENDS})
-
-
-def body_of(seen: Seen) -> Mapping[str, Json]:
-    """Give what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
-    if not isinstance(seen.body, dict):
-        return {}
-    if seen.surface != "graphql":
-        return seen.body
-    variables = seen.body.get("variables")
-    given = variables.get("input") if isinstance(variables, dict) else None
-    body = snaked(given) if isinstance(given, dict) and seen.operation else {}
-    if isinstance(body.get("kind"), str):
-        body["kind"] = body["kind"].lower()
-    return body
 
 
 def dry(seen: Seen) -> bool:
@@ -54,13 +40,6 @@ def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
         if isinstance(found, str):
             return found
     return ""
-
-
-def thing_of(seen: Seen) -> dict[str, Json]:
-    """Give what a creation made, out of the payload that GraphQL wraps it in."""
-    made = plain(seen)
-    inner = [value for value in made.values() if isinstance(value, dict) and value]
-    return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
 
 
 def unanswered(seen: Seen) -> bool:
@@ -88,12 +67,12 @@ def identity_of(seen: Seen, made: Mapping[str, Json]) -> object:
     return ids or ("key", seen.idempotency_key) if ids or seen.idempotency_key else ("call", seen.id)
 
 
-def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> Report:
-    """Read the answer of a dry run: a report, or the error of the live call (U56, U89)."""
+def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> tuple[Report, dict[int, Json]]:
+    """Read the answer of a dry run: a report, or the error of the live call (U56, U89); metas by check."""
     spend, domain = spend_of(seen, body), domain_of(body, {})
     if seen.code in CHECKS:
         check = CHECKS[seen.code]
-        return Report(check, spend, domain, low, seen.received, seen, body, metas={check: seen.meta})
+        return Report(check, spend, domain, low, seen.received, seen), {check: seen.meta}
     data = thing_of(seen)
     refusal, allowed, checks = data.get("refusal"), data.get("allowed"), data.get("checks")
     code = refusal.get("code") if isinstance(refusal, dict) else None
@@ -106,16 +85,15 @@ def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> Report:
     joins = data.get("would_join")
     if spend == RANK_RUN and refusing == 0 and "would_join" not in data:
         joins = "unknown"
-    return Report(
+    report = Report(
         refusing,
         spend,
         domain,
         low,
         seen.received,
         seen,
-        body,
         failing if rows else None,
         joins if isinstance(joins, str) else "",
-        metas,
         tuple(str(row.get("check")) for row in rows),
     )
+    return report, metas

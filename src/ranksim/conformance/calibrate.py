@@ -18,8 +18,9 @@ from ranksim.conformance.calibrate_signs import Sign, signs
 from ranksim.conformance.calibrate_statuses import Shown, statuses
 from ranksim.conformance.calibrate_windows import phases, reset_signs
 from ranksim.conformance.compare import FAMILIES, Judge
-from ranksim.conformance.history import History, Source, read
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.reading import Source, read
 from ranksim.conformance.verdicts import Difference, Evidence, Finding, Rule, Tally, Verdict
 from ranksim.contract.assumptions import Assumptions, assumption
 from ranksim.contract.policy import Policy

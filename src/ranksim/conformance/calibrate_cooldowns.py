@@ -16,8 +16,9 @@ from typing import Any, TypeAlias
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.calibrate_jobs import Life, Span, lives
 from ranksim.conformance.calibrate_measures import Bounds, Measure
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence
 
 FIELDS = ("cooldown_scope", "cooldown_from", "failed_run_arms")

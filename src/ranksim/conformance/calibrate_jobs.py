@@ -15,7 +15,8 @@ from statistics import NormalDist
 from typing import Any
 
 from ranksim.clock import SECOND, Micros, instant
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.history import History
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.contract.quantities import Distribution
 
 FEWEST = 5

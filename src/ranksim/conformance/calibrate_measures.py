@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from ranksim.clock import SECOND, WEEK, Micros, instant, week_start
 from ranksim.conformance.calibrate_jobs import job_durations
 from ranksim.conformance.failures import outcome
-from ranksim.conformance.history import NEVER, Arrived, History
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import NEVER, Arrived
 from ranksim.contract.quantities import Distribution
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from ranksim.clock import DAY, SECOND, billing_month, calendar_anchor, instant
-from ranksim.conformance.history import Arrived, History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Arrived, Seen
 from ranksim.conformance.verdicts import Evidence
 from ranksim.conformance.windows.ledger import NAMED, classes_by_limit, nominal
 from ranksim.contract.facts import RateClass

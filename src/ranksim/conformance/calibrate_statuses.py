@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ranksim.conformance.history import History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Seen
 from ranksim.contract.assumptions import Statuses
 from ranksim.service.operations import OPERATIONS
 

@@ -26,8 +26,10 @@ from ranksim.conformance import (
     webhooks,
     windows,
 )
-from ranksim.conformance.history import History, Seen, Source, read
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.reading import Source, read
+from ranksim.conformance.seen import Seen
 from ranksim.conformance.verdicts import Difference, Finding, Rule, Tally, Verdict
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -125,7 +127,7 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
     What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
     """
     options, tally = Options.of(policy), Tally(RULES)
-    history = read(source, lambda exchange, seen: shapes.check(exchange, seen, options, tally))
+    history = read(source, lambda exchange, seen, reply: shapes.check(exchange, seen, reply, options, tally))
     for _, judge in FAMILIES:
         judge(history, options, tally)
     findings, differences = tally.findings(), tuple(tally.differences)

@@ -13,10 +13,10 @@ from itertools import product
 
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.dealings import JOBS, Dealings, Refused, Work
-from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import BusinessClock, whole
 from ranksim.conformance.runs import Kind, Runs
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 RULES = (

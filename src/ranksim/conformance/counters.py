@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ranksim.clock import Micros
-from ranksim.conformance.history import NEVER
+from ranksim.conformance.seen import NEVER
 
 UNBOUNDED = 1 << 50
 """Units of a work that nothing bounds."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from ranksim.clock import Micros
 from ranksim.conformance.counters import Sums
-from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import Cost, Entitled, Health, Meter, Slots
+from ranksim.conformance.readings import Cost, Entitled, Health, Meter, Slots, body_of, thing_of
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.contract.facts import JobKind, Spend
 from ranksim.rules.terms import TABLE
 
@@ -55,13 +55,22 @@ class Work:
     sure: bool
     calls: list[Seen]
     id: str = ""
-    body: Mapping[str, Json] = field(default_factory=dict)
-    made: Mapping[str, Json] = field(default_factory=dict)
+    granted: bool = False
 
     @property
     def seen(self) -> Seen:
         """The exchange that stands for it."""
         return self.calls[0]
+
+    @property
+    def body(self) -> Mapping[str, Json]:
+        """What was asked for."""
+        return body_of(self.seen)
+
+    @property
+    def made(self) -> Mapping[str, Json]:
+        """What the reply says was made; empty when it was not granted in words that can be read."""
+        return thing_of(self.seen) if self.granted else {}
 
 
 @dataclass(slots=True)
@@ -74,7 +83,11 @@ class Refused:
     low: Micros
     high: Micros
     seen: Seen
-    body: Mapping[str, Json]
+
+    @property
+    def body(self) -> Mapping[str, Json]:
+        """What was asked for."""
+        return body_of(self.seen)
 
 
 @dataclass(slots=True)
@@ -90,10 +103,8 @@ class Report:
     low: Micros
     high: Micros
     seen: Seen
-    body: Mapping[str, Json]
     failing: tuple[int, ...] | None = None
     joins: str = ""
-    metas: Mapping[int, Json] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     """The checks that its list has, in its order."""
 
@@ -105,6 +116,13 @@ class Fate:
     alive: Micros = -NEVER
     done: Micros = NEVER
     failed: Micros = NEVER
+
+    def end(self, event: str, seen: Micros) -> None:
+        """Note that an end was seen, by the type of the event that tells it (S76)."""
+        if event == "job.completed":
+            self.done = min(self.done, seen)
+        elif event == "job.failed":
+            self.failed = min(self.failed, seen)
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from ranksim.clock import Micros
 from ranksim.conformance.asks import subject_of
 from ranksim.conformance.counters import Sums
 from ranksim.conformance.dealings import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
-from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Bracket, BusinessClock, plain
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 RULES = (

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from ranksim.clock import HOUR, MINUTE, Micros
 from ranksim.conformance.failures import End, end_of, longest
-from ranksim.conformance.history import Arrived, History, Json, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Arrived, Json, Seen
 from ranksim.contract.facts import Facts
 
 # Endpoints

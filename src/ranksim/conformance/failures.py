@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ranksim.clock import MILLISECOND, SECOND, Micros
-from ranksim.conformance.history import NEVER, Arrived
+from ranksim.conformance.seen import NEVER, Arrived
 from ranksim.contract.facts import Facts
 
 GRAY = SECOND

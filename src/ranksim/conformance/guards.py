@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from ranksim.clock import Micros
 from ranksim.conformance.asks import subject_of
 from ranksim.conformance.dealings import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
-from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.options import Options
 from ranksim.conformance.quotas import metric_of
 from ranksim.conformance.readings import Bracket, BusinessClock, Cost, Meter
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import Spend
 from ranksim.rules.terms import NAMES_CAPABILITY

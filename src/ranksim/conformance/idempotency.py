@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ranksim.clock import MINUTE, SECOND, Micros
-from ranksim.conformance.asks import thing_of
-from ranksim.conformance.history import NEVER, History, Json, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.readings import thing_of
+from ranksim.conformance.seen import NEVER, Json, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import Refusal
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from ranksim.clock import Micros
 from ranksim.conformance.dealings import JOBS, RANK_RUN, Dealings, Work
-from ranksim.conformance.history import Seen
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 RULES = (

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.clock import Micros, instant
-from ranksim.conformance.history import History, Seen
+from ranksim.conformance.history import History
+from ranksim.conformance.seen import Seen
 from ranksim.errors import BadInput
 
 Floats = NDArray[np.float64]

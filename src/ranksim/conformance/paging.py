@@ -14,8 +14,9 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from ranksim.clock import HOUR, Micros
-from ranksim.conformance.history import NEVER, History, Json, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import NEVER, Json, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 ONCE = "paging.once"

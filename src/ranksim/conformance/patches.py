@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ranksim.conformance.history import History, Json, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Json, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 PATCHED = "resource.patch"

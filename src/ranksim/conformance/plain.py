@@ -8,8 +8,9 @@ from typing import Any
 
 from ranksim.conformance import traffic
 from ranksim.conformance.compare import Judgement
-from ranksim.conformance.history import NEVER, History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.measured import Compared
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Difference, Evidence, Finding
 from ranksim.contract.assumptions import assumption
 

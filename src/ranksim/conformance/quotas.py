@@ -14,9 +14,9 @@ from itertools import pairwise
 from ranksim.clock import DAY, WEEK, Micros, iso, week_start
 from ranksim.conformance.counters import ANY_FALL, UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
 from ranksim.conformance.dealings import JOBS, Dealings, Refused, Work, minds
-from ranksim.conformance.history import NEVER
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import BusinessClock, Meter, meter_of, snaked
+from ranksim.conformance.seen import NEVER
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import SPENDING_OPERATIONS
 

@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history import History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.windows.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
 from ranksim.contract.facts import RateClass

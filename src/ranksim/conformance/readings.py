@@ -14,7 +14,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, TypeVar
 
 from ranksim.clock import DAY, SECOND, Micros, instant
-from ranksim.conformance.history import History, Seen
+from ranksim.conformance.history import History
+from ranksim.conformance.seen import Seen
 
 Json = Any
 
@@ -170,6 +171,27 @@ def plain(seen: Seen) -> dict[str, Json]:
     """Give the data of a single as a mapping in the names of REST; empty when it is none."""
     data = snaked(seen.data) if seen.surface == "graphql" else seen.data
     return data if isinstance(data, dict) else {}
+
+
+def thing_of(seen: Seen) -> dict[str, Json]:
+    """Give what a creation made, out of the payload that GraphQL wraps it in."""
+    made = plain(seen)
+    inner = [value for value in made.values() if isinstance(value, dict) and value]
+    return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
+
+
+def body_of(seen: Seen) -> Mapping[str, Json]:
+    """Give what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
+    if not isinstance(seen.body, dict):
+        return {}
+    if seen.surface != "graphql":
+        return seen.body
+    variables = seen.body.get("variables")
+    given = variables.get("input") if isinstance(variables, dict) else None
+    body = snaked(given) if isinstance(given, dict) and seen.operation else {}
+    if isinstance(body.get("kind"), str):
+        body["kind"] = body["kind"].lower()
+    return body
 
 
 def snaked(value: Json) -> Json:

@@ -17,8 +17,10 @@ from itertools import pairwise
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.endpoints import GRACE, Endpoint, Ledger, Listing
 from ranksim.conformance.failures import Outcome, outcome
-from ranksim.conformance.history import Arrived, History, texts
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.reading import texts
+from ranksim.conformance.seen import Arrived
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 NUMBERS = "webhook.attempts"

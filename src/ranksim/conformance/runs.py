@@ -10,8 +10,8 @@ from itertools import accumulate
 
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.dealings import JOBS, Dealings, Fate, Refused, Work, minds
-from ranksim.conformance.history import NEVER
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import NEVER
 
 DRIFT = 1000
 """Clocks of two machines differ by less than one part in so many."""

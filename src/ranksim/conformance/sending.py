@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from ranksim.clock import SECOND
 from ranksim.conformance.endpoints import GRACE, Endpoint, Ledger
-from ranksim.conformance.history import Arrived, History, Json, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Arrived, Json, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 TEST = "webhook.test"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ranksim.clock import instant
-from ranksim.conformance.history import Json, Seen
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Json, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.trace import Exchange
@@ -121,15 +121,14 @@ GATEWAY = frozenset({502, 503, 504})
 """Statuses with which something in front of the deployment answers in its stead."""
 
 
-def check(exchange: Exchange, seen: Seen, options: Options, tally: Tally) -> None:
-    """Check one exchange while `seen` has its reply.
+def check(exchange: Exchange, seen: Seen, reply: Json, options: Options, tally: Tally) -> None:
+    """Check one exchange with its parsed reply.
 
     Lost replies show no shape, and neither do paths outside /v1, answers of a gateway, or answers to GraphQL
     requests but for their headers.
     """
     if seen.lost or (exchange.surface == "rest" and "/v1/" not in seen.path):
         return
-    reply = seen.reply
     if seen.status in GATEWAY and not isinstance(reply, dict):
         tally.open(JSON, "a gateway answered in the deployment's stead")
         return

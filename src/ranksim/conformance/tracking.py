@@ -9,8 +9,8 @@ from typing import Any
 from ranksim.clock import Micros
 from ranksim.conformance.counters import UNBOUNDED, Move, Sums
 from ranksim.conformance.dealings import Dealings, Work
-from ranksim.conformance.history import NEVER, Seen
 from ranksim.conformance.readings import whole
+from ranksim.conformance.seen import NEVER, Seen
 
 Json = Any
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history import History, Seen
+from ranksim.conformance.history import History
+from ranksim.conformance.seen import Seen
 from ranksim.conformance.verdicts import Evidence
 
 Row = dict[str, Any]

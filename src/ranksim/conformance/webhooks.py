@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.endpoints import Endpoint, Ledger, Listing
-from ranksim.conformance.history import Arrived, History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Arrived, Seen
 from ranksim.conformance.sending import job_of, name_of, shown_jobs, tests_of
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history import Seen
+from ranksim.conformance.seen import Seen
 from ranksim.conformance.verdicts import Evidence
 
 Ints: TypeAlias = NDArray[np.int64]

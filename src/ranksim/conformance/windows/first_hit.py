@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ranksim.clock import Micros
-from ranksim.conformance.history import NEVER
+from ranksim.conformance.seen import NEVER
 from ranksim.conformance.verdicts import Evidence
 from ranksim.conformance.windows.calls import HIDDEN, Calls, Ints, Mask, Side
 from ranksim.conformance.windows.sliding import most_counted, refused_too_early

@@ -7,14 +7,16 @@ one window counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history import History, Seen
+from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.seen import Seen
 from ranksim.conformance.windows.calls import HIDDEN, NOBODY, NOTHING, Calls, Ints, Mask, Side, Stated
 from ranksim.contract.facts import RateClass
 from ranksim.service.operations import OPERATIONS
@@ -140,9 +142,10 @@ def nominal(seen: Seen, options: Options) -> RateClass | None:
     """Give the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
     if seen.method == "OPTIONS" or not seen.key:
         return None
-    names = [name for name in (seen.operations or (seen.operation,)) if name in OPERATIONS]
     if seen.surface == "rest":
         names = [seen.operation] if seen.operation else []
+    else:
+        names = [name for name in (seen.operations or (seen.operation,)) if name in OPERATIONS]
     if not names:
         return RateClass.READ if seen.method in ("GET", "HEAD") else RateClass.WRITE
     if all(OPERATIONS[name].keyless for name in names):
@@ -168,11 +171,11 @@ def ledgers(history: History, options: Options) -> dict[tuple[str, str, str], Le
     """Give the ledger of each (environment, account, key), in order of first use."""
     known = classes_by_limit(options)
     told = _told(history, known)
-    rows: dict[tuple[str, str, str], list[tuple[int, ...]]] = {}
+    rows: dict[tuple[str, str, str], array[int]] = defaultdict(lambda: array("q"))
     for position, seen in enumerate(history.seen):
         row = None if foreign(seen, history) else _row(position, seen, known, told, options)
         if row is not None:
-            rows.setdefault((seen.environment, seen.account, seen.key), []).append(row)
+            rows[seen.environment, seen.account, seen.key].extend(row)
     return {owner: _ledger(owner, found) for owner, found in rows.items()}
 
 
@@ -225,9 +228,9 @@ def _kind(seen: Seen, rate_class: RateClass) -> int:
     return ADMITTED if answered and not seen.replayed else UNSURE
 
 
-def _ledger(owner: tuple[str, str, str], rows: Sequence[tuple[int, ...]]) -> Ledger:
-    table = np.array(rows, np.int64)
-    return Ledger(owner[2], *(np.ascontiguousarray(table[:, column]) for column in range(table.shape[1])))
+def _ledger(owner: tuple[str, str, str], rows: array[int]) -> Ledger:
+    table = np.array(rows, np.int64).reshape(-1, len(COLUMNS))
+    return Ledger(owner[2], *(np.ascontiguousarray(table[:, column]) for column in range(len(COLUMNS))))
 
 
 # The calls of one window
