@@ -126,6 +126,7 @@ def check(where: str, response: httpx.Response) -> None:
     assert headers["x-request-id"], where
     assert all(headers[name].isdigit() for name in RATE_HEADERS), where
     assert headers["access-control-allow-origin"] == "*", where
+    assert headers["date"] == "Wed, 04 Mar 2026 10:00:00 GMT", where
     if response.status_code < 400:
         return
     body = response.json()
@@ -573,5 +574,7 @@ def test_business_time_can_be_moved_between_two_requests() -> None:
             for _ in range(2):
                 assert (await client.get("/v1/domains")).headers["ratelimit-remaining"] == "599"
                 await twin.advance(by=MINUTE)
+            await twin.advance(by=SECOND - 1)
+            assert (await client.get("/v1/domains")).headers["date"] == "Wed, 04 Mar 2026 10:02:00 GMT"
 
     run(story)

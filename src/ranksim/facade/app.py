@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import to_json
@@ -182,7 +183,7 @@ class Facade:
                 reply.body["meta"] = {"errors": asked.errors}
         payload = payload_of(reply)
         extra += _allowing(scope["method"], asked.allow, reply.status)
-        headers = headers_of(reply.headers, None if reply.body is None else len(payload), extra)
+        headers = self._headers(reply.headers, None if reply.body is None else len(payload), extra)
         answer = Response(reply.status, headers, payload, [reply])
         await self._respond(scope, send, asked, answer, drop=fault is not None and fault.drop == "after")
 
@@ -223,7 +224,7 @@ class Facade:
             given = await graphql.execute(self.twin, environment, said, b"", call.caller, "internal_error")
         extra = _allowing(scope["method"], asked.allow, given.status)
         answer = Response(
-            given.status, headers_of(given.headers, len(given.body), extra), given.body, given.replies
+            given.status, self._headers(given.headers, len(given.body), extra), given.body, given.replies
         )
         await self._respond(scope, send, asked, answer, drop=fault is not None and fault.drop == "after")
 
@@ -269,8 +270,14 @@ class Facade:
             kept = {name: text for name, text in headers.items() if name.startswith(("X-", "RateLimit-"))}
             payload = to_json((said.body or {}) | {"request_id": headers["X-Request-Id"]})
             headers = kept | said.headers
-            return Response(said.status, headers_of(headers, len(payload)), payload, answer.replies)
+            return Response(said.status, self._headers(headers, len(payload)), payload, answer.replies)
         return answer
+
+    def _headers(
+        self, said: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()
+    ) -> list[Header]:
+        """Write the headers of a response, with the date of the service's clock (RFC 9110, section 6.6.1)."""
+        return [(b"date", _date(self.twin.now() // SECOND)), *headers_of(said, length, extra)]
 
     def unreadable(self, caller: str, detail: str) -> tuple[int, list[Header], bytes]:
         """Refuse what came over a connection and is no HTTP request: status, headers and body.
@@ -283,7 +290,7 @@ class Facade:
             headers = reply.headers | said.headers
             reply = Reply(said.status, (said.body or {}) | {"request_id": headers["X-Request-Id"]}, headers)
         payload = payload_of(reply)
-        return reply.status, headers_of(reply.headers, len(payload)), payload
+        return reply.status, self._headers(reply.headers, len(payload)), payload
 
     # The user's hands
 
@@ -349,6 +356,11 @@ class Facade:
                 await self.twin.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+
+@lru_cache(maxsize=16)
+def _date(seconds: int) -> bytes:
+    return http_date(seconds * SECOND).encode()
 
 
 async def plain(send: Send, status: int, body: bytes, content_type: bytes) -> None:
