@@ -14,7 +14,7 @@ from ranksim.errors import BadInput
 from ranksim.records import LogLine, read_access_log, read_rates
 from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.service import Service
-from ranksim.trace import Exchange, Header, Trace, TraceWriter, entries, hide_secrets, safe_headers
+from ranksim.trace import Exchange, Header, Trace, TraceWriter, digest, entries, hide_secrets, safe_headers
 
 NOW = instant("2026-01-05T09:00:00Z")
 
@@ -283,6 +283,11 @@ def test_a_trace_can_be_written_again(tmp_path: Path, service: Service) -> None:
         ('{"data": {"secret": null}}', False),
         ('{ "data":{"secret": "whsec_\\u00fc/1" } }', True),
         ('{"data": [{"webhook": {"signing_secret": "s"}}]}', True),
+        ('{"data": {"secret": "whsec_a\\/b+c\\u003d"}}', True),
+        ('{"secret": "whsec_1", "secret": "whsec_2", "again": "whsec_1"}', True),
+        ('\ufeff{"secret": "whsec_1",}', True),
+        ('{"secret": "whsec_\\ud800\\x"}', True),
+        ('{"secret": "whsec_1", "deep": ' + "[" * 5_000, True),
     ],
 )
 def test_only_secrets_are_hidden(text: str, hidden: bool) -> None:
@@ -290,6 +295,11 @@ def test_only_secrets_are_hidden(text: str, hidden: bool) -> None:
     assert (after != text) == hidden
     assert ("hidden:" in after) == hidden
     assert "whsec" not in after
+
+
+def test_a_secret_has_one_digest_however_it_is_escaped() -> None:
+    slashes = [hide_secrets(f'{{"secret":"a{slash}b"}}', b"salt") for slash in ("/", "\\/", "\\u002f")]
+    assert slashes == [f'{{"secret":"{digest("a/b", b"salt")}"}}'] * 3
 
 
 def test_credentials_are_left_out_of_headers() -> None:

@@ -187,6 +187,7 @@ __all__ = [
     "Trace",
     "TraceKey",
     "TraceWriter",
+    "digest",
     "entries",
     "hide_secrets",
     "read_access_log",
@@ -509,30 +510,36 @@ def _effect(call: Call, reply: Reply) -> str:
 
 
 def hide_secrets(text: str, salt: bytes) -> str:
-    """Give a reply's raw text with each signing secret replaced by a salted digest, all else as it was."""
+    """Give a reply's raw text with each signing secret replaced by a salted digest, all else as it was.
+
+    The text need not be sound JSON, and may escape what it likes: equal secrets have equal digests.
+    """
     if not any(name in text for name in SECRET_FIELDS):
         return text
+    secrets = {_spoken(literal) for literal in _SECRET.findall(text)}
+
+    def hidden(literal: re.Match[str]) -> str:
+        spoken = _spoken(literal[0])
+        return f'"{digest(spoken, salt)}"' if spoken in secrets else literal[0]
+
+    return _LITERAL.sub(hidden, text) if secrets else text
+
+
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SECRET = re.compile(rf'"(?:{"|".join(sorted(SECRET_FIELDS))})"\s*:\s*("(?:[^"\\]|\\.)+")')
+
+
+def _spoken(literal: str) -> str:
+    """Give what a JSON string says; one that is not sound is taken as it stands."""
     try:
-        body = json.loads(text)
+        return str(json.loads(literal))
     except ValueError:
-        return text
-    for secret in sorted(set(_secrets(body)), key=len, reverse=True):
-        digest = "hidden:" + hmac.new(salt, secret.encode(), sha256).hexdigest()[:32]
-        for written in {json.dumps(secret)[1:-1], secret}:
-            text = text.replace(f'"{written}"', f'"{digest}"')
-    return text
+        return literal[1:-1]
 
 
-def _secrets(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if name in SECRET_FIELDS and isinstance(inner, str) and inner:
-                yield inner
-            else:
-                yield from _secrets(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _secrets(inner)
+def digest(secret: str, salt: bytes) -> str:
+    """Give what stands for a secret in a trace."""
+    return "hidden:" + hmac.new(salt, secret.encode(errors="surrogatepass"), sha256).hexdigest()[:32]
 
 
 def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
