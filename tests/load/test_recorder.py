@@ -68,6 +68,25 @@ def test_keys_and_secrets_are_never_written(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "part-3.jsonl")[0]["response"] not in first
 
 
+def test_a_key_that_is_a_word_of_ours_leaves_the_trace_readable(tmp_path: Path) -> None:
+    """A deployment of one's own may well have a key called "main", "test" or even "kind"."""
+    words = ["main", "test", "kind", "e"]
+    path = tmp_path / "part-w1.jsonl"
+    made = Recorder(path, part="w1", clock=Clock.here(), salt=b"salt", tokens=words)
+    told = {**TOLD, "api_key": "main", "operations": ["webhooks.test"], "method": "POST", "path": "/v1/test"}
+    made.ended(made.began(Send("x"), 5, told), 7, status=201, response='{"main":"e"}', effect="yes")
+    made.close()
+    header = '{"ranksim_trace": 1, "started": 1, "keys": {"main": {}}}'
+    (tmp_path / "header.json").write_text(header, encoding="utf-8")
+
+    merge(tmp_path, tmp_path / "trace.jsonl")
+
+    [one] = Trace.read(tmp_path / "trace.jsonl").exchanges
+    assert (one.api_key, one.operations, one.effect) == ("main", ("webhooks.test",), "yes")
+    assert "main" not in one.response
+    assert "test" not in one.path
+
+
 def test_a_killed_process_leaves_what_it_sent(tmp_path: Path) -> None:
     program = f"""
 import os, signal

@@ -12,16 +12,20 @@ import platform
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
-from hmac import new as keyed
 from pathlib import Path
 from typing import Any
 
 from ranksim.clock import Micros
 from ranksim.load.steps import Send
-from ranksim.trace import hide_secrets, safe_headers
+from ranksim.trace import digest, hide_secrets, safe_headers
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+OURS = frozenset(
+    {"kind", "id", "ended", "closed", "clock_host", "target", "environment", "api_key", "account", "client"}
+    | {"surface", "operations", "method", "effect"}
+)
+"""Fields that hold our own words alone, which stay as they are although a key may be "main" or "test"."""
 
 
 def machine() -> str:
@@ -62,7 +66,7 @@ class Recorder:
     """Writes one part of a trace; lines of other processes are in parts of their own.
 
     `part` begins the ids of its exchanges, `salt` is mixed into the digests of secrets, `tokens` are keys
-    that must not be written wherever they turn up.
+    that must not be written wherever they turn up, save in our own words.
     """
 
     def __init__(
@@ -72,7 +76,7 @@ class Recorder:
         self.part = part
         self.clock = clock
         self.salt = salt
-        self._hidden = {token: _digest(token, salt) for token in tokens if token}
+        self._hidden = {token: digest(token, salt) for token in tokens if token}
         self._count = 0
         self._file = path.open("ab", buffering=0)
 
@@ -136,7 +140,7 @@ class Recorder:
     def hide(self, token: str) -> None:
         """Never write this from now on."""
         if token:
-            self._hidden[token] = _digest(token, self.salt)
+            self._hidden[token] = digest(token, self.salt)
 
     def close(self) -> None:
         """Say that nothing more will come from this process. A second call does nothing."""
@@ -145,14 +149,19 @@ class Recorder:
             self._file.close()
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        for token, digest in self._hidden.items():
-            if token in text:
-                text = text.replace(token, digest)
+        safe = {name: value if name in OURS else self._safe(value) for name, value in line.items()}
+        text = json.dumps(safe, ensure_ascii=False, separators=(",", ":"))
         rest = (text + "\n").encode(errors="replace")
         while rest:
             rest = rest[os.write(self._file.fileno(), rest) :]
 
-
-def _digest(secret: str, salt: bytes) -> str:
-    return "hidden:" + keyed(salt, secret.encode(), sha256).hexdigest()[:32]
+    def _safe(self, value: Any) -> Any:
+        """Give a value without what must not be written."""
+        if isinstance(value, str):
+            for token, shown in self._hidden.items():
+                value = value.replace(token, shown)
+        elif isinstance(value, Mapping):
+            value = {name: self._safe(inner) for name, inner in value.items()}
+        elif isinstance(value, list | tuple):
+            value = [self._safe(inner) for inner in value]
+        return value
