@@ -61,6 +61,41 @@ def test_a_base_url_and_one_key_will_do() -> None:
     assert (target.spend_cap, target.dry_run_only, target.exclusive) == (None, False, False)
 
 
+def test_only_addresses_of_the_api_lose_their_version(tmp_path: Path) -> None:
+    text = BASE + (
+        "keys: {main: {token: x}}\n"
+        "graphql: {production: https://a.example/graphql/v1/?tenant=7}\n"
+        "receiver: https://hooks.example.com/v1/\n"
+    )
+    target = Target.load(write(tmp_path, text))
+    assert target.graphql_url("production") == "https://a.example/graphql/v1/?tenant=7"
+    assert target.receiver == "https://hooks.example.com/v1"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "https://a.example/b c",
+        "https://a.example?x=1",
+        "https://a.example/v1#top",
+        "https://user:pw@a.example",
+        "http://a.example:port",
+        "http://a.example:99999",
+        "http://[::1",
+        "https://a.example/bücher",
+        "ftp://a.example",
+    ],
+)
+def test_an_address_that_nothing_can_be_sent_to_is_told_at_once(host: str) -> None:
+    with pytest.raises(BadInput, match=r"environments.production: expected a URL"):
+        Target.simple(host, "rk_1")
+
+
+@pytest.mark.parametrize("host", ["http://[::1]:8080", "http://localhost", "https://bücher.example/api"])
+def test_unusual_addresses_are_fine(host: str) -> None:
+    assert Target.simple(host, "rk_1").environments == {"production": host}
+
+
 def test_a_key_that_is_not_there() -> None:
     target = Target.simple("http://127.0.0.1", "rk_1")
     assert target.token("") is None

@@ -21,8 +21,9 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ranksim.contract.quantities import Frozen, Money
 from ranksim.contract.yamlfile import read_yaml, validate
@@ -46,16 +47,34 @@ def _token(given: Any) -> Any:
     return found
 
 
-def _url(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    if not re.match(r"https?://[^/\s]+", given):
+def _url(given: str) -> str:
+    """Take a URL that requests can be sent to; it names no user, since the key says who asks."""
+    try:
+        sound = _URL.fullmatch(given) is not None and urlsplit(given).port != 0
+    except ValueError:
+        sound = False
+    if not sound:
         raise ValueError(f"expected a URL such as https://api.example.com, found {given!r}")
-    return given.rstrip("/").removesuffix("/v1").rstrip("/")
+    return given
 
+
+def _base(given: str) -> str:
+    """Take a URL that paths are put behind."""
+    if "?" in given or "#" in given:
+        raise ValueError(f"expected a URL without a query or fragment, found {given!r}")
+    return given.rstrip("/")
+
+
+def _unversioned(given: str) -> str:
+    return given.removesuffix("/v1").rstrip("/")
+
+
+_URL = re.compile(r"https?://[^/?#@\s]+([/?#][!-~]*)?")
 
 Token = Annotated[str, BeforeValidator(_token), Field(min_length=1, repr=False)]
-Url = Annotated[str, BeforeValidator(_url)]
+Url = Annotated[str, AfterValidator(_url)]
+Base = Annotated[Url, AfterValidator(_base)]
+ApiBase = Annotated[Base, AfterValidator(_unversioned)]
 
 
 class TargetKey(Frozen):
@@ -71,18 +90,19 @@ class TargetKey(Frozen):
 class Target(Frozen):
     """A deployment, and what a load run may do to it.
 
-    `environments` are base URLs by name, without the /v1; `graphql` their GraphQL URLs, by default the base
-    URL and "/graphql". `receiver` is the public base URL under which the deployment reaches our webhook
-    receiver, when that is not the address it listens at. `policy` is the path of a policy file to judge by.
+    `environments` are base URLs by name, without the /v1; `graphql` their GraphQL URLs as they are, by
+    default the base URL and "/graphql". `receiver` is the public base URL under which the deployment reaches
+    our webhook receiver, when that is not the address it listens at. `policy` is the path of a policy file to
+    judge by.
     Business time at the deployment runs `time_scale` times as fast as ours, the clock of its rate windows
     `traffic_scale` times. `spend_cap` (µUSD) and `dry_run_only` bound what the run may spend. `exclusive`
     says that nobody else uses these accounts meanwhile, without which "refused too early" cannot be told.
     """
 
-    environments: Annotated[dict[str, Url], Field(min_length=1)]
+    environments: Annotated[dict[str, ApiBase], Field(min_length=1)]
     keys: Annotated[dict[str, TargetKey], Field(min_length=1)]
     graphql: dict[str, Url] = Field(default_factory=dict)
-    receiver: Url | None = None
+    receiver: Base | None = None
     policy: str | None = None
     time_scale: Annotated[int, Field(ge=1)] = 1
     traffic_scale: Annotated[int, Field(ge=1)] = 1
