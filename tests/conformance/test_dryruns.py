@@ -44,6 +44,24 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "broke",
     ),
     (
+        "free: cost settled, where cost is reserved and none was",
+        "dry_run.free",
+        lambda d: [d.cost(-9, "0.10", "0.10"), d.cost(0, "0.20"), d.job(1, dry=True), d.cost(2, "0.30")],
+        "broke",
+    ),
+    (
+        "free: cost settled, where work may settle that reserved nothing",
+        "dry_run.free",
+        lambda d: [d.cost(0, "0.20"), d.job(1, dry=True), d.cost(2, "0.30")],
+        "held",
+    ),
+    (
+        "free: cost settled, of what was reserved",
+        "dry_run.free",
+        lambda d: [d.cost(0, "0.20", "0.10"), d.job(1, dry=True), d.cost(2, "0.30")],
+        "held",
+    ),
+    (
         "free: a live call beside it",
         "dry_run.free",
         lambda d: [d.usage(0, 2), d.briefs(1, dry=True), d.briefs(1), d.usage(2, 3)],

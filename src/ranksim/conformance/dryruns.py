@@ -78,7 +78,7 @@ class Reading:
 
 
 def readings_of(dealings: Dealings) -> Iterator[list[Reading]]:
-    """Give what a dry run might consume, each in order: used units, used slots, reserved cost."""
+    """Give what a dry run might consume, each in order: units, slots, reserved and settled cost."""
     for metric, meters in dealings.meters.items():
         yield [Reading(metric, m.low, m.high, m.used, m.ends, m.seen) for m in meters]
     yield [Reading("slots", s.low, s.high, s.used, s.ends, s.seen) for s in dealings.slots]
@@ -87,13 +87,21 @@ def readings_of(dealings: Dealings) -> Iterator[list[Reading]]:
         for c in dealings.cost
         if c.reserved is not None
     ]
+    if any(
+        c.reserved for c in dealings.cost
+    ):  # cost is reserved (U49): with none reserved, no work will settle
+        yield [
+            Reading("settled µUSD", c.low, c.high, c.settled, c.ends, c.seen)
+            for c in dealings.cost
+            if c.settled is not None and c.reserved == 0
+        ]
 
 
 def judge_free(dealings: Dealings, tally: Tally) -> None:
     """Between two readings with dry runs and surely no work between them, nothing has grown.
 
-    Only accepted work raises used units, used slots and reserved cost, and all calls that may have been
-    accepted in between are counted out.
+    Only accepted work raises used units, used slots and reserved cost, and what is settled where nothing was
+    reserved; and all calls that may have been accepted in between are counted out.
     """
     quiet = Quiet(dealings)
     tried = Sums((seen.sent, 1) for seen in dealings.dry_runs)
