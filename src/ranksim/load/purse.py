@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from ranksim.contract.quantities import MICRO_USD
@@ -20,12 +20,22 @@ WIDENING = ("list_ids", "engine_devices", "geographies", "active")
 
 @dataclass(slots=True)
 class _Account:
-    """What is known of one key's account: µUSD spent at first and at last, and calls permitted since."""
+    """What is known of one key's account: µUSD spent at first and at last, and calls permitted since.
+
+    `resets_at` is when what was spent begins anew, and `earlier` what was spent by us before it last did.
+    """
 
     first: int | None = None
     last: int = 0
+    resets_at: Any = None
+    earlier: int = 0
     since: int = 0
     dearest: int | None = None
+
+    def spent(self) -> int:
+        """The most that was spent, calls since the last reading counted at the dearest price seen."""
+        in_period = 0 if self.first is None else self.last - self.first
+        return self.earlier + in_period + self.since * (self.dearest or 0)
 
 
 @dataclass(slots=True)
@@ -67,7 +77,7 @@ class Purse:
         account = self._of(send.key)
         if account.first is None or account.since >= (1 if account.dearest is None else BLIND):
             return None
-        if self.spent() >= self.cap:
+        if self.spent() + max(1, account.dearest or 0) > self.cap:
             return None
         account.since += 1
         return send
@@ -84,10 +94,15 @@ class Purse:
         """Learn from an answer what was spent."""
         if send.operation != "account.usage" or self.cap is None:
             return
-        spent = _spent(received.data)
-        if spent is None:
+        cost = received.data.get("cost") if isinstance(received.data, Mapping) else None
+        spent = _spent(cost) if isinstance(cost, Mapping) else None
+        if not isinstance(cost, Mapping) or spent is None:
             return
-        account = self._of(send.key)
+        account, resets_at = self._of(send.key), cost.get("resets_at")
+        if resets_at != account.resets_at and spent < account.last:
+            account.earlier = account.spent()
+            account.first = account.last = account.since = 0
+        account.resets_at = resets_at
         if account.first is None:
             account.first = account.last = spent
         if account.since and spent > account.last:
@@ -102,11 +117,7 @@ class Purse:
 
     def spent(self) -> int:
         """Give the most that this run has spent so far, as far as can be known, in µUSD."""
-        return sum(
-            account.last - account.first + account.since * (account.dearest or 0)
-            for account in self._accounts.values()
-            if account.first is not None
-        )
+        return sum(account.spent() for account in self._accounts.values())
 
 
 def guarded(program: Generator[Any, Any, Any], purse: Purse) -> Generator[Any, Any, Any]:
@@ -155,11 +166,8 @@ def _widens(send: Send) -> bool:
     return send.body is None or any(name in send.body for name in WIDENING)
 
 
-def _spent(usage: Any) -> int | None:
-    """Read µUSD spent from account usage, whether it is text or a number; None where it does not say."""
-    cost = usage.get("cost") if isinstance(usage, Mapping) else None
-    if not isinstance(cost, Mapping):
-        return None
+def _spent(cost: Mapping[str, Any]) -> int | None:
+    """Read µUSD spent from the cost in account usage, text or a number; None where it does not say."""
     if "spent" in cost:
         return _micros(cost["spent"])
     parts = [_micros(cost[name]) for name in ("settled", "reserved") if name in cost]
@@ -170,5 +178,5 @@ def _spent(usage: Any) -> int | None:
 def _micros(amount: Any) -> int | None:
     try:
         return int(Decimal(str(amount)) * MICRO_USD)
-    except (InvalidOperation, ValueError):
+    except (ArithmeticError, ValueError):
         return None
