@@ -23,7 +23,7 @@ from ranksim.load.recorder import Clock, Recorder
 from ranksim.rules import webhooks
 from ranksim.trace import Trace
 
-from .conftest import lines_of
+from .conftest import Act, Scripted, close, lines_of, raw, reply
 
 SECRET = "whsec_0123456789"
 
@@ -149,6 +149,39 @@ def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: Recorder) -> None:
         assert before - (high - low) <= came["received"] <= came["answered"] <= after + (high - low)
     with pytest.raises(BadInput, match="expected `ranksim receive` to answer there"):
         RemoteReceiver(receiver.url, recorder.clock)
+
+
+def test_what_a_receiver_elsewhere_no_longer_keeps_is_noted(recorder: Recorder) -> None:
+    with Receiver(keep=2) as receiver:
+        for number in range(3):
+            post(f"{receiver.url}/run/w1/{number}")
+        remote = RemoteReceiver(receiver.url, recorder.clock)
+        assert len(remote.fetch("run", recorder)) == 2
+        for number in range(2):
+            post(f"{receiver.url}/run/w1/{number}")
+        assert len(remote.fetch("run", recorder)) == 2
+    notes = [line["text"] for line in lines_of(recorder.path) if line["kind"] == "note"]
+    assert ["keeps the latest" in note for note in notes] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        raw(b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n{"),
+        close,
+        reply(200, {"requests": [7]}),
+        reply(200, [1]),
+        reply(500),
+    ],
+)
+def test_a_receiver_elsewhere_that_fails_at_the_end_is_bad_input(
+    recorder: Recorder, server: Scripted, listed: Act
+) -> None:
+    clock = reply(200, {"now": recorder.clock.now()})
+    server.acts = [clock, clock, listed]
+    remote = RemoteReceiver(server.url, recorder.clock)
+    with pytest.raises(BadInput, match="expected what came to `ranksim receive` there"):
+        remote.fetch("run", recorder)
 
 
 def test_without_a_receiver_there_is_no_url_and_a_note(recorder: Recorder) -> None:

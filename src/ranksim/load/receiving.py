@@ -122,10 +122,20 @@ class RemoteReceiver:
     def __init__(self, url: str, clock: Clock) -> None:
         self.url = url
         self.clock = clock
+        self.began = clock.now()
         self.ahead = self._compare()
 
     def fetch(self, prefix: str, recorder: Recorder) -> list[dict[str, Any]]:
-        """Give what came for this run, with instants on our clock, and note how well the clocks agree."""
+        """Give what came for this run, with instants on our clock, and note how well the clocks agree.
+
+        Raises BadInput when the receiver does not answer, or not as one does.
+        """
+        try:
+            return self._fetch(prefix, recorder)
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{self.url}: expected what came to `ranksim receive` there ({error})") from None
+
+    def _fetch(self, prefix: str, recorder: Recorder) -> list[dict[str, Any]]:
         again = self._compare()
         low, high = max(self.ahead[0], again[0]), min(self.ahead[1], again[1])
         if low > high:
@@ -133,6 +143,8 @@ class RemoteReceiver:
             low, high = min(self.ahead[0], again[0]), max(self.ahead[1], again[1])
         recorder.note("the receiver is elsewhere; it ran ahead by µs between", ahead=[low, high])
         came = ask(self.url, "GET", "/requests")["requests"]
+        if came and came[0]["number"] > 1 and came[0]["received"] - high > self.began:
+            recorder.note("the receiver keeps the latest requests only; some of the run's may be missing")
         shift = (low + high) // 2
         return [_shifted(one, shift) for one in came if one["endpoint"].startswith(f"/{prefix}/")]
 

@@ -234,7 +234,7 @@ class Run:
         if isinstance(self._receiver, RemoteReceiver):
             try:
                 came = self._receiver.fetch(self.shared.run, self.part.recorder)
-            except (BadInput, OSError, ValueError, KeyError) as error:
+            except BadInput as error:
                 self.part.recorder.note("what the receiver got could not be fetched", error=str(error))
                 return
             lines = "".join(json.dumps(one) + "\n" for one in came)
