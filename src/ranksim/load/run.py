@@ -175,9 +175,13 @@ class Run:
             self.reach = self._explore()
             self.shared = self.part.shared = replace(shared, reach=reach_to_message(self.reach))
             self.part.purse.accounts = {key.name: key.account for key in self.reach.keys.values()}
-        except BaseException:
+        except BaseException as error:
             self._stop_receiver()
             shutil.rmtree(self.directory if not new else self.path.parent, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise BadInput(
+                    f"{self.directory}: cannot be written ({error.strerror}); give another --out"
+                ) from None
             raise
 
     def finish(self, totals: Mapping[str, Any] | None = None) -> Merged:
