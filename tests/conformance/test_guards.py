@@ -160,6 +160,12 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "broke",
     ),
     (
+        "codes: of another refusal, whose status is open",
+        "guards.codes",
+        lambda d: [d.job(0, code="idempotency_mismatch", status=402)],
+        "-",
+    ),
+    (
         "codes: not of a check",
         "guards.codes",
         lambda d: [d.job(0, code="validation_failed", status=422)],

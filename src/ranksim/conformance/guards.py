@@ -17,6 +17,7 @@ from ranksim.conformance.quotas import metric_of
 from ranksim.conformance.readings import Bracket, BusinessClock, Cost, Meter
 from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.windows.ledger import NAMED
 from ranksim.contract.facts import Spend
 from ranksim.rules.terms import NAMES_CAPABILITY
 
@@ -105,13 +106,13 @@ def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tal
 
 
 def judge_codes(dealings: Dealings, tally: Tally) -> None:
-    """A 402 to a call that spends, with a code that is of no check, is none of the refusals there are."""
+    """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17)."""
     for seen in dealings.asked:
         if seen.lost or seen.ok:
             continue
         if seen.code in CHECKS:
             tally.held("guards.codes")
-        elif seen.status == 402 and seen.surface == "rest":
+        elif seen.status == 402 and seen.code not in NAMED and seen.surface == "rest":
             says = f"refused with status 402 and code {seen.code!r}, which is of none of the six checks"
             tally.broke("guards.codes", Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
 
