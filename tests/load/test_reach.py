@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranksim.clock import SECOND
-from ranksim.load.reach import LONGEST_WAIT, after, before, explore, politely, retry_after
+from ranksim.load.reach import LONGEST_WAIT, KeyReach, after, before, explore, politely, retry_after
 from ranksim.load.stage import Stage
 from ranksim.load.steps import Pause, Received, Send
 from ranksim.load.target import Target
@@ -146,6 +146,16 @@ def test_no_answer_breaks_it(answers: list[tuple[int, Any]]) -> None:
     key = reach.keys["main"]
     key.room(), key.left("brief"), key.cooldown("crawl"), key.capabilities, key.ids("domains.list")
     run(before(reach), answer, 20_000)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400), True, "9", None])
+def test_a_number_that_cannot_be_counted_with_is_not_known(number: Any) -> None:
+    reads = {
+        "slots.get": {"limit": number, "used": 1.5},
+        "account.usage": {"metrics": [{"metric": "briefs", "limit": 5, "used": number}]},
+    }
+    key = KeyReach("main", "production", "full", usable=True, reads=reads)
+    assert (key.room(), key.left("brief")) == (None, None)
 
 
 def test_every_page_is_read_up_to_a_bound() -> None:

@@ -169,7 +169,7 @@ def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
         environment=given.environment,
         purpose=given.purpose,
         usable=True,
-        account=str(account.get("id", "")) if isinstance(account, dict) else given.account,
+        account=str(account.get("id") or given.account) if isinstance(account, dict) else given.account,
         domain_id=given.domain_id,
         lacks=lacks,
         reads=reads,
@@ -295,4 +295,5 @@ def retry_after(answer: Received, otherwise: Micros = SECOND) -> Micros:
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether it is a number that can be counted with: neither infinite nor beyond what floats hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1 << 53
