@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranksim.clock import SECOND
-from ranksim.load.reach import LONGEST_WAIT, KeyReach, after, before, explore, politely, retry_after
+from ranksim.load.reach import LONGEST_WAIT, KeyReach, explore, politely, retry_after, state
 from ranksim.load.stage import Stage
 from ranksim.load.steps import Pause, Received, Send
 from ranksim.load.target import Target
@@ -62,8 +62,6 @@ def test_a_world_is_found_out() -> None:
     assert reach.can("slots.get")
     assert not reach.can("slots.get", "scoped")
     main = reach.keys["main"]
-    assert "ai_visibility" in (main.capabilities or ())
-    assert main.cooldown("rank_run") == 20 * SECOND
     assert main.room() == 400
     assert main.left("brief") == 40
     assert reach.keys["tight"].room() == 2
@@ -114,8 +112,7 @@ def test_odd_answers(answer: Received, usable: bool, why: str) -> None:
     if usable:
         assert set(reach.lacks.values()) == {why}
         assert not reach.can("account.usage")
-    for state in (before, after):
-        assert run(state(reach), lambda send: answer)[1] == []
+    assert run(state(reach), lambda send: answer)[1] == []
 
 
 JSON = st.recursive(
@@ -144,8 +141,8 @@ def test_no_answer_breaks_it(answers: list[tuple[int, Any]]) -> None:
 
     reach, _ = run(explore(SIMPLE), answer)
     key = reach.keys["main"]
-    key.room(), key.left("brief"), key.cooldown("crawl"), key.capabilities, key.ids("domains.list")
-    run(before(reach), answer, 20_000)
+    key.room(), key.left("brief"), key.ids("domains.list")
+    run(state(reach), answer, 20_000)
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400), True, "9", None])
@@ -161,7 +158,7 @@ def test_a_number_that_cannot_be_counted_with_is_not_known(number: Any) -> None:
 def test_every_page_is_read_up_to_a_bound() -> None:
     endless = reply(200, {"data": [{"id": "a"}], "has_more": True, "next_cursor": "c"})
     reach, _ = run(explore(SIMPLE), lambda send: endless)
-    _, steps = run(after(reach), lambda send: endless)
+    _, steps = run(state(reach), lambda send: endless)
     walked = [step for step in steps if step.operation == "domains.list"]
     assert [step.query.get("cursor") for step in walked] == [None] + ["c"] * (len(walked) - 1)
     assert len(walked) == 25
@@ -192,4 +189,4 @@ def test_what_was_put_off_or_lost_is_sent_again_where_that_is_harmless() -> None
 def test_retry_after_is_bounded_and_may_be_missing() -> None:
     for text, wait in (("7", 7 * SECOND), ("0", SECOND), ("99999", LONGEST_WAIT), ("soon", SECOND)):
         assert retry_after(reply(429, **{"retry-after": text})) == wait
-    assert retry_after(reply(429), otherwise=5) == 5
+    assert retry_after(reply(429)) == SECOND

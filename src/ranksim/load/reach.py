@@ -65,18 +65,6 @@ class KeyReach:
     lacks: Mapping[str, str] = field(default_factory=dict)
     reads: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def capabilities(self) -> frozenset[str] | None:
-        """The plan's capabilities, or None where they cannot be read."""
-        found = self._object("account.entitlements").get("capabilities")
-        return frozenset(map(str, found)) if isinstance(found, list) else None
-
-    def cooldown(self, kind: str) -> Micros | None:
-        """Give the cooldown of an operation as the entitlements state it, or None."""
-        stated = self._object("account.entitlements").get("cooldown_seconds")
-        seconds = stated.get(kind) if isinstance(stated, dict) else None
-        return round(seconds * SECOND) if _is_number(seconds) else None
-
     def room(self) -> int | None:
         """Give how many slots are free, or None where that cannot be read."""
         slots = self._object("slots.get")
@@ -234,17 +222,8 @@ def _main(keys: Mapping[str, KeyReach]) -> str:
 # Before and after
 
 
-def before(reach: Reach) -> Program:
-    """Read into the trace the state that the keys may read, as it is before the load."""
-    yield from _state(reach)
-
-
-def after(reach: Reach) -> Program:
-    """Read into the trace the state that the keys may read, as the load left it."""
-    yield from _state(reach)
-
-
-def _state(reach: Reach) -> Program:
+def state(reach: Reach) -> Program:
+    """Read into the trace the state that the keys may read, before the load and as it left it."""
     for key in reach.usable():
         for operation in SINGLES:
             if operation not in key.lacks:
@@ -287,11 +266,11 @@ def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
     return answer
 
 
-def retry_after(answer: Received, otherwise: Micros = SECOND) -> Micros:
+def retry_after(answer: Received) -> Micros:
     """Give how long a refusal asks to wait, in µs, a bounded time."""
     text = answer.headers.get("retry-after", "")
     seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-    return otherwise if seconds is None else min(max(seconds, 1) * SECOND, LONGEST_WAIT)
+    return SECOND if seconds is None else min(max(seconds, 1) * SECOND, LONGEST_WAIT)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

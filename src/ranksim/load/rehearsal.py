@@ -11,7 +11,7 @@ from pathlib import Path
 from ranksim.clock import Micros
 from ranksim.load.profiles import Profile
 from ranksim.load.purse import Purse, guarded
-from ranksim.load.reach import Reach, after, before, explore
+from ranksim.load.reach import Reach, explore, state
 from ranksim.load.resolve import resolve
 from ranksim.load.stage import START, Alter, Deployment, Network, Stage
 from ranksim.load.target import Target
@@ -47,11 +47,11 @@ def rehearse(
     spending = Purse(target.spend_cap, target.dry_run_only) if purse is None else purse
     spending.accounts = {key.name: key.account for key in reach.keys.values()}
     count = profile.users if users is None else users
-    stage.alone(before(reach))
+    stage.alone(state(reach))
     programs = [guarded(profile.program(reach, user, count, seed), spending) for user in range(count)]
     stage.together(programs, stage.now + (profile.duration if duration is None else duration))
     stage.alone(guarded(resolve(reach, stage.unknown), spending))
-    stage.alone(after(reach))
+    stage.alone(state(reach))
     trace = stage.finish(reach)
     if path is not None:
         trace.write(path)

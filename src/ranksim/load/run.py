@@ -191,7 +191,7 @@ class Run:
         try:
             lost = merging.lost(self.directory)
             self.part.perform(self.part.guarded(resolve(self.reach, lost)), "resolve")
-            self.part.perform(reach.after(self.reach), "after")
+            self.part.perform(reach.state(self.reach), "after")
             self.part.perform_unrecorded(tidy(self.reach, self.shared.seed, self.shared.receiver))
         finally:
             if totals is not None:
@@ -213,7 +213,7 @@ class Run:
             reasons = "; ".join(f"{key.name}: {key.reason}" for key in found.keys.values())
             raise BadInput(f"no key of the target works ({reasons}); check the address and the keys")
         self._write_header(found)
-        self.part.perform(reach.before(found), "before")
+        self.part.perform(reach.state(found), "before")
         return found
 
     def _write_header(self, found: Reach) -> None:
