@@ -191,6 +191,16 @@ def test_lost_on_purpose_takes_effect_all_the_same() -> None:
     assert [exchange.status for exchange in exchanges] == [None, 409, 201]
 
 
+def test_what_is_lost_on_purpose_is_lost_on_a_fast_network_too() -> None:
+    def program() -> Program:
+        answer = yield Send("domains.create", body={"host": "a.example.com"}, lose=True)
+        assert answer.status == 0
+
+    fast = Distribution(kind="constant", durations=(20,))
+    [exchange] = play(program(), network=Network(before=fast, after=fast, hook=fast)).trace.exchanges
+    assert (exchange.status, exchange.effect) == (None, "unknown")
+
+
 def test_a_call_under_way_at_the_end_is_unknown() -> None:
     def program() -> Program:
         yield Pause(MINUTE - 10 * MILLISECOND)

@@ -140,7 +140,7 @@ class Stage:
         """POSTs with an Idempotency-Key that got no reply."""
         self.receivers = Receivers()
         self._heap: list[tuple[Micros, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._serial = self._count = self._hooks = self._running = 0
+        self._serial = self._count = self._running = 0
         self._armed: Micros | None = None
         self._arrived: dict[int, tuple[Attempt, Micros]] = {}
         self._before, self._after = _quantiles(network.before), _quantiles(network.after)
@@ -252,7 +252,7 @@ class Stage:
         if network.late and uniform(self.seed, self._who, number, Purpose.CHOICE) < network.late:
             reaches += network.late_by
         if loss >= network.loss / 2:
-            flight.lost = loss < network.loss
+            flight.lost = send.lose or loss < network.loss
             self._at(reaches, self._effect, flight, self._after[drawn >> 12 & 4095])
         if send.lose:
             self._at(self.now + MILLISECOND, self._give_up, flight)
@@ -320,7 +320,7 @@ class Stage:
             return
         flight.open = False
         response = raw.decode("utf-8", "replace")
-        if '"secret"' in response:
+        if "secret" in response:
             self._trust(body)
             response = hide_secrets(response, b"rehearsal")
         self._record(flight, self.now, status, headers, response)
@@ -388,7 +388,6 @@ class Stage:
         """Carry out what the service hands out, and wake when it next has work."""
         for task in tasks:
             if isinstance(task, Attempt):
-                self._hooks += 1
                 self._at(self.now + self._hook_way(), self._arrive, task, self.now)
             else:
                 self._at(self.now, self._started, task.job)
