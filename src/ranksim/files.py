@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -76,6 +76,23 @@ def check_file(path: Path) -> None:
     if path.exists() and not path.is_file():
         raise BadInput(f"{path}: is a device or a pipe, which cannot be replaced; give the path of a file")
     _check_parents(path)
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Raise BadInput unless each output is a path as `check_file` wants it, no input, and named once."""
+    read = {path.resolve() for path in inputs if path is not None}
+    written: set[Path] = set()
+    for path in outputs:
+        if path is None:
+            continue
+        check_file(path)
+        if path.resolve() in read:
+            raise BadInput(
+                f"{path}: is read by this command, and would be lost; give another path to write to"
+            )
+        if path.resolve() in written:
+            raise BadInput(f"{path}: is given for two outputs; give each a path of its own")
+        written.add(path.resolve())
 
 
 def check_directory(path: Path) -> None:

@@ -49,10 +49,9 @@ def calibrate(
     """  # fmt: skip
     from ranksim.conformance.calibrate import calibrate as examine
     from ranksim.contract.policy import Policy
-    from ranksim.files import check_file, new_file
+    from ranksim.files import check_outputs, new_file
 
-    if out is not None:
-        check_file(out)
+    check_outputs((out,), (trace,))
     found = examine(trace, None if policy is None else Policy.load(policy))
     if out is not None:
         with new_file(out) as temporary:

@@ -76,7 +76,7 @@ def compare(
       ranksim compare run/trace.jsonl --html page.html --require rate --require S47
     """  # fmt: skip
     from ranksim.errors import BadInput
-    from ranksim.files import check_file
+    from ranksim.files import check_outputs
     from ranksim.report import judgement as report
 
     if rules:
@@ -84,9 +84,7 @@ def compare(
         return
     if trace is None:
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
-    for path in (html, junit):
-        if path is not None:
-            check_file(path)
+    check_outputs((html, junit), (trace, policy, model))
     found = _judged(trace, policy, model, tuple(require or ()))
     _write(found, html, junit)
     _print(
