@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -383,6 +384,32 @@ def test_a_reader_that_goes_away_gets_no_traceback(words: list[str]) -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(("closed", "out", "err"), [(0, True, False), (1, False, False), (2, True, False)])
+def test_a_closed_stream_is_as_the_null_device(closed: int, out: bool, err: bool) -> None:
+    words = f"exec {shlex.join(command('assumptions', 'U1'))} {closed}>&-"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, bool(done.stdout), bool(done.stderr)) == (0, out, err)
+
+
+def test_what_is_wrong_is_not_said_on_stdout_where_stderr_is_closed() -> None:
+    words = f"exec {shlex.join(command('assumptions', 'U9999'))} 2>&-"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_an_interrupt_before_a_command_begins_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "ranksim: interrupted; nothing was written\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")

@@ -46,10 +46,22 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line with the arguments of this process."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without "±" shows "?" and goes on
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:  # before a command has begun
+        _say("interrupted; nothing was written")
+        sys.exit(INTERRUPTED)
+
+
+def _open_closed_streams() -> None:
+    """Put the null device where a standard stream was closed, before a file or socket gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open to the end
 
 
 def _version(wanted: bool) -> None:
