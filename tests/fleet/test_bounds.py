@@ -33,6 +33,7 @@ POLICIES = {
     "catalogue.plans.pro.cooldowns.crawl": plan(cooldowns={"crawl": 2**62}),
     "catalogue.plans.pro.cost_ceiling": plan(cost_ceiling=2**62),
     "catalogue.plans.pro.slot_limit": plan(slot_limit=2**61),
+    "catalogue.plans.pro.call_cap": plan(call_cap=10**400),
     "catalogue.plans.pro.page_cap": plan(page_cap=2**61),
     "catalogue.job_durations.crawl": {"catalogue": {"job_durations": {"crawl": 2**62}}},
     "assumptions.week_offset": {"assumptions": {"week_offset": 2**54}},
@@ -55,14 +56,17 @@ def some(**changes: Any) -> dict[str, Any]:
 
 POPULATIONS = {
     "start": {"start": 2**61 + 1},
-    "length": {"length": 40_000 * DAY},
+    "length": {"length": 40_000 * DAY, "growth": 10.0},
     "growth": {"length": 400 * DAY, "growth": 9.0},
+    "growth: leads": {"length": 3_000 * DAY, "growth": 10.0},
+    "growth: ": {"length": 36_600 * DAY, "growth": 10.0},
     "segments.some.portfolio.domains": some(portfolio={"domains": 2_000_000}),
     "segments.some.portfolio.keywords": some(
         portfolio={"domains": 1_000_000, "keywords": 10**9, "engine_devices": 1000, "geographies": 1000}
     ),
     "segments.some.calendar.zones": some(calendar={"zones": {3 * DAY: 1.0}}),
     "segments.some.usage.read": some(usage={"read": {"pareto": {"least": 1.0, "shape": 1.0, "most": 1.1e9}}}),
+    "segments.some.usage.write": some(usage={"write": {"uniform": {"low": 0, "high": 1e9}}}),
     "segments.some.usage.crawl": some(portfolio={"pages": 10**9}, usage={"crawl": 10**8}),
 }
 

@@ -76,6 +76,11 @@ class Amount(Frozen):
             written["most"] = self.most
         return {self.kind: written}
 
+    @property
+    def largest(self) -> float:
+        """The largest number that is drawn; what is spread around 0, or begins there, stays there."""
+        return self.most if self.first > 0 or self.kind == "uniform" else 0.0
+
     def at(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers below which shares `u` of all draws lie; 0 < u < 1, shape (n,)."""
         if self.kind == "constant":

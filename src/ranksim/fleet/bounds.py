@@ -5,6 +5,7 @@ Interpreted integers have no bounds, compiled ones wrap without a word; so what 
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 
 from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
@@ -18,6 +19,7 @@ LARGEST = 2**62
 """Above it nothing may come; the rest up to 2**63 is room for one sum."""
 
 MOST_DOMAINS = 2**20
+MOST_LENGTH = 36_600 * DAY
 MOST_REQUESTS = 10**9
 
 Bound = tuple[str, int, int]
@@ -26,11 +28,12 @@ Bound = tuple[str, int, int]
 
 def check_bounds(population: Population, policy: Policy) -> None:
     """Raise BadInput naming the first field whose numbers could pass what 64 bits hold."""
-    for field, number, most in (*_of_policy(policy), *_of_population(population, policy)):
+    # One after the other, since a number is worked out from those before it.
+    for field, number, most in chain(_of_policy(policy), _of_population(population, policy)):
         if number > most:
             raise BadInput(
-                f"{field}: leads to numbers up to {number:.3g}, where a fleet counts to {most:.3g}; "
-                "make it smaller"
+                f"{field}: leads to numbers up to {min(number, 10**300):.3g}, where a fleet counts to "
+                f"{most:.3g}; make it smaller"
             )
 
 
@@ -60,25 +63,31 @@ def _of_policy(policy: Policy) -> Iterator[Bound]:
 
 def _of_population(population: Population, policy: Policy) -> Iterator[Bound]:
     yield "start", abs(population.start), 2**61
-    yield "length", population.length, 2**53
-    level = int(levels_of(population).max()) if population.length <= 36_600 * DAY else LARGEST
-    yield "length", population.length, 36_600 * DAY
+    yield "length", population.length, MOST_LENGTH
+    level = _highest_level(population)
     yield "growth", level, 10_000 * AVERAGE
     for name, segment in population.segments.items():
         yield from _of_segment(f"segments.{name}", segment, population, policy, level)
+
+
+def _highest_level(population: Population) -> int:
+    """The highest level that growth comes to; LARGEST where it passes all numbers."""
+    try:
+        return int(levels_of(population).max())
+    except OverflowError:
+        return LARGEST
 
 
 def _of_segment(
     at: str, segment: Segment, population: Population, policy: Policy, level: int
 ) -> Iterator[Bound]:
     portfolio = segment.portfolio
-    yield f"{at}.portfolio.domains", int(portfolio.domains.most), MOST_DOMAINS
+    yield f"{at}.portfolio.domains", int(portfolio.domains.largest), MOST_DOMAINS
     yield f"{at}.calendar.zones", max(map(abs, segment.calendar.zones)), 2 * DAY
     # An hour at the busiest pace, in µs × pace.
     busiest = max(hours_of(segment)) * level // AVERAGE
     yield f"{at}.calendar.hours", busiest * 3_600_000_000, LARGEST
-    rates = {name: segment.usage.of(name).most for name in type(segment.usage).model_fields}
-    rates = {name: most if segment.usage.of(name).first > 0 else 0.0 for name, most in rates.items()}
+    rates = {name: segment.usage.of(name).largest for name in type(segment.usage).model_fields}
     days = population.length / DAY * level / AVERAGE
     requests = {name: _surely(most * days) for name, most in rates.items() if most > 0}
     for name, number in requests.items():
@@ -98,7 +107,7 @@ def _of_money(
     each = max(1, portfolio.engine_devices * portfolio.geographies)
     tuples = (1 + requests.get("scans", 0)) * each
     yield f"{at}.usage.scans", tuples * segment.sizes.keywords.high, LARGEST // 4
-    start = int(portfolio.domains.most) * int(portfolio.keywords.most)
+    start = int(portfolio.domains.largest) * int(portfolio.keywords.largest)
     yield f"{at}.portfolio.keywords", start * each, LARGEST // 4
     keywords = start + requests.get("keywords", 0) * segment.sizes.keywords.high
     slots = keywords * tuples
@@ -108,9 +117,9 @@ def _of_money(
     yield f"{at}.portfolio.keywords", keywords * each, LARGEST // 4
     spends = {
         "rank_run": slots * costs.rank_run_page,
-        "crawl": int(portfolio.pages.most) * costs.crawl_page,
-        "site_optimization": int(portfolio.pages.most) * costs.site_optimization_page,
-        "ai_scan": int(portfolio.questions.most) * costs.ai_scan_call,
+        "crawl": int(portfolio.pages.largest) * costs.crawl_page,
+        "site_optimization": int(portfolio.pages.largest) * costs.site_optimization_page,
+        "ai_scan": int(portfolio.questions.largest) * costs.ai_scan_call,
         "keyword_briefs": segment.sizes.keyword_briefs.high * costs.keyword_brief,
     }
     for name, cost in spends.items():

@@ -100,8 +100,8 @@ def simulate_fleet(
     if threads < 1 or chunk < 1 or log < 0:
         raise BadInput("threads and chunk: expected at least 1 each, and a log of at least 0")
     machine = _machine(compiled)
-    offers = offers_of(population, policy)
     check_bounds(population, policy)
+    offers = offers_of(population, policy)
     customers = customers_of(population, policy, offers, seed, first, last)
     given = _given(customers, offers)
     ledger = _ledger(last - first, population.length, len(offers.metrics), log)

@@ -17,7 +17,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.statefile import RULEBOOK
 from ranksim.fleet.engine import simulate_fleet
-from ranksim.fleet.offers import offers_of
+from ranksim.fleet.offers import sold_to
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.sim.runner import replication_seed
@@ -97,7 +97,7 @@ class Fleets:
         )
         if "plan" in tree:
             population = population.on(tree["plan"].value)
-        offers_of(population, changed)  # whether its plans and add-ons are on sale
+        sold_to(population, changed)  # whether its plans and add-ons are on sale
         return population, changed
 
     def meaning(self, built: tuple[Population, Policy]) -> str:
