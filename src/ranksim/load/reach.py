@@ -15,6 +15,7 @@ from ranksim.clock import SECOND, Micros
 from ranksim.load.steps import Pause, Program, Received, Send
 from ranksim.load.target import Target
 from ranksim.service.operations import OPERATIONS
+from ranksim.trace import TraceKey
 
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
 """What tells of an account as a whole."""
@@ -116,6 +117,18 @@ class Reach:
     def of(self, *purposes: str) -> tuple[KeyReach, ...]:
         """Give the keys that work and are for one of these purposes."""
         return tuple(key for key in self.usable() if key.purpose in purposes)
+
+
+def declared(target: Target, found: Mapping[str, KeyReach]) -> dict[str, TraceKey]:
+    """Say whose each key of a target is, for the header of a trace: as was found, else as the target says."""
+    return {
+        name: TraceKey(
+            account=(found[name].account if name in found else "") or key.account,
+            environment=key.environment,
+            domain_id=found[name].domain_id if name in found else key.domain_id,
+        )
+        for name, key in target.keys.items()
+    }
 
 
 # Finding out

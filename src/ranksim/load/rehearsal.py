@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from ranksim.clock import Micros
+from ranksim.load.network import Network
 from ranksim.load.profiles import Profile
 from ranksim.load.purse import Purse, guarded
 from ranksim.load.reach import Reach, explore, state
 from ranksim.load.resolve import resolve
-from ranksim.load.stage import START, Alter, Deployment, Network, Stage
+from ranksim.load.stage import START, Alter, Deployment, Stage
 from ranksim.load.target import Target
 from ranksim.trace import Trace
 

@@ -31,7 +31,7 @@ from ranksim.load.session import Session
 from ranksim.load.steps import Program
 from ranksim.load.target import Target
 from ranksim.load.tidy import tidy
-from ranksim.trace import Header, TraceKey
+from ranksim.trace import Header
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -220,7 +220,7 @@ class Run:
         header = Header(
             started=self.started,
             targets=dict(self.target.environments),
-            keys={name: _trace_key(self.target, found, name) for name in self.target.keys},
+            keys=reach.declared(self.target, found.keys),
             exclusive=self.target.exclusive,
             clock=self.clock.described(),
         )
@@ -274,12 +274,3 @@ def reach_from_message(data: Mapping[str, Any], target: Target) -> Reach:
     """Read back what can be exercised."""
     keys = {name: KeyReach(**key) for name, key in data["keys"].items()}
     return Reach(target, keys, data["main"], data["lacks"])
-
-
-def _trace_key(target: Target, found: Reach, name: str) -> TraceKey:
-    given, read = target.keys[name], found.keys.get(name)
-    if read is None:
-        return TraceKey(account=given.account, environment=given.environment, domain_id=given.domain_id)
-    return TraceKey(
-        account=read.account or given.account, environment=given.environment, domain_id=read.domain_id
-    )

@@ -12,7 +12,7 @@ import select
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
 from ranksim.clock import Micros
@@ -20,7 +20,7 @@ from ranksim.errors import BadInput
 from ranksim.load.recorder import Clock, Recorder
 from ranksim.load.steps import Received, Send
 from ranksim.load.target import Target
-from ranksim.service.operations import OPERATIONS, Operation
+from ranksim.service.operations import OPERATIONS
 
 LARGEST_REPLY = 64 << 20
 """Bytes; a longer reply counts as lost."""
@@ -215,7 +215,7 @@ class _Request:
             method=method,
             path=path,
             query=query,
-            headers=_headers(send, target.token(send.key), body),
+            headers=_headers(target.token(send.key)) | headers_of(send, body),
             body=body,
         )
 
@@ -241,10 +241,14 @@ def _addressed(send: Send, environment: str, target: Target) -> tuple[str, str, 
     """Give the method, the path as the trace has it, and the URL without its query."""
     if send.surface == "graphql":
         return "POST", "/graphql", target.graphql_url(environment)
-    operation: Operation = OPERATIONS[send.operation]
+    path = path_of(send)
+    return OPERATIONS[send.operation].method, path, target.environments[environment] + path
+
+
+def path_of(send: Send) -> str:
+    """Give the path of a call as a trace has it."""
     filled = {name: quote(str(value), safe=CHARACTERS) for name, value in send.path.items()}
-    path = "/v1/" + operation.path.format_map(filled)
-    return operation.method, path, target.environments[environment] + path
+    return "/v1/" + OPERATIONS[send.operation].path.format_map(filled)
 
 
 def _body(send: Send) -> bytes | None:
@@ -258,12 +262,14 @@ def written(body: Mapping[str, Any]) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-def _headers(send: Send, token: str | None, body: bytes | None) -> dict[str, str]:
+def _headers(token: str | None) -> dict[str, str]:
     headers = {"Accept": "application/json", "User-Agent": "ranksim-load"}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    if body is not None:
-        headers["Content-Type"] = "application/json"
+    return headers if token is None else headers | {"Authorization": f"Bearer {token}"}
+
+
+def headers_of(send: Send, body: bytes | None) -> dict[str, str]:
+    """Give the headers that a call brings along by itself."""
+    headers = {} if body is None else {"Content-Type": "application/json"}
     if send.idempotency_key is not None:
         headers["Idempotency-Key"] = send.idempotency_key
     if send.request_id is not None:
@@ -271,7 +277,7 @@ def _headers(send: Send, token: str | None, body: bytes | None) -> dict[str, str
     return headers
 
 
-def effect_of(send: Send, method: str, status: int, body: Any) -> str:
+def effect_of(send: Send, method: str, status: int, body: Any) -> Literal["yes", "none", "unknown"]:
     """Tell what a reply says of its call's effect: "yes", "none", or "unknown" after a server's error."""
     if send.surface == "graphql":
         query = str((send.body or {}).get("query", "")).lstrip()

@@ -13,22 +13,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from pydantic_core import from_json, to_json
 
 from ranksim.clock import MILLISECOND, SECOND, Micros, instant
-from ranksim.contract.quantities import Distribution
-from ranksim.draws import Purpose, bits, entity, uniform
 from ranksim.load.hooks import Receivers
-from ranksim.load.reach import Reach
+from ranksim.load.network import Network, Ways
+from ranksim.load.reach import Reach, declared
 from ranksim.load.resolve import Unknown
+from ranksim.load.session import effect_of, headers_of, path_of
 from ranksim.load.steps import Listen, Pause, Received, Send, Step, Until
 from ranksim.load.target import Target
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.traffic import http_date
-from ranksim.trace import Exchange, Header, Note, Trace, TraceKey, hide_secrets
+from ranksim.trace import Exchange, Header, Note, Trace, hide_secrets
 
 START = instant("2026-03-02T09:00:00Z")
 """When a rehearsal begins: a Monday morning, far from the edge of a week or a month."""
@@ -43,30 +42,6 @@ POOLED_JOB = 60 * SECOND
 
 Alter = Callable[[Send, int, dict[str, str], bytes], tuple[int, dict[str, str], bytes]]
 """Changes a reply on its way out: (send, status, headers in lower case, body) → (status, headers, body)."""
-
-
-USUAL = Distribution(kind="lognormal", durations=(15 * MILLISECOND,), sigma=0.5)
-"""How long one way takes unless it is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """How requests and webhooks travel.
-
-    A request takes effect `before` after it was sent, and its reply arrives `after` later. Of the requests a
-    share `loss` gets no reply, half of them without effect; their sender gives up after `give_up`. A share
-    `late` takes `late_by` longer to get there, so that later ones overtake it. Webhooks take `hook` one way,
-    and the deployment waits `hook_timeout` for an answer (S88).
-    """
-
-    before: Distribution = USUAL
-    after: Distribution = USUAL
-    loss: float = 0.0
-    give_up: Micros = 3 * SECOND
-    late: float = 0.0
-    late_by: Micros = 400 * MILLISECOND
-    hook: Distribution = USUAL
-    hook_timeout: Micros = 10 * SECOND
 
 
 class Deployment(Protocol):
@@ -126,14 +101,14 @@ class Stage:
         self,
         service: Deployment,
         target: Target,
-        network: Network = Network(),  # immutable
+        network: Network = Network(),  # noqa: B008  # immutable
         seed: int = 0,
         start: Micros = START,
         skew: Micros = 0,
         alter: Alter | None = None,
     ) -> None:
         self.service, self.target, self.network = service, target, network
-        self.seed, self.start, self.skew, self.alter = seed, start, skew, alter
+        self.start, self.skew, self.alter = start, skew, alter
         self.now = start
         self.trace = Trace()
         self.unknown: list[Unknown] = []
@@ -143,9 +118,7 @@ class Stage:
         self._serial = self._count = self._running = 0
         self._armed: Micros | None = None
         self._arrived: dict[int, tuple[Attempt, Micros]] = {}
-        self._before, self._after = _quantiles(network.before), _quantiles(network.after)
-        self._hook = _quantiles(network.hook)
-        self._who = entity("rehearsal")
+        self._ways = Ways(network, seed)
         self._date: tuple[int, str] = (-1, "")
 
     # Programs
@@ -183,18 +156,10 @@ class Stage:
             self.trace.deliveries.append(self.receivers.delivery(attempt, received, None, None))
         self._arrived.clear()
         target, trace = self.target, self.trace
-        keys = {
-            name: TraceKey(
-                account=(reach.keys[name].account if name in reach.keys else "") or key.account,
-                environment=key.environment,
-                domain_id=reach.keys[name].domain_id if name in reach.keys else key.domain_id,
-            )
-            for name, key in target.keys.items()
-        }
         trace.header = Header(
             started=self.start,
             targets=dict(target.environments),
-            keys=keys,
+            keys=declared(target, reach.keys),
             exclusive=target.exclusive,
             clock={"host": "virtual", "resolution": 1},
         )
@@ -243,21 +208,16 @@ class Stage:
             self._at(self.now + MILLISECOND, self._resume, user, silence)
             return
         self._count += 1
-        number, network = self._count, self.network
-        flight = _Flight(number, user, send, self._call(send), self.now)
+        flight = _Flight(self._count, user, send, self._call(send), self.now)
         user.flight = flight
-        drawn = bits(self.seed, self._who, number, Purpose.LATENCY)
-        reaches = self.now + self._before[drawn & 4095]
-        loss = uniform(self.seed, self._who, number, Purpose.LOSS) if network.loss else 1.0
-        if network.late and uniform(self.seed, self._who, number, Purpose.CHOICE) < network.late:
-            reaches += network.late_by
-        if loss >= network.loss / 2:
-            flight.lost = send.lose or loss < network.loss
-            self._at(reaches, self._effect, flight, self._after[drawn >> 12 & 4095])
+        way = self._ways.request(flight.number)
+        if way.arrives:
+            flight.lost = send.lose or not way.answered
+            self._at(self.now + way.there, self._effect, flight, way.back)
         if send.lose:
             self._at(self.now + MILLISECOND, self._give_up, flight)
-        elif loss < network.loss:
-            self._at(self.now + network.give_up, self._give_up, flight)
+        elif not way.answered:
+            self._at(self.now + self.network.give_up, self._give_up, flight)
 
     def _call(self, send: Send) -> Call:
         operation = OPERATIONS[send.operation]
@@ -359,7 +319,7 @@ class Stage:
                 received=received,
                 operations=(send.operation,),
                 method=call.method,
-                path=_path(send),
+                path=path_of(send),
                 status=status,
                 target=call.environment,
                 environment=call.environment,
@@ -367,11 +327,11 @@ class Stage:
                 planned=send.planned,
                 api_key=send.key or None,
                 query=dict(send.query),
-                request_headers=_request_headers(send, call),
+                request_headers=headers_of(send, call.raw),
                 body="" if call.raw is None else call.raw.decode("utf-8", "replace"),
                 response_headers=headers,
                 response=response,
-                effect=_effect_of(call, status),
+                effect="unknown" if status is None else effect_of(send, call.method, status, None),
                 error=None if status is not None else "no reply",
             )
         )
@@ -415,7 +375,7 @@ class Stage:
 
     def _hook_way(self) -> Micros:
         self._serial += 1
-        return self._hook[bits(self.seed, self._who, self._serial, Purpose.RECEIVER) & 4095]
+        return self._ways.hook(self._serial)
 
     def _trust(self, body: Any) -> None:
         data = body.get("data") if isinstance(body, Mapping) else None
@@ -453,14 +413,6 @@ class Stage:
 
 # Small things
 
-DRAWS = 4096
-"""Quantiles that a distribution of latencies is read at; reading them once makes a draw a look-up."""
-
-
-@lru_cache(maxsize=16)
-def _quantiles(distribution: Distribution) -> tuple[Micros, ...]:
-    return tuple([max(1, distribution.at((index + 0.5) / DRAWS)) for index in range(DRAWS)])
-
 
 @lru_cache(maxsize=256)
 def _lower(name: str) -> str:
@@ -472,29 +424,3 @@ def _parsed(raw: bytes) -> Any:
         return from_json(raw)
     except ValueError:
         return None
-
-
-def _path(send: Send) -> str:
-    template = OPERATIONS[send.operation].path
-    if "{" not in template:
-        return "/v1/" + template
-    return "/v1/" + template.format_map({name: quote(value, safe="") for name, value in send.path.items()})
-
-
-def _request_headers(send: Send, call: Call) -> dict[str, str]:
-    headers = {} if call.raw is None else {"Content-Type": "application/json"}
-    if send.idempotency_key is not None:
-        headers["Idempotency-Key"] = send.idempotency_key
-    if send.request_id is not None:
-        headers["X-Request-Id"] = send.request_id
-    return headers
-
-
-def _effect_of(call: Call, status: int | None) -> Any:
-    """Say what is known of a call's effect from its status alone, as anybody outside can."""
-    if status is None or (status >= 500 and call.method != "GET"):
-        return "unknown"
-    if call.method == "GET":
-        return "none"
-    dry_run = call.body is not None and call.body.get("dry_run") is True
-    return "yes" if status < 300 and not dry_run else "none"
