@@ -1,8 +1,10 @@
 """Traces: written stably and without secrets, read strictly by line; access logs and series of counts."""
 
+import errno
 import gzip
 import json
 import lzma
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +266,18 @@ def test_nothing_is_left_of_a_trace_that_failed(tmp_path: Path) -> None:
         writer.note(NOW, "cannot be written", what=object())
     assert path.read_text() == "the old one"
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_nothing_is_left_of_a_trace_whose_end_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(OSError, match="No space left"), TraceWriter(tmp_path / "t.jsonl", started=NOW):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_trace_can_be_written_again(tmp_path: Path, service: Service) -> None:

@@ -367,9 +367,11 @@ class TraceWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack:
             self._finish()
-        self._stack.__exit__(kind, error, trace)
 
     def watch(self, state: State) -> None:
         """Take the names of keys, and the secrets by which receivers verify, from a service's state."""
