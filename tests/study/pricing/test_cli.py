@@ -68,6 +68,27 @@ def test_every_flag_has_a_variable() -> None:
     assert json.loads(out)["notes"][0].endswith("A: pro of illustrative.")
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_flags_and_their_variables_have_one_name(name: str) -> None:
+    _, text, _ = told(name, "--help", COLUMNS="250")
+    flags = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
+    prefix = f"RANKSIM_PRICE_{name}_"
+    assert all(flag == flag.lower() for flag in flags)
+    assert all(f"{prefix}{flag[2:]}".upper().replace("-", "_") in text for flag in flags)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"break-even --catalogue gone {CUSTOMERS}",
+        f"pareto --vary plans.pro.price=1USD --catalogue gone {CUSTOMERS}",
+        f"back-test {EXAMPLES / 'trace.jsonl'} --plan pro --catalogue illustrative --catalogue gone",
+    ],
+)
+def test_a_catalogue_can_be_named(words: str) -> None:
+    assert "gone: no such catalogue" in told(*words.split())[2]
+
+
 def test_calls_are_written_as_csv(tmp_path: Path) -> None:
     told("back-test", *COMMANDS["back-test"].split(), "--csv", str(tmp_path / "calls.csv"))
     lines = (tmp_path / "calls.csv").read_text("utf-8").splitlines()

@@ -81,7 +81,9 @@ def compare(
 
 def break_even(
     population: PopulationFile,
-    catalogue: Annotated[str, typer.Option(metavar="CATALOGUE", help=CATALOGUE)] = "illustrative",
+    catalogue: Annotated[
+        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
+    ] = "illustrative",
     plan: Annotated[list[str] | None, typer.Option(help="Only this plan; may be repeated.")] = None,
     risk: Annotated[
         float, typer.Option(help="Customers with a negative margin that a ceiling may let be, as a share.")
@@ -118,7 +120,9 @@ def pareto(
         list[str],
         typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
     ],
-    catalogue: Annotated[str, typer.Option(metavar="CATALOGUE", help=CATALOGUE)] = "illustrative",
+    catalogue: Annotated[
+        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
+    ] = "illustrative",
     policy: PolicyFile = None,
     replications: Replications = 5,
     seed: Seed = 1,
@@ -153,7 +157,7 @@ def back_test(
     ] = None,
     catalogue: Annotated[
         list[str] | None,
-        typer.Option(metavar="CATALOGUE", help=f"{CATALOGUE} A second one is B's."),
+        typer.Option("--catalogue", metavar="CATALOGUE", help=f"{CATALOGUE} A second one is B's."),
     ] = None,
     accounts: Annotated[
         Path | None,
@@ -165,7 +169,12 @@ def back_test(
     move: Move = None,
     rules: Annotated[
         Path | None,
-        typer.Option("--map", metavar="FILE", help="Rules that turn lines of an access log into operations."),
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            envvar=f"{PREFIX}_BACK_TEST_MAP",
+            help="Rules that turn lines of an access log into operations.",
+        ),
     ] = None,
     keywords: Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")] = 50,
     policy: PolicyFile = None,
