@@ -222,6 +222,13 @@ def test_poisson_arrivals_have_mean_and_variance_alike() -> None:
     assert close(calls.var(), 98, 98 * math.sqrt(2 / 2_000))
 
 
+def test_rare_calls_are_as_rare_as_said() -> None:
+    """One call in 10,000 days, so that most customers make none: steady or at random, 0.0365 of each."""
+    for arrivals in ("steady", "poisson"):
+        result = fleet({"write": 1e-4}, accounts=20_000, length=365 * DAY, arrivals=arrivals)
+        assert close(result.accounts["calls"].sum(), 730, math.sqrt(730)), arrivals
+
+
 def test_activities_come_as_often_as_said() -> None:
     usage = {activity: 1 + index for index, activity in enumerate(ACTIVITIES)}
     counts = fleet(usage, accounts=300, arrivals="poisson").counts.sum(axis=(0, 2))

@@ -10,9 +10,10 @@ from itertools import chain
 from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet.customers import AVERAGE, hours_of, levels_of
+from ranksim.fleet.customers import hours_of, levels_of
 from ranksim.fleet.offers import sold_to
 from ranksim.fleet.population import Population, Segment
+from ranksim.fleet.requests import AVERAGE
 from ranksim.fleet.rows import REFUSED
 
 LARGEST = 2**62

@@ -7,9 +7,9 @@ accepted, and no job fails; every account has one API key. Interpreted and compi
 from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple
 
-from ranksim.clock import month_end, week_end
+from ranksim.clock import SECOND, month_end, week_end
 from ranksim.contract.facts import RateClass, Spend
-from ranksim.fleet.requests import SECOND, Streams, drawn_below
+from ranksim.fleet.requests import Streams, drawn_below
 from ranksim.fleet.rows import (
     Allowance,
     Customer,

@@ -7,10 +7,10 @@ functions. Memory grows with the accounts, not with their requests.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ranksim.clock import SECOND
 from ranksim.fleet.judging import Account, ask_for, charge, refused_until, remove, spend
 from ranksim.fleet.requests import (
     FOREVER,
-    SECOND,
     Course,
     arrival,
     comes_back,

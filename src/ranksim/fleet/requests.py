@@ -18,7 +18,8 @@ MONDAY = 72
 """The hour of the week, counted from Monday, at which the epoch began, a Thursday."""
 
 AVERAGE = 1_000
-SECOND = 1_000_000
+"""The weight of an average hour of the week, and of growth at the start."""
+
 SHARE = 1.0 / (1 << 53)
 FOREVER = 2**62
 
@@ -111,13 +112,12 @@ def turn_hour(now: int, pace: Pace, course: Course, customer: Customer) -> None:
 
 
 def _gap(number: int, pace: Pace, customer: Customer, streams: Streams) -> int:
-    """The gap before a request at average pace, in µs times AVERAGE."""
-    if pace.steady and number > 0:
-        return customer.gap * AVERAGE
-    share = (drawn(streams.arrival, number) | 1) * SHARE
-    if pace.steady:
-        return int(share * customer.gap * AVERAGE)
-    return int(-math.log(share) * customer.gap * AVERAGE)
+    """The gap before a request at average pace, in µs times AVERAGE; at most FOREVER, 146 years."""
+    gaps = 1.0
+    if not pace.steady or number == 0:
+        share = (drawn(streams.arrival, number) | 1) * SHARE
+        gaps = share if pace.steady else -math.log(share)
+    return int(min(gaps * customer.gap * AVERAGE, float(FOREVER)))
 
 
 def make(

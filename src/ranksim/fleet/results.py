@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksim.clock import HOUR
 from ranksim.contract.facts import Refusal
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -36,8 +37,6 @@ UPGRADES = (
     Refusal.SLOT_LIMIT_EXCEEDED,
 )
 """The refusals that another plan or add-on can lift."""
-
-HOUR = 3_600_000_000
 
 MONTH_COLUMNS = ("calls", "admitted", "refused", "limited", "spend", "slots_peak", "blocked")
 
