@@ -280,8 +280,9 @@ def test_nothing_is_left_of_a_trace_whose_end_cannot_be_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trace_can_be_written_again(tmp_path: Path, service: Service) -> None:
-    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+@pytest.mark.parametrize("name", ["b.jsonl", "b.jsonl.gz", "b.jsonl.xz"])
+def test_a_trace_can_be_written_again(tmp_path: Path, service: Service, name: str) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / name
     record(first, service)
     trace = Trace.read(first)
     trace.write(second)

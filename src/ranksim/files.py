@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from ranksim.errors import BadInput
 
@@ -40,6 +43,19 @@ def new_file(path: Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def packing(temporary: Path, path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary path for the bytes of `path`, which are packed where that ends in .gz or .xz."""
+    with temporary.open("wb") as raw, ExitStack() as stack:
+        file: Any = raw
+        if path.suffix == ".gz":
+            # No name and no time inside, so that equal content makes equal files.
+            file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+        elif path.suffix == ".xz":
+            file = stack.enter_context(lzma.open(raw, "wb"))
+        yield file
 
 
 @contextmanager

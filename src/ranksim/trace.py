@@ -8,7 +8,6 @@ Records of other origin are read by `records`.
 
 from __future__ import annotations
 
-import gzip
 import hmac
 import json
 import re
@@ -37,7 +36,7 @@ from pydantic import (
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.yamlfile import Located, explain
 from ranksim.errors import BadInput
-from ranksim.files import new_file
+from ranksim.files import new_file, packing
 from ranksim.records import read_access_log, read_lines, read_rates, shown
 from ranksim.rules import webhooks
 from ranksim.service.calls import Answer, Attempt, Call, Reply
@@ -342,7 +341,7 @@ class TraceWriter:
 
     `salt` is mixed into the digests of secrets: two traces with one salt show one secret alike. `watch` a
     service's state so that keys go by their names. The header is written last, when all keys are known.
-    Raises BadInput when `path` cannot be written; .gz is packed.
+    Raises BadInput when `path` cannot be written; .gz and .xz are packed.
     """
 
     def __init__(
@@ -481,11 +480,7 @@ class TraceWriter:
             }
             self.header = self.header.model_copy(update={"keys": {**self.header.keys, **keys}})
         self._lines.seek(0)
-        with self._complete.open("wb") as raw, ExitStack() as stack:
-            file: Any = raw
-            if self.path.suffix == ".gz":
-                # No name and no time inside, so that equal traces are equal files.
-                file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+        with packing(self._complete, self.path) as file:
             file.write(_dump(self.header.model_dump()).encode() + b"\n")
             shutil.copyfileobj(self._lines, file)
 

@@ -7,19 +7,17 @@ killed, and its effect is unknown. What is broken in a part is left out and note
 
 from __future__ import annotations
 
-import gzip
 import heapq
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from ranksim.errors import BadInput
-from ranksim.files import new_file
+from ranksim.files import new_file, packing
 from ranksim.load.resolve import Unknown
 from ranksim.load.session import written
 from ranksim.load.steps import Send
@@ -55,12 +53,7 @@ def merge(directory: Path, path: Path) -> Merged:
     merged = Merged()
     parts = sorted(directory.glob("part-*.jsonl"))
     endpoints = _endpoints(parts)
-    with new_file(path) as temporary, ExitStack() as stack:
-        raw = stack.enter_context(temporary.open("wb"))
-        file: Any = raw
-        if path.suffix == ".gz":
-            # No name and no time inside, so that equal traces are equal files.
-            file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+    with new_file(path) as temporary, packing(temporary, path) as file:
         file.write(_line(header))
         streams = [_timed(_joined(part, merged)) for part in parts]
         streams.append(_timed(_received(directory / RECEIVER, endpoints, merged)))
