@@ -107,8 +107,9 @@ def test_quantiles_are_those_of_the_accounts(result: FleetResult) -> None:
     spent = result.accounts["spend"][result.accounts["plan"] == "pro"]
     assert list(found.values()) == np.quantile(spent, [0.5, 0.9]).tolist()
     assert np.isnan(result.quantiles("calls", (0.5,), plan="agency")[0.5])
-    with pytest.raises(BadInput, match="no column 'cost'; expected one of account"):
-        result.quantiles("cost")
+    for column in ("cost", "plan"):
+        with pytest.raises(BadInput, match=f"no numbers in '{column}'; expected one of account, joins"):
+            result.quantiles(column)
 
 
 def test_frames(result: FleetResult) -> None:
@@ -141,3 +142,5 @@ def test_only_neighbours_of_one_run_join() -> None:
     ):
         with pytest.raises(BadInput, match="consecutive accounts of one run"):
             FleetResult.joined([one, other])
+    with pytest.raises(BadInput, match="at least one part"):
+        FleetResult.joined([])

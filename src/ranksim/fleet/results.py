@@ -77,6 +77,8 @@ class FleetResult:
     @classmethod
     def joined(cls, parts: Sequence[FleetResult]) -> FleetResult:
         """Join the results of consecutive parts of one population. Raises BadInput when they do not fit."""
+        if not parts:
+            raise BadInput("joined: expected at least one part")
         first = parts[0]
         for before, after in pairwise(parts):
             apart = before.customers["number"][-1] + 1 != after.customers["number"][0]
@@ -176,9 +178,9 @@ class FleetResult:
         self, column: str, shares: Sequence[float] = (0.5, 0.9, 0.95, 0.99), plan: str | None = None
     ) -> dict[float, float]:
         """Quantiles over accounts of a column of `accounts`, of one plan or of all. Raises BadInput."""
-        if column not in (self.accounts.dtype.names or ()):
-            known = ", ".join(self.accounts.dtype.names or ())
-            raise BadInput(f"quantiles: no column {column!r}; expected one of {known}")
+        known = [name for name, (kind, *_) in (self.accounts.dtype.fields or {}).items() if kind.kind != "U"]
+        if column not in known:
+            raise BadInput(f"quantiles: no numbers in {column!r}; expected one of {', '.join(known)}")
         values = self.accounts[column][self._on(plan)]
         if not len(values):
             return dict.fromkeys(shares, float("nan"))
