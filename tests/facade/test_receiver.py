@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -332,6 +333,8 @@ def test_the_command_prints_what_comes_and_stops_well(number: int) -> None:
     ("words", "error"),
     [
         (["--script", "/hooks=fine"], "script: expected a status such as"),
+        (["--script", "500", "--script", "200"], "--script: found '500' and '200' for all paths"),
+        (["--script", "/a=500", "--script", "/a=200"], "--script: found '500' and '200' for /a"),
         (["--secret", "/hooks="], "--secret: expected SECRET or /PATH=SECRET"),
         (["--host", "192.0.2.1", "--port", "0"], "192.0.2.1:0: cannot listen there"),
     ],
@@ -342,3 +345,28 @@ def test_the_command_refuses_bad_input(words: list[str], error: str) -> None:
     assert (process.returncode, out) == (2, "")
     assert err.startswith(f"ranksim: {error}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_what_cannot_be_written_down_is_not_taken_and_ends_the_command() -> None:
+    with command("--port", "0", "--log", "/dev/full") as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[3].rstrip(",")
+        with suppress(httpx.TransportError):  # it may be gone before it has answered
+            assert httpx.post(url, content=BODY, trust_env=False).status_code == 500
+        _, err = process.communicate()
+    assert process.returncode == 2
+    assert err.startswith("ranksim: cannot be written or read (No space left on device)")
+    assert err.count("\n") == 1
+
+
+def test_it_ends_when_nobody_reads_on() -> None:
+    with command("--port", "0") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[3].rstrip(",")
+        process.stdout.close()
+        with suppress(httpx.TransportError):
+            httpx.post(url, content=BODY, trust_env=False)
+        err = process.stderr.read()
+    assert (process.returncode, err) == (141, "")

@@ -8,13 +8,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ranksim.clock import iso
 from ranksim.errors import BadInput
 
 if TYPE_CHECKING:
@@ -107,17 +108,8 @@ def receive(
       ranksim receive --script 500,500,500,200
       ranksim receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
     """  # fmt: skip
-    from ranksim.clock import iso
-    from ranksim.facade.receiver import CONTROL, Receiver
+    from ranksim.facade.receiver import CONTROL, Receiver, Step
     from ranksim.facade.timekeeper import wall
-
-    def heard(came: Received) -> None:
-        verdict = {None: "unverified", True: "valid", False: f"INVALID, {came.problem}"}[came.valid]
-        answer = "no answer" if came.status is None else str(came.status)
-        event = f"{came.event_type} {came.event_id} attempt {came.attempt}" if came.event_id else "no event"
-        line = f"{iso(came.received)} {came.method} {came.path} {event}, signature {verdict}: {answer}"
-        write(came.to_dict())
-        _print(json.dumps(came.to_dict()) if as_json else line)
 
     def anchored() -> int:
         return (anchor or 0) + time.monotonic_ns() // 1000
@@ -126,10 +118,8 @@ def receive(
         tolerance=None if tolerance < 0 else tolerance,
         strict=strict,
         clock=wall if anchor is None else anchored,
-        heard=heard,
     )
-    for text in script or ():
-        path, steps = _of_path(text)
+    for path, steps in _scripts(script or ()).items():
         receiver.script(*steps.split(","), path=path)
     for text in secret or ():
         path, value = _of_path(text)
@@ -137,14 +127,61 @@ def receive(
             raise BadInput(f"--secret: expected SECRET or /PATH=SECRET, found {text!r}")
         receiver.trust(value, path)
     with _until_stopped() as stopped, _log_of(log) as write:
-        receiver.came = lambda came: write(came.to_dict())
+        failures: list[OSError] = []
+
+        def written(line: Mapping[str, Any], said: str = "") -> bool:
+            try:
+                write(line)
+                if said:
+                    _print(said)
+            except OSError as error:  # the disk is full, or the reader of stdout is gone
+                failures.append(error)
+                stopped.set()
+            return not failures
+
+        def came(request: Received) -> None:
+            if not written(request.to_dict()):
+                request.step = Step(500)  # who sent it shall not take it for received
+
+        def heard(request: Received) -> None:
+            line = request.to_dict()
+            written(line, json.dumps(line) if as_json else _told(request))
+
+        def stalled(t: int, late: int) -> None:
+            written({"kind": "note", "t": t, "text": "the webhook receiver stalled", "stalled": late})
+
+        receiver.came, receiver.heard = came, heard
         with receiver.start(host, port):
-            receiver.watch(lambda t, late: write(_stall(t, late)))
+            receiver.watch(stalled)
             where = f"receiving at {receiver.url}, control at {receiver.url}{CONTROL}"
             print(f"ranksim: {where}", file=sys.stderr, flush=True)
             if with_parent:
                 threading.Thread(target=_until_end_of_input, args=(stopped,), daemon=True).start()
             stopped.wait()
+    if failures:
+        raise failures[0]
+
+
+def _told(came: Received) -> str:
+    """A delivery in a line."""
+    verdict = {None: "unverified", True: "valid", False: f"INVALID, {came.problem}"}[came.valid]
+    answer = "no answer" if came.status is None else str(came.status)
+    event = f"{came.event_type} {came.event_id} attempt {came.attempt}" if came.event_id else "no event"
+    return f"{iso(came.received)} {came.method} {came.path} {event}, signature {verdict}: {answer}"
+
+
+def _scripts(texts: Iterable[str]) -> dict[str, str]:
+    """Scripts by path. Raises BadInput where a path has two."""
+    found: dict[str, str] = {}
+    for text in texts:
+        path, steps = _of_path(text)
+        if path in found:
+            raise BadInput(
+                f"--script: found {found[path]!r} and {steps!r} for {'all paths' if path == '*' else path}; "
+                "expected one script, its steps joined by commas"
+            )
+        found[path] = steps
+    return found
 
 
 def _of_path(text: str) -> tuple[str, str]:
@@ -182,10 +219,6 @@ def _log_of(path: Path | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
             file.write(json.dumps(line).encode() + b"\n")
 
         yield write
-
-
-def _stall(t: int, late: int) -> dict[str, Any]:
-    return {"kind": "note", "t": t, "text": "the webhook receiver stalled", "stalled": late}
 
 
 def _until_end_of_input(stopped: threading.Event) -> None:
