@@ -84,8 +84,8 @@ class Condition:
         if len(values) < 2:
             return None
         mean, half = fmean(values), _one_sided(values, error)
-        if half == 0:
-            return SIGNS[self.sign](mean, self.bound)
+        if half == 0:  # not the mean, which may differ from them in its last bit
+            return SIGNS[self.sign](values[0], self.bound)
         if mean - half < self.bound < mean + half:
             return None
         return SIGNS[self.sign](mean, self.bound)
@@ -181,7 +181,7 @@ def _number(text: str, unit: str) -> float:
             read: Callable[[str], Any] = READERS[unit][0]
             return float(read(text))
         if unit == "share" and text.endswith("%"):
-            return float(text[:-1]) / 100
+            return float(f"{text[:-1].strip()}e-2")  # 99.9 / 100 is not 0.999
         return float(text.replace("_", ""))
     except ValueError:
         what = (
