@@ -62,6 +62,8 @@ POOL = "scenario.pools.rank_run.capacity"
         ("goal:\n  between: [1, 2]\n  such_that: calls.total > 1", 1, "goal: write either smallest or"),
         (f"goal:\n  smallest: {POOL}\n  between: [2, 1]\n  such_that: calls.total > 1", 3,
          "goal.between: expected the lower value first, found 2 and 1"),
+        (f"goal:\n  smallest: {POOL}\n  between: [0.1, 0.9]\n  such_that: calls.total > 1", 1,
+         "goal.step: is missing; say how fine"),
         (f"goal:\n  smallest: {POOL}\n  between: [1, 2]\n  such_that: many calls", 4,
          "goal.such_that: expected a condition such as"),
         (f"goal:\n  smallest: {POOL}\n  between: [1, 2]\n  such_that: calls.total < 0", 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +19,10 @@ KINDS: dict[str, tuple[Callable[[str], int], Callable[[int], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from `low` to `high`, both included, in steps of `step`; `kind` says how they are written."""
+    """Values from `low` to `high`, both included, in steps of `step`, of which the last may be smaller.
+
+    `kind` says how they are written.
+    """
 
     kind: str
     low: Fraction
@@ -45,11 +49,11 @@ class Scale:
     @property
     def count(self) -> int:
         """How many values there are."""
-        return int((self.high - self.low) / self.step) + 1
+        return math.ceil((self.high - self.low) / self.step) + 1
 
     def value(self, index: int) -> Any:
         """The value at an index from 0, as a file writes it."""
-        return self._written(self.low + index * self.step)
+        return self._written(min(self.low + index * self.step, self.high))
 
     def at(self, share: float) -> Any:
         """The value that lies so far from the low end to the high one, 0 to 1; whole numbers alike likely."""

@@ -49,7 +49,7 @@ class Precision(Frozen):
 class Goal(Frozen):
     """The smallest (or largest) value of a parameter that meets a condition, which grows ever easier to meet.
 
-    Values go from the first of `between` to the second in steps of `step`.
+    Values go from the first of `between` to the second in steps of `step`; whole numbers by ones unless said.
     """
 
     smallest: str | None = None
@@ -322,6 +322,8 @@ def _check_goal(goal: Goal, engine: Engine, located: Located) -> None:
     except ValueError as error:
         raise located.error(str(error), "goal", "such_that") from None
     try:
-        Scale.between(*goal.between, goal.step)
+        scale = Scale.between(*goal.between, goal.step)
     except ValueError as error:
         raise located.error(str(error), "goal", "between") from None
+    if goal.step is None and scale.kind == "numbers":
+        raise located.error("is missing; say how fine numbers are tried, such as 0.1", "goal", "step")
