@@ -252,6 +252,23 @@ def test_equal_runs_write_equal_files(tmp_path: Path) -> None:
     assert all(list(json.loads(text)) == sorted(json.loads(text)) for text in plain.decode().splitlines())
 
 
+def test_a_new_token_under_an_old_name_is_another_key(tmp_path: Path, service: Service) -> None:
+    path = tmp_path / "t.jsonl"
+    account = service.open_account("acme", "pro", NOW)
+    with TraceWriter(path, started=NOW) as writer:
+        writer.watch(service.state)
+        for number in range(3):
+            token = service.issue_key(account, "main", NOW)
+            call = Call("domains.list", token)
+            reply, _ = service.handle(call, NOW + number)
+            writer.exchange(NOW + number, "a client", call, reply)
+            service.withdraw_key(token, NOW + number)
+    trace = Trace.read(path)
+    names = ["acme/main", "acme/main.2", "acme/main.3"]
+    assert [one.api_key for one in trace.exchanges] == names
+    assert list(trace.header.keys) == names
+
+
 def test_a_salt_changes_every_digest(tmp_path: Path) -> None:
     first, second = tmp_path / "1", tmp_path / "2"
     record(first, Service(Policy(), seed=1), b"one")

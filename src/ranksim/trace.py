@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, Self
@@ -353,6 +353,7 @@ class TraceWriter:
         self.target = target
         self.count = 0
         self._state: State | None = None
+        self._names: dict[str, str] = {}
         self._stack = ExitStack()
         self._lines: BinaryIO | None = None
 
@@ -458,10 +459,19 @@ class TraceWriter:
         return webhooks.verify(endpoint.secret, signature, attempt.body, now // SECOND)
 
     def _key_name(self, token: str | None) -> str | None:
-        if token is None:
-            return None
-        key = None if self._state is None else self._state.keys.get(token)
-        return UNKNOWN_KEY if key is None else f"{self._account_name(key.account)}/{key.name}"
+        return None if token is None else self._key_names().get(token, UNKNOWN_KEY)
+
+    def _key_names(self) -> dict[str, str]:
+        """Name every key. A new token under an old name is another key to whoever judges: it is numbered."""
+        keys = {} if self._state is None else self._state.keys
+        if len(self._names) != len(keys):
+            found: dict[str, str] = {}
+            for token, key in keys.items():
+                plain = f"{self._account_name(key.account)}/{key.name}"
+                name = next(name for name in _numbered(plain) if name not in found)
+                found[name] = token
+            self._names = {token: name for name, token in found.items()}
+        return self._names
 
     def _account_name(self, account: str) -> str:
         known = None if self._state is None else self._state.accounts.get(account)
@@ -473,16 +483,22 @@ class TraceWriter:
             return
         if self._state is not None:
             keys = {
-                f"{self._account_name(key.account)}/{key.name}": TraceKey(
+                name: TraceKey(
                     account=self._account_name(key.account), environment=key.environment, domain_id=key.domain
                 )
-                for key in self._state.keys.values()
+                for name, key in zip(self._key_names().values(), self._state.keys.values(), strict=True)
             }
             self.header = self.header.model_copy(update={"keys": {**self.header.keys, **keys}})
         self._lines.seek(0)
         with packing(self._complete, self.path) as file:
             file.write(_dump(self.header.model_dump()).encode() + b"\n")
             shutil.copyfileobj(self._lines, file)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """Give a name, then "name.2", "name.3" and so on."""
+    yield name
+    yield from (f"{name}.{number}" for number in count(2))
 
 
 def _dump(value: Any) -> str:
