@@ -59,7 +59,7 @@ def test_what_is_no_condition(condition: Callable[[str], Condition], text: str, 
         ("level <= 10", [9.0, 9.0], True),  # values that agree are exact
         ("level <= 10", [10.0, 10.0], True),
         ("level < 10", [10.0, 10.0], False),
-        ("chance >= 10%", [0.1] * 3, True),  # whose mean is less in its last bit
+        ("chance <= 10%", [0.1] * 3, True),  # whose mean is more in its last bit
         ("chance > 9%", [0.09] * 3, False),
         ("chance >= 99.9%", [0.999] * 2, True),
         ("level <= 10", [9.0, 9.1, 8.9, 9.0], True),
