@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import ranksim
 from ranksim import cli, files
+from ranksim.__main__ import main
 from ranksim.report import frames, plots
 
 SMALL = """\
@@ -359,17 +360,21 @@ def test_a_bug_is_not_passed_off_as_bad_input(scenario: Path, monkeypatch: pytes
 # Processes
 
 
-def test_an_interrupt_ends_quietly_and_leaves_nothing(scenario: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_quietly_and_leaves_nothing(
+    number: signal.Signals, workers: str, scenario: Path, tmp_path: Path
+) -> None:
     long = tmp_path / "long.yaml"
     long.write_text(SMALL.replace("length: 6h", "length: 2000d").replace("every: 20m", "every: 1m"))
     out = tmp_path / "out"
     running = subprocess.Popen(
-        command("run", long, "--out", out),
+        command("run", long, "--out", out, "--workers", workers, "--replications", "4"),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
     while not list(tmp_path.glob(".out.*/.trace.jsonl.*")):  # the run has begun to write
         assert running.poll() is None
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     stdout, stderr = running.communicate(timeout=60)
     assert (running.returncode, stdout, stderr) == (130, "", "ranksim: interrupted; nothing was written\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.yaml", "small.yaml"]
@@ -408,6 +413,23 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
     monkeypatch.setattr(cli, "app", interrupted)
     with pytest.raises(SystemExit) as stopped:
         cli.main()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "ranksim: interrupted; nothing was written\n"
+
+
+def test_an_interrupt_while_the_command_line_loads_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "ranksim.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "ranksim.cli")
+    monkeypatch.delattr(ranksim, "cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as stopped:
+        main()
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "ranksim: interrupted; nothing was written\n"
 

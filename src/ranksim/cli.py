@@ -1,7 +1,7 @@
 """The command line: `ranksim run` simulates a scenario, `ranksim assumptions` lists what is assumed.
 
-Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 interrupted, 141 the reader of a
-pipe went away.
+Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 interrupted (Ctrl-C or SIGTERM),
+141 the reader of a pipe went away.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -46,6 +47,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line with the arguments of this process."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants no remains either
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

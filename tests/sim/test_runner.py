@@ -156,7 +156,7 @@ def test_what_goes_wrong_in_a_replication_is_raised_and_says_which(tiny: ModuleT
 
 
 def test_a_process_that_dies_is_noticed(tiny: ModuleType) -> None:
-    with pytest.raises(RuntimeError, match="terminated abruptly"):
+    with pytest.raises(BadInput, match=r"one of the processes died; .* give fewer workers"):
         run(tiny.scenario(), workers=2, world=tiny.DyingWorld)
 
 

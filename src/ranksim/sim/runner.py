@@ -7,10 +7,10 @@ on the number of processes.
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
 from ranksim.sim.intervals import LEVEL, is_precise, mser5
 from ranksim.sim.metrics import check_name, scalars, unknown
+from ranksim.sim.processes import Workers
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication, Tally
 from ranksim.sim.world import World
@@ -223,7 +224,7 @@ def _on_processes(
 ) -> Generator[Replication, None, None]:
     """Spread replications over processes; whatever ends this early ends the processes too."""
     others = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _die_of_interrupt)
+    executor = Workers(workers)
     waiting: deque[Future[Replication]] = deque()
     indices = iter(range(0 if trace is None else 1, most))
     try:
@@ -239,17 +240,16 @@ def _on_processes(
                 waiting.append(executor.submit(one, index))
                 break
             yield replication
+    except BrokenProcessPool:
+        raise BadInput(
+            "workers: one of the processes died; it was killed, or ran out of memory; give fewer workers"
+        ) from None
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
         raise
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def _die_of_interrupt() -> None:
-    """Let a worker process end at once, and quietly, when the user interrupts the program."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _check_metric(metric: str, where: str) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
-from multiprocessing.connection import wait as wait_for
 from typing import Any, NamedTuple, Protocol
 
 from ranksim.errors import BadInput
 from ranksim.facade.statefile import rulebook_digest
+from ranksim.sim.processes import Workers
 from ranksim.study.engines import Engine
 from ranksim.study.store import Outcome
 
@@ -68,7 +64,7 @@ class Processes:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._executor = self._new()
+        self._executor = Workers(workers)
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Give each task with its outcome, as they finish."""
@@ -104,10 +100,7 @@ class Processes:
 
     def _restart(self) -> None:
         self.close()
-        self._executor = self._new()
-
-    def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._workers, multiprocessing.get_context("spawn"), _begin)
+        self._executor = Workers(self._workers)
 
 
 class Cluster:
@@ -194,15 +187,3 @@ def _outcome(future: Future[Outcome]) -> Outcome:
         raise BadInput(
             f"the cluster failed ({type(error).__name__}); start it again, and this study"
         ) from None
-
-
-def _begin() -> None:
-    """Let a worker process end quietly with an interrupt, and with the process that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent: Callable[[], Any] = multiprocessing.parent_process
-    threading.Thread(target=_end_with, args=(parent().sentinel,), daemon=True).start()
-
-
-def _end_with(sentinel: int) -> None:
-    wait_for([sentinel])
-    os._exit(1)
