@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.study.design import baseline, points, short_names
+from ranksim.study.design import baseline, check_baseline, points, short_names
 from ranksim.study.spec import Study
 
 Make = Callable[..., Study]
@@ -39,6 +39,8 @@ def test_a_point_sets_what_is_changed_everywhere_too(study: Make) -> None:
         ({"factors": {"toy.workers": [1, 2, 3]}}, {"workers=2": "workers=1", "workers=3": "workers=1"}),
         ({"factors": {"toy.workers": [1, 2]}, "baseline": "workers=2"}, {"workers=1": "workers=2"}),
         ({"variants": {"a": {}, "b": {}, "c": {}}, "baseline": "b"}, {"a": "b", "c": "b"}),
+        ({"variants": {"a": {}}, "factors": {"toy.workers": [1, 2]}, "baseline": "a, workers=2"},
+         {"a, workers=1": "a, workers=2"}),
         ({"variants": {"a": {}, "b": {}}, "factors": {"toy.workers": [1, 2]}},
          {"b, workers=1": "a, workers=1", "b, workers=2": "a, workers=2"}),
     ],
@@ -46,6 +48,7 @@ def test_a_point_sets_what_is_changed_everywhere_too(study: Make) -> None:
 def test_what_is_compared(study: Make, fields: dict[str, Any], against: dict[str, str]) -> None:
     made = study(**fields)
     design = points(made)
+    check_baseline(made, design)
     found = {point.label: baseline(made.spec, design, point) for point in design}
     assert {label: other.label for label, other in found.items() if other is not None} == against
 

@@ -92,7 +92,8 @@ def baseline(spec: Spec, design: list[Point], of: Point) -> Point | None:
 def check_baseline(study: Study, design: list[Point]) -> None:
     """Raise BadInput when the baseline that a study names is none of its points."""
     spec = study.spec
-    known = list(spec.variants or ()) if spec.variants else [one.label for one in design]
+    several = spec.variants is not None and len(spec.variants) > 1
+    known = list(spec.variants or ()) if several else [one.label for one in design]
     if spec.baseline and spec.baseline not in known:
         raise study.located.error(
             f"no point {spec.baseline!r}; expected one of {', '.join(known)}", "baseline"
