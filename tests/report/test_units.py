@@ -27,6 +27,14 @@ def test_counts(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.95, "95 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"), (0.57, "57 %"), (0.0005, "0.05 %")],
+)
+def test_levels_are_not_rounded(value: float, text: str) -> None:
+    assert units.level(value) == text
+
+
+@pytest.mark.parametrize(
     ("micros", "text"),
     [
         (0, "0.00 USD"),

@@ -32,6 +32,11 @@ def percent(value: Number) -> str:
     return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " %"
 
 
+def level(value: Number) -> str:
+    """A confidence, a target or a risk as it was asked for, not rounded: 95 %, 99.95 %."""
+    return f"{100 * value:.10g} %"
+
+
 def usd(micros: Number) -> str:
     """An amount in micro-dollars as dollars: 1,234.50 USD; below ten cents with three digits that matter."""
     return _dollars(micros, _decimals(micros)) + " USD"

@@ -17,7 +17,7 @@ def heading(result: StudyResult) -> list[str]:
     spec = result.study.spec
     points = len(result.points)
     about = [f"{points} {'point' if points == 1 else 'points'}"] if points else []
-    about += [f"seed {spec.seed}", f"{spec.confidence:.0%} intervals".replace("%", " %")]
+    about += [f"seed {spec.seed}", f"{units.level(spec.confidence)} intervals"]
     return [spec.title or spec.name, f"{', '.join(about)}; on {result.study.engine.name}"]
 
 
@@ -86,7 +86,7 @@ def _goals(result: StudyResult) -> Iterator[View]:
     )
     title = f"{which} {spec.goal.parameter} such that {spec.goal.such_that}"
     note = (
-        f"Right with {units.percent(spec.confidence)} confidence in all, if the condition only gets easier "
+        f"Right with {units.level(spec.confidence)} confidence in all, if the condition only gets easier "
         "along the range."
     )
     yield View(title, ("point", "answer", "status", "why"), 4, rows, note)

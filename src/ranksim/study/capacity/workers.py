@@ -30,7 +30,7 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.report.tables import View
-from ranksim.report.units import duration
+from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
 from ranksim.sim.intervals import Estimate, estimate
 from ranksim.sim.runner import replication_seed
@@ -161,10 +161,9 @@ class Workers:
     def sentence(self) -> str:
         """The answer in a sentence."""
         first = self.kinds[0]
+        wanted = f"{level(first.target)} start within {duration(first.within)}"
         parts = [f"{s.by_simulation or s.by_formula:,} for {s.kind}" for s in self.kinds]
-        return (
-            f"Workers so that {first.target:.0%} start within {duration(first.within)}: {', '.join(parts)}."
-        )
+        return f"Workers so that {wanted}: {', '.join(parts)}."
 
     def rows(self) -> list[Row]:
         """One row a kind."""

@@ -108,11 +108,12 @@ class BreakEven:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
+        level, risk = units.level(self.level), units.level(self.risk)
         return (
-            f"{self.replications} replications, seed {self.seed}; {self.level:.0%} intervals of break-even "
-            "prices. Nobody is assumed to buy more or less at another price.",
-            f"A ceiling is safe when, with {self.level:.0%} confidence, fewer than {self.risk:.2%} of the "
-            "plan's customers have a negative margin over the run (exact binomial bound).",
+            f"{self.replications} replications, seed {self.seed}; {level} intervals of break-even prices. "
+            "Nobody is assumed to buy more or less at another price.",
+            f"A ceiling is safe when, with {level} confidence, fewer than {risk} of the plan's customers have "
+            "a negative margin over the run (exact binomial bound).",
             *(
                 f"{plan.plan}: even without one negative margin this needs {fewest(self.risk, self.level):,} "
                 "customers in all replications together; give more of either."

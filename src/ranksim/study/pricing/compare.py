@@ -101,7 +101,7 @@ class Comparison:
         return (
             f"A: {self.names[0]}. B: {self.names[1]}.",
             f"{self.replications} replications of the same customers and requests under both, seed "
-            f"{self.seed}; {self.level:.0%} intervals of paired differences{won}.",
+            f"{self.seed}; {units.level(self.level)} intervals of paired differences{won}.",
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
 

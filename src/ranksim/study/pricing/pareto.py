@@ -70,7 +70,7 @@ class Frontier:
         """What to know of how it was found."""
         return (
             f"{self.replications} replications of the same customers at every point, seed {self.seed}; "
-            f"{self.level:.0%} intervals. Points are compared by their means; change is the paired "
+            f"{units.level(self.level)} intervals. Points are compared by their means; change is the paired "
             "difference to the catalogue as it is.",
             "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal.",
         )
