@@ -22,9 +22,9 @@ def points(study: Study) -> list[Point]:
         return []
     made = _tornado_points if sensitivity.method == "tornado" else _sobol_points
     found = made(study, sensitivity)
-    for path in sensitivity.parameters:
-        if all(one.problem for one in found):
-            raise study.located.error(found[0].problem, "sensitivity", "parameters", path)
+    if all(one.problem for one in found):
+        first = next(iter(sensitivity.parameters))
+        raise study.located.error(found[0].problem, "sensitivity", "parameters", first)
     return found
 
 
