@@ -145,6 +145,17 @@ def test_what_is_kept_in_a_file_is_there_after_a_kill(tmp_path: Path) -> None:
         assert httpx.get(one.base + "/v1/domains", headers=one.auth).json()["data"] == [made["data"]]
 
 
+def test_a_world_that_is_kept_says_which_flags_count_for_nothing(tmp_path: Path) -> None:
+    flags = ("--state", str(tmp_path / "state.db"), "--clock", "manual")
+    with serving(*flags, "--seed", "3", "--start", START) as one:
+        assert one.said["now"] == START
+        assert "counts" not in one.stop()[1]
+    with serving(*flags, "--start", "2030-01-01T00:00:00Z", RANKSIM_SERVE_SEED="4") as one:
+        assert (one.said["now"], one.said["clock"]) == (START, "manual")
+        log = one.stop()[1]
+    assert "state.db: goes on as it was kept; --seed, --start count for a new file alone\n" in log
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -157,6 +168,7 @@ def test_what_is_kept_in_a_file_is_there_after_a_kill(tmp_path: Path) -> None:
         (["--sunset", START], "together with --deprecated-since"),
         (["--deprecated-since", START], "together with --deprecated-since"),
         (["--deprecated-since", START, "--sunset", "2026-01-01T00:00:00Z"], "not earlier"),
+        (["--settle-timeout", "nan"], "--settle-timeout: expected seconds"),
         (["--log-format", "xml"], "expected text or json"),
         (["--ca-file", "none.pem"], "none.pem: expected certificates in PEM"),
         (["--host", "no-such-host.invalid"], "no address to listen at"),
@@ -169,11 +181,13 @@ def test_a_wrong_flag_is_told_in_one_line(flags: list[str], message: str) -> Non
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_that_is_taken_is_told_and_leaves_no_state(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        result = CliRunner().invoke(app, ["serve", "--port", str(taken.getsockname()[1])])
+        words = ["--port", str(taken.getsockname()[1]), "--state", str(tmp_path / "state.db")]
+        result = CliRunner().invoke(app, ["serve", *words])
     assert result.exit_code == 2
     assert "cannot listen there" in result.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_help_is_there() -> None:

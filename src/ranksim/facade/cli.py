@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import ssl
 
     from ranksim.facade.app import Deprecation, Facade
+    from ranksim.facade.durable import Durable
+    from ranksim.facade.twin import Twin
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -24,6 +27,7 @@ KIB = 1024
 
 
 def serve(
+    ctx: typer.Context,
     host: Annotated[
         str,
         typer.Option(
@@ -166,6 +170,8 @@ def serve(
       ranksim serve
       ranksim serve --clock manual --start 2026-03-04T10:00:00Z --port 0
     """  # fmt: skip
+    if not math.isfinite(settle_timeout):
+        raise BadInput(f"--settle-timeout: expected seconds, such as 60, found {settle_timeout}")
     if log_format not in ("text", "json"):
         raise BadInput(f"--log-format: expected text or json, found {log_format!r}")
     try:
@@ -181,7 +187,6 @@ def serve(
     from ranksim.contract.policy import Policy
     from ranksim.facade import app as surface
     from ranksim.facade import server
-    from ranksim.facade.durable import attach
     from ranksim.facade.threads import bound
 
     token = control_token
@@ -198,27 +203,56 @@ def serve(
         sender=HttpSender(public_only=public_receivers, tls=_tls(ca_file)),
         plan=plan,
     )
-    kept = None if state is None else attach(twin, state)
-    facade = surface.create_app(
-        twin,
-        token=token or None,
-        docs=docs,
-        max_body=max_body * KIB,
-        deprecation=_deprecation(deprecated_since, sunset),
-        strict_query=strict_query,
-        access_log=access_log,
-    )
-    listener = bound(host, port)
-    server.set_up_logging(log_format)
+    deprecation = _deprecation(deprecated_since, sunset)
+    with bound(host, port) as listener:
+        kept = None if state is None else _go_on(twin, state, ctx)
+        try:
+            facade = surface.create_app(
+                twin,
+                token=token or None,
+                docs=docs,
+                max_body=max_body * KIB,
+                deprecation=deprecation,
+                strict_query=strict_query,
+                access_log=access_log,
+            )
+            server.set_up_logging(log_format)
+            port = listener.getsockname()[1]
+            server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=as_json))
+        finally:
+            if kept is not None:
+                kept.close()
 
-    def announce() -> None:
-        _announce(facade, host, listener.getsockname()[1], token, as_json=as_json)
 
-    try:
-        server.serve(facade, listener, announce)
-    finally:
-        if kept is not None:
-            kept.close()
+def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> Durable:
+    """Attach a state file, and say which flags count for nothing because it holds a world already."""
+    from ranksim.facade.durable import attach
+
+    holds = state.is_file() and state.stat().st_size > 0
+    asked = _of_the_world(twin)
+    durable = attach(twin, state)
+    found = _of_the_world(twin)
+    ignored = [
+        f"--{name.replace('_', '-')}"
+        for name in ("seed", "plan", "start", "clock", "traffic_clock", "signature_clock")
+        if holds and _given(ctx, name) and (name not in asked or asked[name] != found[name])
+    ]
+    if ignored:
+        verb = "counts" if len(ignored) == 1 else "count"
+        print(
+            f"ranksim: {state}: goes on as it was kept; {', '.join(ignored)} {verb} for a new file alone",
+            file=sys.stderr,
+        )
+    return durable
+
+
+def _given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+
+
+def _of_the_world(twin: Twin) -> dict[str, Any]:
+    return {"seed": twin.seed, **twin.clock.saved()}
 
 
 def _instant(flag: str, text: str) -> int | None:
