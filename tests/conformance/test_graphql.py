@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.conformance.building import Entry, a_trace, call, found, judged
+from tests.conformance.building import Entry, a_trace, call, error, found, judged
 
 from ranksim.conformance import access, idempotency, patches
+from ranksim.conformance.compare import compare
 from ranksim.conformance.history import History
 from ranksim.conformance.reading import read
 from ranksim.trace import Exchange
@@ -118,3 +119,31 @@ def test_another_mutation_under_the_same_key() -> None:
     assert found(judged(idempotency, entries), idempotency.MISMATCH) == "differs 33"
     late = mutation("domains.update", 90_000, "renameIt(id: $id)", id="dom_1", label="label 0", once="k")
     assert found(judged(idempotency, [entries[0], late]), idempotency.RETENTION) == "nothing"
+
+
+NO_SUCH_PATH = error("not_found", 404)
+LIMITS = {"RateLimit-Limit": "120", "RateLimit-Remaining": "119", "RateLimit-Reset": "60"}
+
+
+@pytest.mark.fact("U83", "U87")
+@pytest.mark.parametrize(
+    ("status", "reply", "headers"),
+    [
+        (404, NO_SUCH_PATH, LIMITS),
+        (405, error("method_not_allowed", 405), LIMITS),
+        (404, "<h1>Not Found</h1>", {}),
+        (403, {"message": "Missing Authentication Token"}, {}),
+        (200, "<html>Welcome</html>", {}),
+    ],
+)
+def test_nobody_promised_graphql_where_a_recorder_looked_for_it(
+    status: int, reply: Any, headers: dict[str, str]
+) -> None:
+    query = {"query": "query { domains(first: 1) { hasMore } }"}
+    asked = call(
+        "domains.list", 0, 1, surface="graphql", status=status, reply=reply, body=query, headers=headers
+    )
+    told = asked.response_headers if headers else {"Content-Type": "text/html"}
+    asked = asked.model_copy(update={"path": "/graphql", "method": "POST", "response_headers": told})
+    judgement = compare(a_trace([asked]))
+    assert not [(one.rule.name, one.evidence) for one in judgement.deviating]

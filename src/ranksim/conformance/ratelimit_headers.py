@@ -82,6 +82,8 @@ def _judge_headers(seen: Seen, options: Options, tally: Tally) -> None:
         "RateLimit-Reset": seen.reset,
     }
     missing = [name for name, value in given.items() if value is None]
+    if missing and seen.outside:
+        return
     if missing:
         if seen.status in GATEWAY and len(missing) == len(given):
             tally.open(HEADERS, "answered by a gateway")

@@ -178,6 +178,9 @@ FOLLOWED = frozenset(
 )
 """GraphQL mutations whose consequences judges bear in mind: what may be added, and what `mutated` names."""
 
+NO_GRAPHQL = frozenset({404, 405, 410})
+"""Statuses of an address that is known to have no GraphQL."""
+
 KEEPS_ITEMS = frozenset(
     {"webhooks.list", "webhook_deliveries.list", "webhook_events.list", "jobs.list", "scans.list"}
 )
@@ -186,10 +189,12 @@ KEEPS_ITEMS = frozenset(
 
 def see(exchange: Exchange, reply: Json, index: int, header: Header, shelf: Shelf[Told]) -> Seen:
     """Make of one exchange, whose parsed reply is given, what a judge needs."""
-    operation, parameters = _operation(exchange)
+    outside = _outside(exchange, reply)
+    operation, parameters = ("", {}) if outside else _operation(exchange)
     key = exchange.api_key or ""
     lost = exchange.status is None or exchange.received is None
-    told = Told(exchange.path, parameters, exchange.query, exchange.operations, exchange.planned)
+    operations = () if outside else exchange.operations
+    told = Told(exchange.path, parameters, exchange.query, operations, exchange.planned)
     seen = Seen(
         shelf,
         index=index,
@@ -204,6 +209,7 @@ def see(exchange: Exchange, reply: Json, index: int, header: Header, shelf: Shel
         method=intern(exchange.method),
         status=0 if lost or exchange.status is None else exchange.status,
         happened=False if lost and exchange.effect == "none" else (None if lost else True),
+        outside=outside,
     )
     _see_request(seen, told, exchange)
     if not lost:
@@ -212,6 +218,20 @@ def see(exchange: Exchange, reply: Json, index: int, header: Header, shelf: Shel
         _see_reply(seen, told, reply, known is not None and known.domain_id is not None)
     shelf.put(told)
     return seen
+
+
+def _outside(exchange: Exchange, reply: Json) -> bool:
+    """Tell whether what answered need not be the API: a path outside /v1, or no GraphQL at the address.
+
+    GraphQL has an address of its own, which a recorder may have guessed (U83): only an answer in its form, an
+    error body, a loss or an error of the server count as its own.
+    """
+    if exchange.surface == "rest":
+        return "/v1/" not in exchange.path
+    if exchange.surface != "graphql" or exchange.status is None or exchange.status >= 500:
+        return False
+    formed = isinstance(reply, dict) and not reply.keys().isdisjoint(("data", "errors", "code"))
+    return exchange.status in NO_GRAPHQL or not formed
 
 
 def _account(exchange: Exchange, header: Header) -> str:

@@ -75,6 +75,8 @@ class Seen:
     reset: int | None = None
     retry_after: int | None = None
     replayed: bool = False
+    outside: bool = False
+    """Whether what answered need not be the API: outside /v1, or at an address without GraphQL."""
 
     @property
     def lost(self) -> bool:

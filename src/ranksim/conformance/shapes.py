@@ -124,10 +124,10 @@ GATEWAY = frozenset({502, 503, 504})
 def check(exchange: Exchange, seen: Seen, reply: Json, options: Options, tally: Tally) -> None:
     """Check one exchange with its parsed reply.
 
-    Lost replies show no shape, and neither do paths outside /v1, answers of a gateway, or answers to GraphQL
-    requests but for their headers.
+    Lost replies show no shape, and neither do answers from outside the API or of a gateway, or answers to
+    GraphQL requests but for their headers.
     """
-    if seen.lost or (exchange.surface == "rest" and "/v1/" not in seen.path):
+    if seen.lost or seen.outside:
         return
     if seen.status in GATEWAY and not isinstance(reply, dict):
         tally.open(JSON, "a gateway answered in the deployment's stead")
