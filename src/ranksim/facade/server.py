@@ -261,11 +261,11 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logging(kind: str) -> None:
-    """Log to stderr, as "json" or "text"."""
+    """Log to stderr, as "json" or "text"; of uvicorn only what is wrong."""
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if kind == "json" else text)
-    for name in ("ranksim", "uvicorn"):
+    for name, level in (("ranksim", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)
+        logger.setLevel(level)
