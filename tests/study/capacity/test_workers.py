@@ -61,6 +61,12 @@ def test_the_spread_of_durations(service: Distribution, expected: float) -> None
     assert squared_variation(service) == pytest.approx(expected)
 
 
+def test_as_many_workers_as_jobs_are_always_enough() -> None:
+    """Jobs of four minutes within one: a load above the number of jobs, which no queue can have."""
+    (few,) = workers_needed({"crawl": Peak(10, FOUR, over=MINUTE)}, target=0.95, replications=2).kinds
+    assert few.by_formula == 10
+
+
 def test_one_worker_by_hand() -> None:
     """M/M/1 at half load: half wait, half of those longer than t for exp(−t / (2 × 4 min)) = 1/2."""
     peak = Peak(15, MEMORYLESS, over=2 * HOUR)

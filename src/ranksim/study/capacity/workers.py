@@ -265,6 +265,8 @@ def erlang_c(workers: int, load: float) -> float:
 
 def started_by_formula(peak: Peak, workers: int, within: Micros) -> float:
     """Give the share of jobs that start within `within` (µs), as the module says."""
+    if workers >= peak.jobs:
+        return 1.0  # nobody waits, however long jobs take
     if peak.over == 0:
         turns = within / peak.mean
         whole = math.floor(turns) if peak.service.kind == "constant" else turns
