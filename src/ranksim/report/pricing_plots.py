@@ -21,7 +21,7 @@ def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     size = [row["difference"] / USD for row in rows]
     ax.barh(range(len(rows)), size, height=0.55, color=[VERMILLION if x < 0 else BLUE for x in size])
     for y, (row, x) in enumerate(zip(rows, size, strict=True)):
-        low, high = row["low"] / USD, row["high"] / USD
+        low, high = (x if row[edge] is None else row[edge] / USD for edge in ("low", "high"))
         ax.plot([low, high], [y, y], color=INK, linewidth=1.4)
         end, gap, side = (low, -4, "right") if x < 0 else (high, 4, "left")
         ax.annotate(

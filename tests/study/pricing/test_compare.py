@@ -67,6 +67,17 @@ def test_add_ons_are_paid() -> None:
     assert found.row("revenue")["a"] == 10 * (30 + 2 * 15) * USD
 
 
+def test_a_plan_that_has_somebody_in_one_replication_alone() -> None:
+    few = population("{flat: 5, rare: 1}", accounts=4)
+    sold = catalogue({"flat": {}, "rare": {}})
+    found = compare(few, sold, sold, replications=2, seed=0)  # in the second
+    alone = found.row("margin", "rare")
+    assert (alone["difference"], alone["low"]) == (0, None)
+    assert [row["plan"] for row in found.differences if row["metric"] == "margin"] == ["flat", "rare", "all"]
+    ax = found.draw("margin", new_figure().subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["flat", "rare", "all"]
+
+
 def test_percentiles_are_those_of_the_accounts() -> None:
     varied = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=40, steady=False).replace(
         seed=5
@@ -138,6 +149,7 @@ def test_a_margin_of_nothing_is_not_negative(price: int, share: int) -> None:
         ),
         ("basic", {"basic": "gold"}, "move: B has no plan 'gold'; expected one of flat"),
         ("gold", {}, "segments.all.plans.gold: A has no plan 'gold'"),
+        ("basic", {"basik": "flat"}, "move: no customer is on 'basik'; expected one of basic"),
     ],
 )
 def test_plans_that_are_not_on_sale(plans: str, moves: dict[str, str], told: str) -> None:

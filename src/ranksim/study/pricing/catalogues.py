@@ -42,6 +42,14 @@ def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:
     return catalogue.model_copy(update={"plans": catalogue.plans | served})
 
 
+def check_moves(population: Population, moves: Moves) -> None:
+    """Raise BadInput unless somebody is on every plan that customers are moved from."""
+    plans = dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans)
+    for old in moves:
+        if old not in plans:
+            raise BadInput(f"move: no customer is on {old!r}; expected one of {', '.join(plans)}")
+
+
 def check_sold(population: Population, catalogue: Catalogue, side: str) -> None:
     """Raise BadInput unless every plan and add-on of a population is in a catalogue."""
     for name, segment in population.segments.items():

@@ -19,7 +19,7 @@ from ranksim.sim.intervals import LEVEL, estimate
 from ranksim.sim.runner import replication_seed
 from ranksim.study.compare import compared
 from ranksim.study.pricing.bills import bills
-from ranksim.study.pricing.catalogues import Moves, check_sold, moved, selling
+from ranksim.study.pricing.catalogues import Moves, check_moves, check_sold, moved, selling
 from ranksim.study.pricing.needs import Need, needs
 from ranksim.study.pricing.shown import Row, Tables, check_replications, view_of
 
@@ -166,6 +166,7 @@ def compare(
     `moves` says which plan of B serves the customers of a plan that the population names. Raises BadInput.
     """
     check_replications(replications)
+    check_moves(population, moves or {})
     policy = Policy() if policy is None else policy
     sides = (selling(policy, a), selling(policy, moved(b, moves or {}, "B")))
     for name, side in zip("AB", sides, strict=True):
@@ -179,7 +180,9 @@ def compare(
             )
             found.append(observed(result))
             engine = result.engine
-    keys = [(plan, metric) for plan, metric in seen[0][0] if metric in METRICS]
+    # A plan that few are on may have nobody in some replications.
+    served = dict.fromkeys(plan for found in seen[0] for plan, _ in found)
+    plans = sorted(served, key=lambda plan: plan == "all")
     first = replication_seed(seed, 0)
     asked = {"threads": threads, "compiled": compiled}
     return Comparison(
@@ -188,8 +191,8 @@ def compare(
         replications,
         seed,
         level,
-        tuple(_difference(plan, metric, seen, level) for plan, metric in keys),
-        tuple(_margins(seen, level)),
+        tuple(_difference(plan, metric, seen, level) for plan in plans for metric in METRICS),
+        tuple(_margins(plans, seen, level)),
         (
             *needs("A", population, sides[0], a, first, **asked),
             *needs("B", population, sides[1], b, first, **asked),
@@ -235,9 +238,9 @@ def _difference(plan: str, metric: str, seen: Sequence[Sequence[Observed]], leve
     }
 
 
-def _margins(seen: Sequence[Sequence[Observed]], level: float) -> list[Row]:
+def _margins(plans: Sequence[str], seen: Sequence[Sequence[Observed]], level: float) -> list[Row]:
     rows = []
-    for plan in dict.fromkeys(plan for plan, _ in seen[0][0]):
+    for plan in plans:
         for percentile in PERCENTILES:
             row: Row = {"plan": plan, "percentile": f"p{percentile}"}
             for side, found in zip("ab", seen, strict=True):
