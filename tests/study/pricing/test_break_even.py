@@ -48,6 +48,16 @@ def test_too_few_customers_show_nothing(accounts: int, safe: int | None) -> None
     assert any("this needs 299 customers" in note for note in found.notes) == (safe is None)
 
 
+def test_a_risk_near_nothing_needs_a_multitude() -> None:
+    assert fewest(1e-17, 0.95) == pytest.approx(2.9957e17, rel=1e-4)
+
+
+def test_a_plan_that_nobody_is_on() -> None:
+    sold = catalogue({"flat": {}, "rare": {}})
+    with pytest.raises(BadInput, match="plan: nobody is on rare in any replication"):
+        break_even(population("{flat: 1, rare: 0}"), sold, plans=["rare"], replications=2)
+
+
 def test_a_share_may_lose() -> None:
     varied = population(briefs="{uniform: {low: 1, high: 10}}", accounts=200)
     sold = catalogue({"flat": {"price": 8 * USD}})

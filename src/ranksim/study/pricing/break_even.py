@@ -112,8 +112,8 @@ class BreakEven:
         return (
             f"{self.replications} replications, seed {self.seed}; {level} intervals of break-even prices. "
             "Nobody is assumed to buy more or less at another price.",
-            f"A ceiling is safe when, with {level} confidence, fewer than {risk} of the plan's customers have "
-            "a negative margin over the run (exact binomial bound).",
+            f"A ceiling is safe when, with {level} confidence, fewer than {risk} of the plan's customers "
+            "have a negative margin over the run (exact binomial bound).",
             *(
                 f"{plan.plan}: even without one negative margin this needs {fewest(self.risk, self.level):,} "
                 "customers in all replications together; give more of either."
@@ -153,7 +153,7 @@ class BreakEven:
 
 def fewest(risk: float, level: float) -> int:
     """How many customers must show no negative margin before a ceiling counts as safe."""
-    return math.floor(math.log(1 - level) / math.log(1 - risk)) + 1
+    return math.floor(math.log1p(-level) / math.log1p(-risk)) + 1
 
 
 def _missing(plan: str) -> Any:
@@ -206,11 +206,13 @@ def break_even(
     now = [bills(result) for result in run(catalogue)]
     found: list[Balance] = []
     trials: list[Trial] = []
-    for name in plans or served:
+    for name in dict.fromkeys(plans or served):
         if any(billed.of(name).any() for billed in now):
             balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
             found.append(balance)
             trials += tried
+    if not found:
+        raise BadInput(f"plan: nobody is on {' or '.join(plans)} in any replication; give it more weight")
     return BreakEven(tuple(found), tuple(trials), risk, level, replications, seed)
 
 
