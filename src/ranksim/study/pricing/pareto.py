@@ -155,7 +155,10 @@ def changed(catalogue: Catalogue, settings: Mapping[str, Any]) -> Catalogue:
         tree = laid(catalogue, tree_of(rooted, "catalogue"))
     except ValueError as error:
         raise BadInput(f"grid: {error}") from None
-    return Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
+    try:
+        return Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
+    except BadInput as error:
+        raise BadInput(f"grid: {str(error).removeprefix('replace: catalogue.')}") from None
 
 
 def _unpriced(catalogue: Catalogue) -> str:
