@@ -108,7 +108,9 @@ HOST = ("--host", "http://127.0.0.1:1")
     [
         ((), {}, "nothing to load: give --host and a key, or --target FILE"),
         (HOST, {}, "no API key: set RANKSIM_KEY to one, or give --target FILE with keys"),
-        (("--host", "api.example.com"), {"RANKSIM_KEY": "k"}, "expected a URL such as https://api.example.com"),
+        (("--host", "api.example.com"), {"RANKSIM_KEY": "k"}, "ranksim: --host: expected a URL such as"),
+        (HOST, {"RANKSIM_KEY": "rk_live\r"}, "ranksim: RANKSIM_KEY: expected an API key"),
+        (HOST, {"RANKSIM_KEY": "ключ"}, "ranksim: RANKSIM_KEY: expected an API key"),
         ((*HOST, "--profile", "chaos"), {"RANKSIM_KEY": "k"}, "expected one of everyday, burst"),
         ((*HOST, "--duration", "soon"), {"RANKSIM_KEY": "k"}, "--duration: "),
         ((*HOST, "--duration", "0s"), {"RANKSIM_KEY": "k"}, "--duration: expected a length such as 90s"),

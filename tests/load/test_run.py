@@ -17,3 +17,13 @@ def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_pat
     with pytest.raises(BadInput, match=r"out/\.parts-.*: cannot be written \(.*\); give another --out"):
         Run(Target.simple("http://127.0.0.1:1", "rk_1"), Wishes(out))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("host", "why"), [("127.0.0.1:1", "connection refused"), ("no-such-host.invalid", "host not found")]
+)
+def test_why_nothing_was_answered_is_told(host: str, why: str, tmp_path: Path) -> None:
+    told = rf"no key of the target works \(main: nothing was answered: {why}\); check the address"
+    with pytest.raises(BadInput, match=told):
+        Run(Target.simple(f"http://{host}", "rk_1"), Wishes(tmp_path / "out"))
+    assert not list(tmp_path.iterdir())

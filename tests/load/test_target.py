@@ -96,6 +96,13 @@ def test_unusual_addresses_are_fine(host: str) -> None:
     assert Target.simple(host, "rk_1").environments == {"production": host}
 
 
+@pytest.mark.parametrize("token", ["rk_secret\n", "rk secret", "rk_sécret"])
+def test_a_key_that_no_header_can_carry_is_told_and_not_shown(token: str) -> None:
+    with pytest.raises(BadInput, match=r"keys.main.token: expected an API key") as told:
+        Target.simple("http://127.0.0.1", token)
+    assert "cret" not in str(told.value)
+
+
 def test_a_key_that_is_not_there() -> None:
     target = Target.simple("http://127.0.0.1", "rk_1")
     assert target.token("") is None

@@ -50,7 +50,7 @@ class Options:
             target = Target.load(self.file)
             exclusive = target.exclusive
         else:
-            target = Target.simple(*self._simple())
+            target = self._simple()
             exclusive = True
         if self.sharing:
             exclusive = self.sharing == "exclusive"
@@ -79,13 +79,17 @@ class Options:
         """Where the trace goes: a new directory here, unless one is named."""
         return Path(self.out or f"load-{profile}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
 
-    def _simple(self) -> tuple[str, str]:
+    def _simple(self) -> Target:
         if not self.host:
             raise BadInput("nothing to load: give --host and a key, or --target FILE")
         token = os.environ.get(KEY, "")
         if not token:
             raise BadInput(f"no API key: set {KEY} to one, or give --target FILE with keys")
-        return self.host, token
+        try:
+            return Target.simple(self.host, token)
+        except BadInput as error:
+            said = str(error).replace("target: environments.production:", "--host:")
+            raise BadInput(said.replace("target: keys.main.token:", f"{KEY}:")) from None
 
 
 def add_arguments(parser: Any) -> None:

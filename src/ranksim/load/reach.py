@@ -157,7 +157,7 @@ def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
     lacks: dict[str, str] = {}
     answer = yield from politely(Send("domains.list", name, query={"limit": "200"}))
     if answer.status in (0, 401):
-        reason = "401: the key is refused" if answer.status else "nothing was answered"
+        reason = "401: the key is refused" if answer.status else _why(answer)
         return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
     _note("domains.list", answer, reads, lacks)
     for operation in (*SINGLES, *LISTS[1:]):
@@ -188,7 +188,7 @@ def _note(operation: str, answer: Received, reads: dict[str, Any], lacks: dict[s
 
 def _why(answer: Received) -> str:
     if answer.status == 0:
-        return "nothing was answered"
+        return "nothing was answered" + (f": {answer.error}" if answer.error else "")
     if answer.status in LACKING:
         return f"{answer.status} {answer.code}".strip()
     return f"{answer.status}, and not what was expected"

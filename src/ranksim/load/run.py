@@ -172,7 +172,11 @@ class Run:
             )  # fmt: skip
             self._write_header(Reach(target))
             self.part = Part(shared, target, "0")
-            self.reach = self._explore()
+            try:
+                self.reach = self._explore()
+            except BaseException:
+                self.part.recorder.close()
+                raise
             self.shared = self.part.shared = replace(shared, reach=reach_to_message(self.reach))
             self.part.purse.accounts = {key.name: key.account for key in self.reach.keys.values()}
         except BaseException as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import select
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ class Session:
                 self._drop(request.base)
                 self.recorder.ended(name, effect=effect, error=error)
         if reply is None:
-            return Outcome(Received(0, None, {}, sent, clock.now()), error)
+            return Outcome(Received(0, None, {}, sent, clock.now(), error), error)
         return self._seen(send, request, name, sent, reply)
 
     def close(self) -> None:
@@ -116,7 +117,7 @@ class Session:
         now = self.recorder.clock.now()
         name = self.recorder.began(send, now, request.told(self.client))
         self.recorder.ended(name, effect="none", error=f"not sent: {why}")
-        return Outcome(Received(0, None, {}, now, now), f"not sent: {why}")
+        return Outcome(Received(0, None, {}, now, now, why), f"not sent: {why}")
 
     def _connected(self, base: tuple[str, str]) -> http.client.HTTPConnection:
         """A connection that the other side has not closed as yet."""
@@ -329,6 +330,8 @@ def _described(error: Exception) -> str:
     """Name what happened to a connection."""
     if isinstance(error, TimeoutError):
         return "timeout"
+    if isinstance(error, socket.gaierror):
+        return "host not found"
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, http.client.RemoteDisconnected):

@@ -76,7 +76,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came of a `Send`. `status` is 0 and `body` None when no reply was seen.
+    """What came of a `Send`. `status` is 0 and `body` None when no reply was seen; `error` may say why.
 
     `body` is the parsed JSON, or None; header names are in lower case; instants are µs on the recorder's
     clock.
@@ -87,6 +87,7 @@ class Received:
     headers: Mapping[str, str]
     sent: Micros
     received: Micros
+    error: str = ""
 
     @property
     def ok(self) -> bool:

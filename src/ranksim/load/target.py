@@ -47,6 +47,13 @@ def _token(given: Any) -> Any:
     return found
 
 
+def _sendable(token: str) -> str:
+    """Take what can stand in a header; a wrong one is not shown."""
+    if re.fullmatch("[!-~]+", token) is None:
+        raise ValueError("expected an API key, which has letters and signs of ASCII only and no space")
+    return token
+
+
 def _url(given: str) -> str:
     """Take a URL that requests can be sent to; it names no user, since the key says who asks."""
     try:
@@ -71,7 +78,7 @@ def _unversioned(given: str) -> str:
 
 _URL = re.compile(r"https?://[^/?#@\s]+([/?#][!-~]*)?")
 
-Token = Annotated[str, BeforeValidator(_token), Field(min_length=1, repr=False)]
+Token = Annotated[str, BeforeValidator(_token), Field(min_length=1, repr=False), AfterValidator(_sendable)]
 Url = Annotated[str, AfterValidator(_url)]
 Base = Annotated[Url, AfterValidator(_base)]
 ApiBase = Annotated[Base, AfterValidator(_unversioned)]
