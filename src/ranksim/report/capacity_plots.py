@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ranksim.report import units
-from ranksim.report.plots import BLUE, GREEN, INK, VERMILLION, _label_ends, _plain, new_figure
+from ranksim.report.plots import BLUE, GREEN, INK, VERMILLION, _errors, _label_ends, _plain, new_figure
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
     seen = [row for row in rows if row["observed_used"] is not None]
     _observed(ax, seen, "day", "observed_used")
     low = min(row["used_p5"] for row in rows)
-    ax.set_ylim(low - (limit - low) * 0.05, limit + (limit - low) * 0.12)
+    room = limit - low or 1
+    ax.set_ylim(low - room * 0.05, limit + room * 0.12)
     ax.set_xlabel("day of the account, from the beginning of a billing month")
     ax.set_ylabel("slots used, held ones too")
     ax.set_title(f"Slots under churn; a refusal by day {days[-1]}: {units.percent(rows[-1]['refused_by'])}")
@@ -174,13 +175,12 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
 
 
 def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str, colour: str = INK) -> None:
-    """Draw what simulated worlds showed as points with their intervals."""
+    """Draw what simulated worlds showed as points, with their intervals where there are any."""
     if not rows:
         return
     values = [row[y] for row in rows]
-    below = [row[y] - row[f"{y}_low"] for row in rows]
-    above = [row[f"{y}_high"] - row[y] for row in rows]
+    spans = [{"low": row[f"{y}_low"], "high": row[f"{y}_high"]} for row in rows]
     ax.errorbar(
-        [row[x] for row in rows], values, yerr=[below, above],
+        [row[x] for row in rows], values, yerr=_errors(spans, values),
         fmt="o", markersize=3, color=colour, ecolor=colour, elinewidth=1,
     )  # fmt: skip

@@ -126,6 +126,12 @@ def test_it_draws_the_limit_and_what_was_observed() -> None:
     assert {"limit", "mean; band: 5 to 95 %"} <= {text.get_text() for text in ax.texts}
 
 
+def test_it_draws_a_single_world_without_interval_and_a_portfolio_that_is_full() -> None:
+    ax = simulate_slot_use(Churn(100), 100, start=MARCH, days=2, replications=1).plot()
+    assert ax.get_ylim() == (99.95, 100.12)
+    assert ax.lines[-1].get_ydata().tolist() == [100, 100]
+
+
 def test_rows_are_plain() -> None:
     row = slot_use(Churn(40), 100, start=MARCH, days=1).rows()[0]
     assert (row["t"], row["at"]) == (MARCH + DAY, "2026-03-02T00:00:00Z")
