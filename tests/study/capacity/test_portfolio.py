@@ -125,6 +125,7 @@ def test_one_keyword_more_is_refused_for_slots(beyond: int, refused: int) -> Non
         ({"keywords": 0}, "pro", "keywords: expected 1 or more, found 0"),
         ({"run_every": 0}, "pro", "run_every: expected a duration above 0, found 0"),
         ({"briefs": -1}, "pro", "briefs: expected 0 or more, found -1"),
+        ({"churn": 150}, "pro", "churn: expected a share from 0 to below 100, found 150"),
         ({"add_ons": {"gold": 1}}, "pro", "add_ons: expected one of brief_pack, found gold"),
     ],
 )

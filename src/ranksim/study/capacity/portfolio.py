@@ -65,7 +65,7 @@ class Portfolio:
             expect(getattr(self, what) >= 0, what, "0 or more", getattr(self, what))
         expect(self.run_every > 0, "run_every", "a duration above 0", self.run_every)
         expect(self.start_within > 0, "start_within", "a duration above 0", self.start_within)
-        expect(0 <= self.churn < 100, "churn", "a share, 0 or more", self.churn)
+        expect(0 <= self.churn < 100, "churn", "a share from 0 to below 100", self.churn)
 
     @property
     def pages_per_run(self) -> int:
