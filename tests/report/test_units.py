@@ -26,6 +26,11 @@ def test_counts(value: float, text: str) -> None:
     assert units.count(value) == text
 
 
+def test_what_rounds_to_nothing_is_not_negative() -> None:
+    assert [units.percent(-0.0001), units.usd(-0.001), units.count(-0.0)] == ["0 %", "0 USD", "0"]
+    assert [units.percent(-0.001), units.usd(-1.0), units.count(-1)] == ["−0.1 %", "−0.000001 USD", "−1"]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.95, "95 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"), (0.57, "57 %"), (0.0005, "0.05 %")],

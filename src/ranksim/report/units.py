@@ -102,4 +102,7 @@ def _dollars(micros: Number, decimals: int) -> str:
 
 
 def _signed(number: str) -> str:
-    return MINUS + number[1:] if number.startswith("-") else number
+    """A number with a proper minus; what rounds to nothing has none."""
+    if not number.startswith("-"):
+        return number
+    return MINUS + number[1:] if number.strip("-0.") else number[1:]
