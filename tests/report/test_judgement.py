@@ -143,9 +143,11 @@ def test_junit_counts_add_up() -> None:
         assert int(suite.attrib["skipped"]) == marks.count("skipped")
 
 
-def test_junit_leaves_out_what_xml_cannot_hold() -> None:
-    found = judged(exchange(0, id="x\u0001", **NO_ID))
-    ElementTree.fromstring(junit(found))
+@pytest.mark.parametrize("letter", ["\\u0001", "\\ud800", "\\uffff"])
+def test_junit_leaves_out_what_xml_cannot_hold(letter: str) -> None:
+    found = judged(exchange(0, id="odd", **NO_ID))
+    text = junit(json.loads(json.dumps(found).replace('"odd', f'"o{letter}dd')))
+    assert "odd" in ElementTree.tostring(ElementTree.fromstring(text.encode()), encoding="unicode")
 
 
 # The page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,9 @@ from xml.etree import ElementTree
 from ranksim.report.judgement import exhibit_lines
 
 Plain = Mapping[str, Any]
+
+UNFIT = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML document can hold."""
 
 
 def junit(judgement: Plain) -> str:
@@ -69,4 +73,4 @@ def _why(rule: Plain) -> str:
 
 def _plain(text: str) -> str:
     """Leave out characters that XML cannot hold."""
-    return "".join(letter for letter in text if letter in "\t\n" or ord(letter) >= 32)
+    return UNFIT.sub("", text)
