@@ -126,3 +126,17 @@ def test_a_key_that_does_not_work_ends_locust_before_any_user_begins(
     assert "no key of the target works (main: 401: the key is refused)" in run.said()
     assert not (tmp_path / "out").exists()
     assert deployment.requests.count(method="POST") == 0
+
+
+def test_a_target_file_that_is_not_there_ends_locust_with_one_line_and_no_traceback(
+    start: Start, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    run = start(
+        "locust", "-f", str(LOADTESTS / "everyday.py"), "--headless", "--target", "none.yaml", "--out", out
+    )
+
+    assert run.wait() == 2
+    assert "none.yaml: no such file" in run.said()
+    assert "Traceback" not in run.said()
+    assert not (tmp_path / "out").exists()

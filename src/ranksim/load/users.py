@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gevent
@@ -19,6 +19,7 @@ from locust.runners import MasterRunner, WorkerRunner
 from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
 from ranksim.clock import MILLISECOND, SECOND
+from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import Options, add_arguments
 from ranksim.load.processes import GRACE, Leader, Seat, Worker
@@ -135,7 +136,8 @@ def _set_host(environment: Any) -> None:
     """Show where a target file leads to."""
     options = Options.of(environment)
     if options.file:
-        environment.host = next(iter(options.target().environments.values()))
+        with suppress(BadInput):  # which is told when the run begins
+            environment.host = next(iter(options.target().environments.values()))
 
 
 def _stop_with_parent(parent: int) -> None:
