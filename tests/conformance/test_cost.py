@@ -10,6 +10,19 @@ from ranksim.contract.policy import Policy
 
 Steps = Callable[[ModuleType], list[Any]]
 
+PARTS = {"spent": "5.00", "ceiling": "5.00", "currency": "USD", "resets_at": "2026-04-01T00:00:00Z"}
+OTHER_FORM = {
+    "amount_spent": {"amount": "5.00", "currency": "USD"},
+    "cap": {"amount": 5, "currency": "USD"},
+    "reset_date": "2026-04-01",
+}
+WITH_UNITS = {"spent": "$5.00", "ceiling": "5 USD", "resets": "2026-04-01T00:00:00Z"}
+
+
+def reached(d: ModuleType, meta: dict[str, Any]) -> Any:
+    return d.job(0, code="cost_cap_reached", meta=meta)
+
+
 TABLE: list[tuple[str, str, Steps, str]] = [
     ("refused: reached", "cost.refused", lambda d: [d.job(0, **d.capped("5.00"))], "held"),
     ("refused: not reached", "cost.refused", lambda d: [d.job(0, **d.capped("4.99"))], "open"),
@@ -17,6 +30,15 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ("refused: nothing stated", "cost.refused", lambda d: [d.job(0, code="cost_cap_reached")], "open"),
     ("meta: complete", "cost.meta", lambda d: [d.cost(0), d.job(1, **d.capped()), d.cost(2)], "held"),
     ("meta: nothing", "cost.meta", lambda d: [d.job(0, code="cost_cap_reached", status=402)], "broke"),
+    (
+        "meta: other names, amounts of a currency, a day",
+        "cost.meta",
+        lambda d: [reached(d, OTHER_FORM)],
+        "held",
+    ),
+    ("meta: amounts with units", "cost.meta", lambda d: [reached(d, WITH_UNITS)], "held"),
+    ("meta: no ceiling", "cost.meta", lambda d: [reached(d, {**PARTS, "ceiling": None})], "broke"),
+    ("meta: no date", "cost.meta", lambda d: [reached(d, {**PARTS, "resets_at": "soon"})], "broke"),
     (
         "meta: another ceiling than usage",
         "cost.meta",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from ranksim.clock import Micros, iso
 from ranksim.conformance.dealings import Dealings, Quiet, Refused
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Bracket, BusinessClock, Cost, moment, money
+from ranksim.conformance.seen import leaves
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 RULES = (
@@ -48,6 +51,9 @@ RULES = (
         "everyday: read usage, best across a month's end",
     ),
 )
+
+_DIGIT = re.compile(r"[0-9]")
+_DATE = re.compile(r"[0-9]{4}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])")
 
 LONGEST_MONTH = 31 * 86_400_000_000
 
@@ -95,16 +101,14 @@ def judge_refused(dealings: Dealings, refused: Refused, options: Options, tally:
 
 
 def judge_meta(dealings: Dealings, refused: Refused, usage: Bracket[Cost], tally: Tally) -> None:
-    """Each refusal has two amounts and an instant; where they have the usual names, they agree with usage.
+    """Each refusal has two amounts and a date; where their names and form are usual, they agree with usage.
 
     The ceiling belongs to the plan and the reset to the month, so replies before and after that agree with
     each other leave no other value between.
     """
     seen, meta = refused.seen, refused.seen.meta
-    amounts = [value for value in meta.values() if money(value) is not None]
-    dates = [value for value in meta.values() if moment(value) is not None]
     wrong = ""
-    if len(amounts) < 2 or not dates:
+    if not _tells_all(meta):
         wrong = "expected the amount spent, the ceiling and the reset date"
     ceiling, ends = money(meta.get("ceiling")), moment(meta.get("resets_at"))
     before, after = usage.before(refused.low), usage.after(refused.high)
@@ -116,6 +120,12 @@ def judge_meta(dealings: Dealings, refused: Refused, usage: Bracket[Cost], tally
             wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.seen.id, seen.id)
     evidence = Evidence(f"meta {dict(meta)}: {wrong}", ids, about=dealings.about, at=seen.sent)
     tally.check("cost.meta", not wrong, evidence)
+
+
+def _tells_all(meta: Mapping[str, Any]) -> bool:
+    """Tell whether three values have digits, one a date: names, units and nesting are not shown (U26)."""
+    told = [str(value) for value in leaves(dict(meta)) if not isinstance(value, bool)]
+    return sum(_DIGIT.search(value) is not None for value in told) >= 3 and any(map(_DATE.match, told))
 
 
 def judge_sum(dealings: Dealings, cost: Cost, options: Options, tally: Tally) -> None:

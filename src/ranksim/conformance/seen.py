@@ -7,7 +7,7 @@ judges look at is in memory; what some look at of some exchanges is on a shelf.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -159,6 +159,15 @@ class Seen:
     def retry_at(self) -> int | None:
         """Retry-After as an HTTP-date, in Unix seconds (U6)."""
         return self.shelf[self.index].retry_at
+
+
+def leaves(value: Json) -> Iterator[Json]:
+    """Give what a JSON value holds that is neither null nor a container."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from leaves(inner)
+    elif value is not None:
+        yield value
 
 
 _DRY = re.compile(r"\bdryRun\s*:\s*true\b")

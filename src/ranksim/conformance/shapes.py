@@ -7,11 +7,11 @@ dropped. Unknown fields are no fault (S113, E46); a missing or misshapen one is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from ranksim.clock import instant
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import Json, Seen
+from ranksim.conformance.seen import Json, Seen, leaves
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.trace import Exchange
@@ -211,20 +211,11 @@ def _check_meta(code: str, meta: dict[str, Json], seen: Seen, tally: Tally) -> N
         else:
             tally.held(META)
     elif code == "cost_cap_reached":
-        told = len(list(_leaves(meta)))
+        told = len(list(leaves(meta)))
         if told < SPENT_VALUES:
             _broke(META, f"is {code}, and its meta tells {told} things, not {SPENT_VALUES}", seen, tally)
         else:
             tally.held(META)
-
-
-def _leaves(value: Json) -> Iterator[Json]:
-    """Give what a JSON value holds that is neither null nor a container."""
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(inner)
-    elif value is not None:
-        yield value
 
 
 def _check_success(reply: dict[str, Json], seen: Seen, tally: Tally) -> None:
@@ -247,7 +238,7 @@ def _check_success(reply: dict[str, Json], seen: Seen, tally: Tally) -> None:
     if seen.operation == "account.usage" and isinstance(data, dict):
         _check_usage(data, seen, tally)
     if seen.operation == "webhook_events.list":
-        named = set(filter(text, _leaves(data)))
+        named = set(filter(text, leaves(data)))
         if named.issuperset(EVENT_TYPES):
             tally.held(EVENTS)
         else:
