@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.cli import app
+from ranksim.load.purse import HELD_BACK
 from ranksim.load.summary import Summary
 from ranksim.testing import Server
 from ranksim.trace import Trace
@@ -162,6 +163,8 @@ def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_pat
         call(2_500_000, 3_000_000, None, status=404, response="<html>"),
         {"kind": "delivery"},
         {"kind": "note", "text": "hello"},
+        {"kind": "note", "text": HELD_BACK, "calls": 2},
+        {"kind": "note", "text": HELD_BACK, "calls": 3},
     ]
     path = tmp_path / "trace.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -172,7 +175,8 @@ def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_pat
         "         1  429 rate_limited",
         "         1  no reply: timeout",
         "         1  404 without a problem document",
-        "1 calls before and after the load, 1 webhook deliveries",
+        "5 calls were held back, to spend no more than is allowed",
+        "1 call before and after the load, 1 webhook delivery",
         "latency from sending        50 % 20 ms, 90 % 500 ms, 99 % 500 ms, longest 500 ms",
         "latency from planned sending 50 % 110 ms, 90 % 110 ms, 99 % 110 ms, longest 110 ms",
     ]

@@ -17,6 +17,9 @@ BLIND = 5
 WIDENING = ("list_ids", "engine_devices", "geographies", "active")
 """Fields of a scan whose change can commit more spending, without a dry run to try it by (E19)."""
 
+HELD_BACK = "calls were held back by the spend cap or --dry-run-only"
+"""The note of a trace that has the number of calls which were not permitted."""
+
 
 @dataclass(slots=True)
 class _Account:

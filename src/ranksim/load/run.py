@@ -22,7 +22,7 @@ from ranksim.files import check_file
 from ranksim.load import merging, reach
 from ranksim.load.driver import drive
 from ranksim.load.merging import Merged
-from ranksim.load.purse import Purse, guarded
+from ranksim.load.purse import HELD_BACK, Purse, guarded
 from ranksim.load.reach import KeyReach, Reach
 from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver
 from ranksim.load.recorder import Clock, Recorder
@@ -126,9 +126,7 @@ class Part:
     def close(self) -> None:
         """Write down that this process is done."""
         if self.purse.refused:
-            self.recorder.note(
-                "calls were held back by the spend cap or --dry-run-only", calls=self.purse.refused
-            )
+            self.recorder.note(HELD_BACK, calls=self.purse.refused)
         self.recorder.close()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.clock import SECOND, Micros
+from ranksim.load.purse import HELD_BACK
 from ranksim.records import read_lines
 from ranksim.report import units
 
@@ -25,6 +26,7 @@ class Summary:
     calls: int = 0
     around: int = 0
     deliveries: int = 0
+    held_back: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     latencies: list[Micros] = field(default_factory=list)
     from_planned: list[Micros] = field(default_factory=list)
@@ -45,6 +47,7 @@ class Summary:
                     summary.deliveries += 1
                 case "note":
                     summary.notes.append(entry["text"])
+                    summary.held_back += entry.get("calls", 0) if entry["text"] == HELD_BACK else 0
         return summary
 
     @property
@@ -56,10 +59,16 @@ class Summary:
     def lines(self) -> list[str]:
         """The summary as lines of text."""
         span = units.duration(self.last - (self.first or 0))
-        lines = [f"{units.count(self.calls)} calls in {span}, {self.rate:.3g} a second"]
+        lines = [f"{_many(self.calls, 'call')} in {span}, {self.rate:.3g} a second"]
         lines += [f"  {units.count(number):>8}  {answer}" for answer, number in self.answers.most_common()]
-        lines.append(f"{units.count(self.around)} calls before and after the load, "
-                     f"{units.count(self.deliveries)} webhook deliveries")  # fmt: skip
+        if self.held_back:
+            verb = "was" if self.held_back == 1 else "were"
+            lines.append(
+                f"{_many(self.held_back, 'call')} {verb} held back, to spend no more than is allowed"
+            )
+        lines.append(f"{_many(self.around, 'call')} before and after the load, "
+                     f"{units.count(self.deliveries)} webhook "
+                     f"{'delivery' if self.deliveries == 1 else 'deliveries'}")  # fmt: skip
         if self.latencies:
             lines.append(f"latency from sending        {_quantiles(self.latencies)}")
         if self.from_planned:
@@ -79,6 +88,10 @@ class Summary:
             self.latencies.append(received - sent)
             if planned is not None:
                 self.from_planned.append(received - planned)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{units.count(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def _answer(entry: dict[str, Any]) -> str:
