@@ -25,13 +25,12 @@ from ranksim.errors import BadInput
 from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
 from ranksim.load import cli as loading
+from ranksim.report.terminal import check_results, rendered
 from ranksim.study import cli as studying
 from ranksim.study.capacity import cli as planning
 from ranksim.study.pricing import cli as pricing
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ranksim.report.heading import Heading
     from ranksim.sim.results import Result
     from ranksim.sim.scenario import Scenario
@@ -210,7 +209,7 @@ def assumptions_command(
         if as_json:
             _print(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
         else:
-            _print(_rendered([assumptions.render(row) for row in rows]))
+            _print(rendered([assumptions.render(row) for row in rows]))
 
 
 # Running
@@ -242,17 +241,9 @@ def _with_arrivals(scenario: Scenario, trace: Path) -> Scenario:
 
 def _check_outputs(out: Path | None, trace: Path | None, plots: bool) -> None:
     """Find out before a long run what would keep its results from being written. Raises BadInput."""
-    from ranksim.files import check_directory, check_file
+    from ranksim.files import check_file
 
-    if out is not None:
-        check_directory(out)
-        if plots:
-            from ranksim.report.plots import check_matplotlib
-
-            try:
-                check_matplotlib()
-            except BadInput as error:
-                raise BadInput(f"{error}, or give --no-plots") from None
+    check_results(out, plots)
     if trace is not None:
         check_file(trace)
 
@@ -379,18 +370,7 @@ def _written(out: Path) -> str:
 def _summary(result: Result, heading: Heading) -> str:
     from ranksim.report.summary import summary
 
-    return _rendered(summary(heading, result.tables))
-
-
-def _rendered(parts: list[RenderableType]) -> str:
-    """The text of these parts for stdout: as wide as the terminal, in colour on a terminal alone."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    return rendered(summary(heading, result.tables))
 
 
 # Speaking to the user

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from ranksim.report.terminal import rendered
 
 DEVIATES = 1
 
@@ -88,7 +87,7 @@ def compare(
     found = _judged(trace, policy, model, tuple(require or ()))
     _write(found, html, junit)
     _print(
-        json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else _text(report.summary(found))
+        json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else rendered(report.summary(found))
     )
     if report.fails(found):
         raise typer.Exit(DEVIATES)
@@ -134,16 +133,6 @@ def _listed() -> str:
         for rule in RULES
     ]
     return "\n".join(rows) + "\n"
-
-
-def _text(parts: list[RenderableType]) -> str:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def _print(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.errors import BadInput
+from ranksim.report.terminal import check_results, rendered
 
 if TYPE_CHECKING:
     from ranksim.study.results import StudyResult
@@ -97,7 +97,7 @@ def study(
     made = Study.load(file)
     if replications is not None:
         made = made.with_replications(replications)
-    _check_outputs(out, plots)
+    check_results(out, plots)
     kept = store or Path(f"{file.stem}.study.sqlite")
     try:
         with _progress() as progress:
@@ -118,21 +118,6 @@ def study(
         _say(text)
     if failed:
         raise typer.Exit(FAILED)
-
-
-def _check_outputs(out: Path | None, plots: bool) -> None:
-    """Find out before a long run what would keep its results from being written. Raises BadInput."""
-    if out is None:
-        return
-    from ranksim.files import check_directory
-    from ranksim.report.plots import check_matplotlib
-
-    check_directory(out)
-    if plots:
-        try:
-            check_matplotlib()
-        except BadInput as error:
-            raise BadInput(f"{error}, or give --no-plots") from None
 
 
 @contextmanager
@@ -174,23 +159,15 @@ def _write(out: Path, result: StudyResult, plots: bool) -> None:
 
 
 def _tables(result: StudyResult) -> str:
-    """The tables as text: as wide as the terminal, in colour on a terminal alone."""
-    from rich.console import Console
+    """The tables as text."""
     from rich.text import Text
 
     from ranksim.report.tables import to_rich
     from ranksim.study.shown import heading, views
 
     title, *lines = heading(result)
-    console = Console(highlight=False)
-    with console.capture() as capture:
-        console.print(Text(title, style="bold"))
-        for line in lines:
-            console.print(Text(line))
-        for view in views(result):
-            console.print()
-            console.print(to_rich(view))
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    tables = (part for view in views(result) for part in (Text(), to_rich(view)))
+    return rendered([Text(title, style="bold"), *map(Text, lines), *tables])
 
 
 def _problems(made: Study, result: StudyResult) -> list[str]:

@@ -7,8 +7,7 @@ Every flag also has an environment variable, made by typer: RANKSIM_CAPACITY_SLO
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
@@ -16,6 +15,7 @@ import typer
 
 from ranksim import clock
 from ranksim.errors import BadInput
+from ranksim.report.terminal import rendered, waiting
 
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
@@ -79,7 +79,7 @@ def slots(
     most = plan_named(used, plan).slot_limit if limit is None else limit
     begin = _read(clock.instant, "start", start)
     if replications:
-        with _waiting():
+        with waiting():
             answer = simulate_slot_use(
                 churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed
             )
@@ -138,7 +138,7 @@ def workers(
         tuple(_read(float, "profile", weight) for weight in profile.split(",")),
     )
     patience = _read(clock.duration, "within", within)
-    with _waiting():
+    with waiting():
         answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)
     _show(answer, json)
 
@@ -170,7 +170,7 @@ def outage(
         cast("Law", law), cast("Failure", failure),
     )  # fmt: skip
     used = _policy(policy)
-    with _waiting():
+    with waiting():
         if replications:
             answer = simulate_outage(met, used, replications=replications, seed=seed)
         else:
@@ -276,18 +276,6 @@ def _jobs(texts: Sequence[str]) -> Any:
     return found
 
 
-@contextmanager
-def _waiting() -> Iterator[None]:
-    """Show that something goes on, on a terminal; nothing at all where stderr is none."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("simulating"):
-        yield
-
-
 def _show(answer: Answer, as_json: bool) -> None:
     """Print an answer: as a sentence and a table, or as JSON."""
     if as_json:
@@ -296,12 +284,8 @@ def _show(answer: Answer, as_json: bool) -> None:
         text = json.dumps({"answer": answer.sentence, "rows": answer.rows()}, indent=1, ensure_ascii=False)
         sys.stdout.write(text + "\n")
         return
-    from rich.console import Console
+    from rich.text import Text
 
     from ranksim.report.tables import to_rich
 
-    console = Console(highlight=False)
-    with console.capture() as capture:
-        console.print(answer.sentence, end="\n\n", markup=False)
-        console.print(to_rich(answer.view()))
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+    sys.stdout.write(rendered([Text(answer.sentence), Text(), to_rich(answer.view())]))

@@ -7,14 +7,14 @@ Every flag also has an environment variable, made by typer: RANKSIM_PRICE_COMPAR
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranksim.errors import BadInput
+from ranksim.report.terminal import check_results, rendered, waiting
 
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
@@ -69,9 +69,9 @@ def compare(
     from ranksim.study.pricing import catalogues
     from ranksim.study.pricing.compare import compare as answer
 
-    check_outputs(out, plots)
+    check_results(out, plots)
     sides = catalogues.read_catalogue(a), catalogues.read_catalogue(b)
-    with _waiting():
+    with waiting():
         found = answer(
             _population(population), *sides, policy=_policy(policy), moves=moves_of(move or ()),
             replications=replications, seed=seed, threads=threads,
@@ -104,9 +104,9 @@ def break_even(
     from ranksim.study.pricing import catalogues
     from ranksim.study.pricing.break_even import break_even as answer
 
-    check_outputs(out, plots)
+    check_results(out, plots)
     sold = catalogues.read_catalogue(catalogue)
-    with _waiting():
+    with waiting():
         found = answer(
             _population(population), sold, policy=_policy(policy), plans=plan or (), risk=risk, level=level,
             replications=replications, seed=seed, threads=threads,
@@ -139,9 +139,9 @@ def pareto(
     from ranksim.study.pricing import catalogues
     from ranksim.study.pricing.pareto import pareto as answer
 
-    check_outputs(out, plots)
+    check_results(out, plots)
     sold = catalogues.read_catalogue(catalogue)
-    with _waiting():
+    with waiting():
         found = answer(
             _population(population), sold, grid_of(vary), policy=_policy(policy),
             replications=replications, seed=seed, threads=threads,
@@ -197,13 +197,13 @@ def back_test(
     from ranksim.study.pricing.back_test import read_accounts
     from ranksim.study.pricing.recording import read_recording, read_rules
 
-    check_outputs(out, plots)
+    check_results(out, plots)
     if csv is not None:
         check_file(csv)
     sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), accounts is not None)
     known = None if accounts is None else read_accounts(accounts)
     recorded = read_recording(recording, () if rules is None else read_rules(rules))
-    with _waiting():
+    with waiting():
         found = answer(
             recorded, sides, accounts=known, policy=_policy(policy), keywords=keywords, seed=seed
         )  # fmt: skip
@@ -277,33 +277,6 @@ def _policy(path: Path | None) -> Policy | None:
     return None if path is None else Policy.load(path)
 
 
-def check_outputs(out: Path | None, plots: bool) -> None:
-    """Find out before a long run what would keep its results from being written. Raises BadInput."""
-    if out is None:
-        return
-    from ranksim.files import check_directory
-    from ranksim.report.plots import check_matplotlib
-
-    check_directory(out)
-    if plots:
-        try:
-            check_matplotlib()
-        except BadInput as error:
-            raise BadInput(f"{error}, or give --no-plots") from None
-
-
-@contextmanager
-def _waiting() -> Iterator[None]:
-    """Show that something goes on, on a terminal; nothing at all where stderr is none."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("simulating"):
-        yield
-
-
 def show(answer: Answer, title: str, as_json: bool, out: Path | None, plots: bool) -> None:
     """Write an answer into a directory if there is one, and print it: as tables, or as JSON."""
     from ranksim.study.pricing.shown import document, write
@@ -313,18 +286,12 @@ def show(answer: Answer, title: str, as_json: bool, out: Path | None, plots: boo
     if as_json:
         sys.stdout.write(document(answer, title) + "\n")
         return
-    from rich.console import Console
+    from rich.text import Text
 
     from ranksim.report.tables import bounded, to_rich
 
-    console = Console(highlight=False)
-    with console.capture() as capture:
-        for line in (answer.sentence, *answer.notes):
-            console.print(line, markup=False)
-        for view in answer.views():
-            console.print()
-            console.print(to_rich(bounded(view, MOST_ROWS)))
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+    tables = (part for view in answer.views() for part in (Text(), to_rich(bounded(view, MOST_ROWS))))
+    sys.stdout.write(rendered([Text(answer.sentence), *map(Text, answer.notes), *tables]))
     if out is not None:
         sys.stdout.write(f"\nWritten to {out}\n")
 

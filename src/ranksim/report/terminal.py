@@ -1,0 +1,52 @@
+"""What commands share that write results: text for stdout, a sign of life, an early look at where they go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def rendered(parts: Iterable[RenderableType]) -> str:
+    """The text of some parts for stdout: as wide as the terminal, in colour on a terminal alone."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Show that something goes on, on a terminal; nothing at all where stderr is none."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("simulating"):
+        yield
+
+
+def check_results(out: Path | None, plots: bool) -> None:
+    """Find out before a long run what would keep its results from being written. Raises BadInput."""
+    if out is None:
+        return
+    from ranksim.files import check_directory
+    from ranksim.report.plots import check_matplotlib
+
+    check_directory(out)
+    if plots:
+        try:
+            check_matplotlib()
+        except BadInput as error:
+            raise BadInput(f"{error}, or give --no-plots") from None

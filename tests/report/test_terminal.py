@@ -1,0 +1,41 @@
+"""What commands that write results share: text for stdout, an early look at where results go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from ranksim.errors import BadInput
+from ranksim.report import plots
+from ranksim.report.tables import View, to_rich
+from ranksim.report.terminal import check_results, rendered, waiting
+
+TABLE = View("Refusals", ("code", "count"), 1, (("quota_exhausted", "12"),))
+
+
+def test_text_is_as_wide_as_the_terminal_and_ends_without_blanks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    text = rendered([Text("[bold] is no mark, and :smile: no face"), Text(), to_rich(TABLE)])
+    first, second, blank, *table = text.splitlines()
+    assert f"{first} {second}" == "[bold] is no mark, and :smile: no face"
+    assert blank == ""
+    assert "quota_exhausted     12" in " ".join(table)
+    assert all(line == line.rstrip() and len(line) <= 30 for line in text.splitlines())
+
+
+def test_nothing_moves_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    with waiting():
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_plots_that_cannot_be_drawn_are_told_before_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    check_results(None, plots=True)
+    check_results(tmp_path / "new", plots=False)
+    with pytest.raises(BadInput, match="pip install 'ranksim\\[plots\\]', or give --no-plots"):
+        check_results(tmp_path / "new", plots=True)
