@@ -88,6 +88,17 @@ def test_a_thin_trace_passes_no_requirement(name: str) -> None:
     assert "not conform: " in report.headline(found)
 
 
+def test_required_rules_are_named_beside_what_deviates() -> None:
+    found = judged(exchange(0), exchange(1, **NO_ID), required=("rate.read", "header.request_id"))
+    said = "1 rule deviates: header.request_id; 1 required rule does not conform: rate.read"
+    assert report.headline(found) == said
+    short = "1 rule deviates; 1 required rule does not conform"
+    assert report.headline(found, names=False) == short
+    text = page(found)
+    assert f"<h1>{short}</h1>" in text
+    assert "Required, and not conforming" in text
+
+
 def test_a_required_rule_that_conforms_is_enough() -> None:
     assert not report.fails(judged(exchange(0), required=("header.request_id",)))
 
@@ -96,6 +107,19 @@ def test_every_rule_not_exercised_is_listed_with_its_profile() -> None:
     text = " ".join(printed(EMPTY, width=400).split())
     for rule in EMPTY["rules"]:
         assert rule["name"] in text
+
+
+def test_no_table_is_shown_where_nothing_was_exercised() -> None:
+    assert re.search(r"^rule +verdict", printed(EMPTY), re.MULTILINE) is None
+    assert re.search(r"^rule +verdict", printed(CONFORMING), re.MULTILINE)
+
+
+def test_names_and_reasons_are_whole_on_a_narrow_terminal() -> None:
+    undecided = {"verdict": "undecided", "open": 5, "reasons": [{"why": "it overlaps", "count": 5}]}
+    rules = [rule | (undecided if rule["name"] == "slots.limit" else {}) for rule in CONFORMING["rules"]]
+    text = printed({**CONFORMING, "rules": rules}, width=60)
+    assert re.search(r"^rule +verdict +held +broken +open$", text, re.MULTILINE)
+    assert "Undecided, and why\n  slots.limit: it overlaps" in text
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])

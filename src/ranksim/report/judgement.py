@@ -39,7 +39,7 @@ def summary(judgement: Plain) -> list[RenderableType]:
     if judgement["model"] is not None:
         parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
         parts.append(to_rich(model_view(judgement["model"])))
-    return [*parts, Text(), _verdicts(judgement["rules"]), *_not_exercised(judgement["rules"])]
+    return [*parts, *_verdicts(judgement["rules"]), *_not_exercised(judgement["rules"])]
 
 
 MODEL = (
@@ -78,17 +78,20 @@ def fails(judgement: Plain) -> bool:
     return bool(judgement["missing"]) or any(rule["verdict"] == "deviates" for rule in judgement["rules"])
 
 
-def headline(judgement: Plain) -> str:
-    """The whole verdict in one sentence."""
+def headline(judgement: Plain, *, names: bool = True) -> str:
+    """The whole verdict in one sentence, with the names of the rules that fail or without."""
     deviating = [rule["name"] for rule in judgement["rules"] if rule["verdict"] == "deviates"]
-    missing = judgement["missing"]
+    missing = [name for name in judgement["missing"] if name not in deviating]
+    failed = f"{_many(len(missing), 'required rule')} {'do' if len(missing) > 1 else 'does'} not conform"
+    if names:
+        failed += f": {', '.join(missing)}"
     if deviating:
-        verb = "deviate" if len(deviating) > 1 else "deviates"
-        return f"{_many(len(deviating), 'rule')} {verb}: {', '.join(deviating)}"
+        said = f"{_many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
+        if names:
+            said += f": {', '.join(deviating)}"
+        return f"{said}; {failed}" if missing else said
     if missing:
-        verb = "do" if len(missing) > 1 else "does"
-        said = f"{_many(len(missing), 'required rule')} {verb} not conform"
-        return f"Nothing deviates, but {said}: {', '.join(missing)}"
+        return f"Nothing deviates, but {failed}"
     if not judgement["coverage"]["exercised"]:
         return "Nothing was exercised, so nothing can be said"
     return "Nothing deviates"
@@ -170,23 +173,38 @@ def _difference(difference: Plain) -> RenderableType:
     return Padding(Text(says, overflow="fold"), (0, 0, 0, 2))
 
 
-def _verdicts(rules: Sequence[Plain]) -> RenderableType:
+def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
+    exercised = [rule for rule in rules if rule["verdict"] != "not exercised"]
+    if not exercised:
+        return []
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("rule", no_wrap=True)
+    table.add_column("rule", overflow="fold")
     table.add_column("verdict", no_wrap=True)
     for heading in ("held", "broken", "open"):
         table.add_column(heading, justify="right")
-    table.add_column("why it stayed open", overflow="fold")
-    for rule in rules:
-        if rule["verdict"] == "not exercised":
-            continue
+    for rule in exercised:
         numbers = (units.count(rule[name]) if rule[name] else "–" for name in ("held", "broken", "open"))
-        why = rule["reasons"][0]["why"] if rule["reasons"] and rule["verdict"] == "undecided" else ""
-        table.add_row(rule["name"], Text(rule["verdict"], style=STYLES[rule["verdict"]]), *numbers, why)
-    return table
+        table.add_row(rule["name"], Text(rule["verdict"], style=STYLES[rule["verdict"]]), *numbers)
+    return [Text(), table, *_undecided(exercised)]
+
+
+def _undecided(rules: Sequence[Plain]) -> list[RenderableType]:
+    """Why nothing could be told of the rules that are undecided."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    reasons = {
+        rule["name"]: rule["reasons"][0]["why"]
+        for rule in rules
+        if rule["verdict"] == "undecided" and rule["reasons"]
+    }
+    if not reasons:
+        return []
+    parts: list[RenderableType] = [Text(), Text("Undecided, and why", style="bold")]
+    return [*parts, *(Padding(Text(f"{name}: {why}"), (0, 0, 0, 2)) for name, why in reasons.items())]
 
 
 def _not_exercised(rules: Sequence[Plain]) -> list[RenderableType]:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ranksim.report import units
-from ranksim.report.judgement import MODEL, exhibit_lines, fails, headline, model_view, run_lines
+from ranksim.report.judgement import MODEL, exhibit_lines, headline, model_view, run_lines
 from ranksim.report.page import whole
 
 Plain = Mapping[str, Any]
@@ -28,13 +28,14 @@ EXPLAINED = (
 
 def page(judgement: Plain) -> str:
     """The page as text; plots are left out where matplotlib is not installed."""
-    title = headline(judgement)
+    title = headline(judgement, names=False)
     images = _images(judgement)
     body = [
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="soft">{escape(line)}</p>' for line in run_lines(judgement)),
         f"<p>{escape(EXPLAINED)}</p>",
         *_numbers(judgement),
+        *_required(judgement["missing"]),
         *_deviations(judgement),
         *_differences(judgement["differences"]),
         *_families(judgement["rules"]),
@@ -61,12 +62,15 @@ def _numbers(judgement: Plain) -> list[str]:
     return ['<ul class="numbers">', *items, "</ul>"]
 
 
+def _required(missing: Sequence[str]) -> list[str]:
+    if not missing:
+        return []
+    return [f'<p>Required, and not conforming: <span class="bad">{escape(", ".join(missing))}</span>.</p>']
+
+
 def _deviations(judgement: Plain) -> list[str]:
     broken = [rule for rule in judgement["rules"] if rule["verdict"] == "deviates"]
-    if not broken:
-        verdict = "bad" if fails(judgement) else "good"
-        return [f'<p class="{verdict}">{escape(headline(judgement))}.</p>']
-    parts = ["<h2>What deviates, and what proves it</h2>"]
+    parts = ["<h2>What deviates, and what proves it</h2>"] if broken else []
     for rule in broken:
         facts = ", ".join(f"S{number}" for number in rule["facts"])
         parts.append(
@@ -153,7 +157,11 @@ def _answers(answers: Sequence[Plain]) -> list[str]:
 
 
 def _missing(rules: Sequence[Plain]) -> list[str]:
-    rows = [_row(r["name"], r["says"], r["exercise"]) for r in rules if r["verdict"] == "not exercised"]
+    rows = [
+        _row(r["name"], f"{r['says'].rstrip('.')}.", r["exercise"])
+        for r in rules
+        if r["verdict"] == "not exercised"
+    ]
     if not rows:
         return []
     heading = ("rule", "what it says", "profile that would exercise it")
