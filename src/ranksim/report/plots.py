@@ -77,6 +77,11 @@ def png(tables: Tables, name: str) -> bytes:
     """One plot as the bytes of a PNG file, the same for the same tables."""
     figure = new_figure()
     plot(tables, name, figure.subplots())
+    return to_png(figure)
+
+
+def to_png(figure: Figure) -> bytes:
+    """A figure as the bytes of a PNG file, the same for the same figure."""
     stream = BytesIO()
     figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()

@@ -103,9 +103,14 @@ class Condition:
         sign, bound = self.event
         return sum(SIGNS[sign](value, bound) for value in values)
 
+    @property
+    def decides(self) -> tuple[str, str]:
+        """What is held against the bound, and its unit: the metric, or a chance."""
+        return (self.metric, self.unit) if self.event is None else ("chance", "share")
+
     def shown(self, value: float | None) -> str:
         """A mean or chance as people read it."""
-        return units.write("share" if self.event is not None else self.unit, value)
+        return units.write(self.decides[1], value)
 
 
 def chance(events: int, of: int, level: float) -> Estimate:

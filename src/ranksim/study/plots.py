@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.errors import BadInput
-from ranksim.report.plots import BLUE, GREY, INK, VERMILLION, new_figure
+from ranksim.report.plots import BLUE, GREY, INK, VERMILLION, new_figure, to_png
 from ranksim.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -56,10 +55,8 @@ def save_all(result: StudyResult, directory: Path) -> dict[str, bytes]:
             figure = new_figure()
             figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows) / len(metrics)))
             plot(result, name, metric, figure.subplots())
-            stream = BytesIO()
-            figure.savefig(stream, format="png", metadata={"Software": None})
             title = name if len(metrics) == 1 else f"{name}-{number + 1}"
-            images[title] = stream.getvalue()
+            images[title] = to_png(figure)
             (directory / f"{title}.png").write_bytes(images[title])
     return images
 
@@ -81,8 +78,7 @@ def _candidates(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
     if goal is None:
         return
     condition = Condition.parse(goal.such_that, result.study.engine)
-    unit = "share" if condition.event is not None else condition.unit
-    name = "chance" if condition.event is not None else condition.metric
+    name, unit = condition.decides
     many = len({row["point"] for row in rows}) > 1
     names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]
     _whiskers(ax, names, rows, "mean", unit, name)

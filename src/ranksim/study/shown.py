@@ -7,6 +7,7 @@ from typing import Any
 
 from ranksim.report import units
 from ranksim.report.tables import View, half_width
+from ranksim.study.condition import Condition
 from ranksim.study.results import StudyResult
 
 Row = dict[str, Any]
@@ -96,10 +97,8 @@ def _candidates(result: StudyResult) -> Iterator[View]:
     goal = result.study.spec.goal
     if goal is None:
         return
-    from ranksim.study.condition import Condition
-
     condition = Condition.parse(goal.such_that, result.study.engine)
-    unit = "share" if condition.event is not None else condition.unit
+    name, unit = condition.decides
     rows = tuple(
         (
             row["point"],
@@ -111,7 +110,6 @@ def _candidates(result: StudyResult) -> Iterator[View]:
         )
         for row in result.tables["candidates"]
     )
-    name = "chance" if condition.event is not None else condition.metric
     yield View("Values tried", ("point", "value", "runs", name, "interval", goal.such_that), 2, rows)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,13 +79,11 @@ def write(answer: Answer, title: str, out: Path, plots: bool = True) -> None:
 
 
 def _png(answer: Answer, name: str) -> bytes:
-    from ranksim.report.plots import new_figure
+    from ranksim.report.plots import new_figure, to_png
 
     figure = new_figure()
     answer.draw(name, figure.subplots())
-    stream = BytesIO()
-    figure.savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
+    return to_png(figure)
 
 
 def check_replications(replications: int) -> None:
