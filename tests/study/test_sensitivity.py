@@ -1,10 +1,13 @@
 """Tornado and Sobol's indices, held against a linear function of which both are known."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ranksim.study.plots import save_all
+from ranksim.study.shown import views
 from ranksim.study.spec import Study
 
 Make = Callable[..., Study]
@@ -27,6 +30,21 @@ def test_a_tornado_puts_the_greatest_swing_first(study: Make) -> None:
     ]
     assert {row["base"] for row in rows} == {0.75}
     assert {row["swing"] for row in result.table("tornado") if row["metric"] == "level"} == {0.0}
+
+
+def test_a_parameter_that_changes_nothing_has_no_interval(study: Make, tmp_path: Path) -> None:
+    parameters = {"toy.workers": [1, 20], "toy.first": [0.0, 1.0]}
+    result = study(
+        sensitivity={"method": "sobol", "samples": 64, "parameters": parameters},
+        measure=["level"],
+        replications=1,
+    ).run()
+    moves, idle = result.table("sobol")
+    assert moves["total_low"] < moves["total"] < moves["total_high"]
+    assert (idle["total"], idle["total_low"], idle["total_high"]) == (0, None, None)
+    assert "NaN" not in result.to_json()
+    assert [row[-1] for view in views(result) for row in view.rows if row[1] == "toy.first"] == ["0.00"]
+    assert list(save_all(result, tmp_path)) == ["sobol"]
 
 
 def test_sobol_indices_share_out_the_variance(study: Make) -> None:

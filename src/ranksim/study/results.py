@@ -43,7 +43,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "failures": ("point", "replication", "reason"),
 }
 """The tables of a result and their columns. `low` and `high` are the ends of intervals; a quantile's may be
-None where there are too few replications. Durations are µs, money µUSD."""
+None where there are too few replications, and an index's where the parameter changes nothing.
+Durations are µs, money µUSD."""
 
 
 class Made(NamedTuple):

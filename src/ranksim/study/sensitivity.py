@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,15 +125,19 @@ def _sobol_rows(
             "f_AB": array[2 * samples :].reshape(size, 1, samples),
         }
         indices = stats.sobol_indices(func=given, n=samples, rng=study.spec.seed)
-        spread = indices.bootstrap(confidence_level=study.spec.confidence)
+        # What a parameter does not move at all has no spread, and so no interval.
+        with numpy.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+            spread = indices.bootstrap(confidence_level=study.spec.confidence)
         for index, path in enumerate(sensitivity.parameters):
             row: Row = {"metric": metric, "parameter": path}
             for name in ("first_order", "total_order"):
                 interval = getattr(spread, name).confidence_interval
                 short = name.partition("_")[0]
                 row |= {short: float(numpy.ravel(getattr(indices, name))[index])}
-                row |= {f"{short}_low": float(numpy.ravel(interval.low)[index])}
-                row |= {f"{short}_high": float(numpy.ravel(interval.high)[index])}
+                for end in ("low", "high"):
+                    edge = float(numpy.ravel(getattr(interval, end))[index])
+                    row |= {f"{short}_{end}": edge if math.isfinite(edge) else None}
             found.append(row)
     return found
 

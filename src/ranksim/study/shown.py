@@ -137,14 +137,15 @@ def _sobol(result: StudyResult) -> Iterator[View]:
         (
             row["metric"],
             row["parameter"],
-            *(
-                f"{row[name]:.2f} ({row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f})"
-                for name in ("first", "total")
-            ),
+            *(_index(row[name], row[f"{name}_low"], row[f"{name}_high"]) for name in ("first", "total")),
         )
         for row in result.tables["sobol"]
     )
     yield View("Sensitivity, Sobol's indices", ("metric", "parameter", "alone", "in all"), 2, rows)
+
+
+def _index(value: float, low: float | None, high: float | None) -> str:
+    return f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _failures(result: StudyResult) -> Iterator[View]:
