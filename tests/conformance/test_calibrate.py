@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +73,23 @@ def test_what_is_true_is_never_excluded_and_what_shows_is_pinned(
     assert {one.rule.name for one in compare(trace, read).deviating} == {
         one.rule.name for one in found.deviating
     }
+
+
+@pytest.mark.fact("U39", "U46")
+def test_other_names_of_job_states_exclude_no_truth() -> None:
+    trace, policy = recorded("calibration", {"failed_run_arms": True})
+    names = {'"queued"': '"pending"', '"running"': '"in_progress"', '"failed"': '"error"'}
+
+    def renamed(found: re.Match[str]) -> str:
+        return names[found[0]]
+
+    trace.exchanges = [
+        exchange.model_copy(update={"response": re.sub("|".join(names), renamed, exchange.response)})
+        for exchange in trace.exchanges
+    ]
+    found = calibrate(trace)
+    assert excluded_truths(found, policy) == {}
+    assert {choice.name: choice.left for choice in found.choices}["cooldown_from"] == ("acceptance",)
 
 
 def check_the_calibration_profile(assumptions: dict[str, Any], pinned: set[str]) -> Calibration:

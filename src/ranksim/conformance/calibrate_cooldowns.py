@@ -243,7 +243,7 @@ def _tried(seen: Seen) -> Tried | None:
         if isinstance(refusal, dict) and refusal.get("code") == "cooldown_active":
             return Tried(seen, kind, domain, refused=True, left=_seconds(refusal.get("meta")))
         return None
-    if data.get("id") and data.get("status") in ("queued", "running"):
+    if data.get("id"):
         return Tried(seen, kind, domain, job=str(data["id"]), free=True)
     return None
 

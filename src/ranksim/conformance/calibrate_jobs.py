@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -77,7 +77,7 @@ def lives(history: History) -> dict[str, Life]:
 
 def _accept(seen: Seen, lives: dict[str, Life]) -> None:
     job = seen.data.get("id") if isinstance(seen.data, dict) else None
-    if isinstance(job, str) and seen.data.get("status") in ("queued", "running"):
+    if isinstance(job, str):
         life = lives.setdefault(job, Life(str(seen.data.get("kind")), (seen.sent, seen.received)))
         life.accepted = (life.accepted[0], min(life.accepted[1], seen.received))
 
@@ -87,13 +87,23 @@ def _poll(seen: Seen, item: dict[str, Any], lives: dict[str, Life], history: His
     if life is None:
         return
     finished = _instant(item.get("finished_at"))
-    if item.get("status") in ("queued", "running"):
+    outcome = ending(item)
+    if not outcome:
         life.alive = max(life.alive, seen.sent)
     else:
-        life.ended, life.outcome = min(life.ended, seen.received), str(item.get("status"))
+        life.ended, life.outcome = min(life.ended, seen.received), outcome
         if finished is not None and history.offset.known and history.rate == 1 and not history.paces:
             slack = 0 if finished % SECOND else SECOND  # written in whole seconds, or by chance
             life.finished = (finished - history.offset.high - slack, finished - history.offset.low + slack)
+
+
+def ending(job: Mapping[str, Any]) -> str:
+    """Tell how a job ended, "done" or "failed", "" while it has not; only `done` is a stated name (U39)."""
+    status = str(job.get("status")).lower()
+    if status == "done":
+        return "done"
+    over = status in ("failed", "error") or job.get("error_detail") or job.get("finished_at")
+    return "failed" if over else ""
 
 
 def _instant(text: object) -> Micros | None:
