@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,12 @@ def test_no_output_takes_the_place_of_what_is_read(trace: Path, words: str, mess
     assert told.stderr.startswith(f"ranksim: {message}")
     assert trace.read_text() == TRACE
     assert sorted(path.name for path in trace.parent.iterdir()) == ["policy.yaml", "trace.jsonl"]
+
+
+def test_calibrate_says_what_an_empty_trace_shows(trace: Path) -> None:
+    told = CliRunner().invoke(cli.app, ["calibrate", trace.name, "--out", "found.yaml"])
+    assert told.exit_code == 0
+    assert re.fullmatch(
+        r"0 of \d+ choices pinned\n0 statuses seen, 0 quantities measured\nWritten to found.yaml\n",
+        told.stdout,
+    )

@@ -210,6 +210,10 @@ def test_the_page_shows_verdicts_evidence_and_load() -> None:
     assert len(links.loads) == 2
 
 
+def test_the_page_counts_one_time_and_several() -> None:
+    assert "broken 1 time, held 1 time; the smallest evidence" in page(DEVIATING)
+
+
 def test_the_page_escapes_what_the_deployment_said() -> None:
     found = judged(exchange(0, path="/v1/<script>alert(1)</script>", operations=[], **NO_ID))
     assert "<script>" not in page(found)

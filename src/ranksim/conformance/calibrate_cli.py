@@ -70,12 +70,15 @@ def summary(found: Calibration) -> str:
     from ranksim.conformance.calibrate_policy import text
 
     pinned = [choice for choice in found.choices if choice.pinned]
-    lines = [f"{len(pinned)} of {len(found.choices)} choices pinned:"]
+    lines = [f"{len(pinned)} of {len(found.choices)} choices pinned{':' if pinned else ''}"]
     for choice in pinned:
         mark = "" if choice.left[0] == choice.default else f" (the default is {choice.default})"
         numbers = ", ".join(f"U{number}" for number in choice.numbers)
         lines.append(f"  {numbers:9} {choice.name or choice.says}: {choice.left[0]}{mark}")
-    lines += [f"{len(found.statuses)} statuses seen, {len(found.measures)} quantities measured:"]
+    measured = f"{len(found.measures)} quantities measured"
+    if found.measures:
+        measured += ", with the exchanges that show them:"
+    lines.append(f"{len(found.statuses)} statuses seen, {measured}")
     lines += [f"  {text(measure)}" for measure in found.measures]
     return "\n".join(lines)
 
