@@ -19,6 +19,7 @@ from ranksim.contract.facts import RateClass
 from ranksim.errors import BadInput
 from ranksim.load.profiles import PROFILES, profile
 from ranksim.load.profiles.graphql import DRY_RUN, READS, RENAME, START, over_graphql
+from ranksim.load.profiles.making import over
 from ranksim.load.profiles.windows import CLASSES, parts
 from ranksim.load.reach import KeyReach, Reach, explore
 from ranksim.load.rehearsal import Network, rehearse
@@ -386,3 +387,19 @@ def test_durations_suit_what_the_programs_do() -> None:
         known = profile(name)
         last = max(one.sent for one in rehearsed(name, known.users).exchanges)
         assert last - rehearsed(name, known.users).header.started < known.duration + 3 * MINUTE
+
+
+@pytest.mark.fact("U39")
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        ({"status": "pending", "finished_at": None, "error_detail": None}, False),
+        ({"status": "error", "finished_at": None, "error_detail": "no answer"}, True),
+        ({"status": "cancelled", "finished_at": "2026-03-02T09:00:00Z"}, True),
+        ({"status": "done"}, True),
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_a_job_is_over_in_states_of_any_name(job: dict[str, Any], expected: bool) -> None:
+    assert over(Received(200, {"data": job}, {}, 0, 1)) == expected

@@ -21,7 +21,7 @@ from ranksim.load.merging import merge
 from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver, ask
 from ranksim.load.recorder import Clock, Recorder
 from ranksim.rules import webhooks
-from ranksim.trace import Trace
+from ranksim.trace import SECRET_FIELDS, Trace
 
 from .conftest import Act, Scripted, close, lines_of, raw, reply
 
@@ -53,17 +53,18 @@ def local(tmp_path: Path, recorder: Recorder) -> Iterator[LocalReceiver]:
     made.stop()
 
 
-def created(url: str, endpoint: str = "end_1") -> str:
-    return json.dumps({"data": {"id": endpoint, "url": url, "secret": SECRET}})
+def created(url: str, endpoint: str = "end_1", name: str = "secret") -> str:
+    return json.dumps({"data": {"id": endpoint, "url": url, name: SECRET}})
 
 
+@pytest.mark.parametrize("name", sorted(SECRET_FIELDS))
 def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
-    tmp_path: Path, recorder: Recorder, local: LocalReceiver
+    tmp_path: Path, recorder: Recorder, local: LocalReceiver, name: str
 ) -> None:
     ear = Ear(local.url, local.url, "run", recorder)
     before = recorder.clock.now()
     url = ear.listen("500,302:/elsewhere,200")
-    ear.told(created(url))
+    ear.told(created(url, name=name))
     signed = webhooks.sign(SECRET, before // 1_000_000, b"{}")
 
     statuses = [

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ranksim.errors import BadInput
 from ranksim.load.recorder import Clock, Recorder
+from ranksim.trace import SECRET_FIELDS
 
 CONTROL = "/_receiver"
 
@@ -54,13 +55,14 @@ class Ear:
         if f"{self.url}/{self.prefix}/" not in reply:
             return
         for found in _objects(json.loads(reply)):
-            url, secret = found.get("url"), found.get("secret")
+            url = found.get("url")
             if not isinstance(url, str) or not url.startswith(f"{self.url}/{self.prefix}/"):
                 continue
             path = urlsplit(url).path.removeprefix(urlsplit(self.url).path)
-            if isinstance(secret, str) and secret:
-                self.recorder.hide(secret)
-                self._ask("POST", "/secrets", {"path": path, "secret": secret})
+            for secret in (found.get(name) for name in SECRET_FIELDS):
+                if isinstance(secret, str) and secret:
+                    self.recorder.hide(secret)
+                    self._ask("POST", "/secrets", {"path": path, "secret": secret})
             endpoint = found.get("id")
             if isinstance(endpoint, str) and (path, endpoint) not in self._known:
                 self._known.add((path, endpoint))

@@ -7,7 +7,17 @@ from random import Random
 
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.load.profiles.graphql import over_graphql
-from ranksim.load.profiles.making import a_domain, a_list, a_scan, an_endpoint, chance, id_of, named, words
+from ranksim.load.profiles.making import (
+    a_domain,
+    a_list,
+    a_scan,
+    an_endpoint,
+    chance,
+    id_of,
+    named,
+    over,
+    words,
+)
 from ranksim.load.profiles.profile import Profile
 from ranksim.load.reach import GRAPHQL, Reach
 from ranksim.load.steps import Pause, Program, Received, Send
@@ -80,8 +90,7 @@ class Customer:
                 self.keywords.append(str(keyword["id"]))
         if send.operation == "jobs.create" and id_of(answer):
             self.jobs.append((str(answer.data.get("kind")), id_of(answer)))
-        ended = isinstance(answer.data, dict) and answer.data.get("status") in ("done", "failed")
-        if send.operation == "jobs.get" and (ended or answer.status == 404) and self.draw.randrange(2):
+        if send.operation == "jobs.get" and (over(answer) or answer.status == 404) and self.draw.randrange(2):
             self.jobs.pop()
 
     def _read(self) -> Send:

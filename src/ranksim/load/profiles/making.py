@@ -140,6 +140,12 @@ def meet(every: Micros, ahead: Micros = 0) -> Generator[Any, Any, Micros]:
     return instant
 
 
+def over(answer: Received) -> bool:
+    """Tell whether a reply shows a job that has ended, however its states are called (U39)."""
+    job = answer.data if isinstance(answer.data, Mapping) else {}
+    return job.get("status") in ("done", "failed") or bool(job.get("finished_at") or job.get("error_detail"))
+
+
 def wait_for_job(
     reach: Reach, kind: str, job: str, most: int = 20, key: str = ""
 ) -> Generator[Any, Any, str]:
@@ -149,7 +155,7 @@ def wait_for_job(
     for _ in range(most):
         answer = yield from politely(Send("jobs.get", key or reach.main, path={"kind": kind, "id": job}))
         status = str(answer.data.get("status", "")) if isinstance(answer.data, Mapping) else ""
-        if status in ("done", "failed", ""):
+        if not status or over(answer):
             break
         yield Pause(step)
     return status
