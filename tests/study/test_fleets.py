@@ -62,13 +62,19 @@ def test_a_parameter_is_set(path: str, value: Any, found: Callable[[Any, Any], b
         ("population.acounts", "population has no 'acounts'; did you mean 'accounts'?"),
         ("population.segments.shop.past_due", "population.segments has no 'shop'; did you mean 'shops'?"),
         ("population.segments.shops.usage.rank_run.first", "usage.rank_run has no parts"),
-        ("scenario.length", "no parameter 'scenario.length'; it begins with"),
+        ("scenario.length", "no parameter 'scenario.length': no input 'scenario'; expected"),
     ],
 )
 def test_a_parameter_that_there_is_not(path: str, message: str) -> None:
     with pytest.raises(ValueError, match="no parameter") as caught:
         FLEETS.check_path(path)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [3, None, ["pro"]])
+def test_a_plan_is_named_by_text(value: Any) -> None:
+    with pytest.raises(BadInput, match="plan: expected the name of a plan, found "):
+        FLEETS.build({"population.plan": value})
 
 
 def test_a_plan_that_is_not_on_sale() -> None:

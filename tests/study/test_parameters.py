@@ -70,7 +70,9 @@ def test_a_path_is_split_at_dots_and_brackets() -> None:
         ("policy.facts.webhook_disable_after", 3, lambda b: b.policy.facts.webhook_disable_after == 3),
         (f"{PRO}.cost_ceiling", "99 USD", lambda b: plan(b).cost_ceiling == 99_000_000),
         (f"{PRO}.cooldowns.crawl", "2h", lambda b: plan(b).cooldowns["crawl"] == 7_200_000_000),
+        ("policy", {"assumptions": {"window": "gcra"}}, lambda b: b.policy.assumptions.window == "gcra"),
         ("policy.catalogue", "illustrative-metered", None),
+        ("policy", {"catalogue": "illustrative-metered"}, None),
     ],
 )  # fmt: skip
 def test_a_parameter_is_set(path: str, value: Any, found: Any) -> None:
@@ -84,6 +86,12 @@ def test_a_parameter_is_set(path: str, value: Any, found: Any) -> None:
     assert not found(SCENARIO)
     assert built.clients.keys() == SCENARIO.clients.keys()
     assert WORLDS.meaning(built) != WORLDS.meaning(SCENARIO)
+
+
+@pytest.mark.parametrize("value", [3, None, ["policy.yaml"]])
+def test_a_policy_is_a_path_or_a_mapping(value: Any) -> None:
+    with pytest.raises(BadInput, match="policy: expected the path of a file or a mapping, found "):
+        WORLDS.build({"policy": value})
 
 
 def test_an_item_of_a_list_is_changed_alone() -> None:
@@ -111,7 +119,7 @@ def test_several_parameters_are_set_at_once() -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("scenaro.length", "no parameter 'scenaro.length'; it begins with did you mean 'scenario'?"),
+        ("scenaro.length", "no parameter 'scenaro.length': no input 'scenaro'; did you mean 'scenario'?"),
         ("scenario.lenght", "scenario has no 'lenght'; did you mean 'length'?"),
         ("scenario.pools.rank_runs.capacity", "scenario.pools has no 'rank_runs'; did you mean 'rank_run'?"),
         ("scenario.pools.rank_run.capacty", "rank_run has no 'capacty'; did you mean 'capacity'?"),
@@ -120,7 +128,9 @@ def test_several_parameters_are_set_at_once() -> None:
         ("scenario.receivers.erp.outages[1].for", "outages has no 1; expected one of 0"),
         ("policy.catalogue.plans.por.price", "policy.catalogue.plans has no 'por'; did you mean 'pro'?"),
         ("policy.catalogue.plans.pro.price.cents", "price has no parts"),
+        ("scenario", "scenario is decided by the study"),
         ("scenario.seed", "scenario.seed is decided by the study"),
+        ("scenario[seed]", "scenario[seed] is decided by the study"),
         ("scenario.policy", "scenario.policy is decided by the study"),
         ("", "no parameter ''"),
     ],

@@ -34,7 +34,7 @@ POOL = "scenario.pools.rank_run.capacity"
         ("factors:\n  scenario.lenght: [1d]", 2,
          "no parameter 'scenario.lenght': scenario has no 'lenght'; did you mean 'length'?"),
         ("variants:\n  now: {}\n  then: {policy.facts.nothing: 1}", 3, "no parameter 'policy.facts.nothing'"),
-        ("change: {population.accounts: 3}", 1, "no parameter 'population.accounts'; it begins with"),
+        ("change: {population.accounts: 3}", 1, "no parameter 'population.accounts': no input 'population'"),
         ("change: {scenario.seed: 3}", 1, "scenario.seed is decided by the study"),
         ("goal:\n  smallest: scenario.pols\n  between: [1, 2]\n  such_that: calls.total > 1", 2,
          "goal.smallest: no parameter 'scenario.pols': scenario has no 'pols'; did you mean 'pools'?"),

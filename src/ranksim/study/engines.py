@@ -24,7 +24,7 @@ from ranksim.sim.expectations import Expectation
 from ranksim.sim.histogram import Histogram, bucket_of
 from ranksim.sim.runner import replicate
 from ranksim.sim.scenario import Scenario
-from ranksim.study.parameters import Settings, check_path, laid, tree_of
+from ranksim.study.parameters import Leaf, Settings, check_path, laid, tree_of
 
 WITHIN = ".wait.within."
 """In the name of a metric: the share of a kind's jobs that started within a duration of being queued."""
@@ -80,9 +80,9 @@ class Worlds:
     sources: ClassVar[tuple[str, ...]] = (*RULEBOOK, "sim")
     usual: ClassVar[tuple[str, ...]] = ("calls.total", "refusals.total", "refusals.share")
 
-    RESERVED: ClassVar[tuple[str, ...]] = tuple(
-        f"scenario.{name}"
-        for name in ("scenario", "name", "title", "description", "seed", "replications", "expect", "policy")
+    RESERVED: ClassVar[tuple[str, ...]] = (
+        *("scenario", "scenario.scenario", "scenario.name", "scenario.title", "scenario.description"),
+        *("scenario.seed", "scenario.replications", "scenario.expect", "scenario.policy"),
     )
 
     def roots(self) -> Mapping[str, BaseModel]:
@@ -146,12 +146,16 @@ class Worlds:
 
 
 def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
-    """Give a policy with a tree of settings laid over it. A text stands for a policy file.
+    """Give a policy with a tree of settings laid over it; the leaf of a text stands for a policy file.
 
     Raises BadInput.
     """
-    if isinstance(tree, str):
-        return Policy.load(folder / tree)
+    if isinstance(tree, Leaf):
+        if isinstance(tree.value, str):
+            return Policy.load(folder / tree.value)
+        if not isinstance(tree.value, Mapping):
+            raise BadInput(f"policy: expected the path of a file or a mapping, found {tree.value!r}")
+        tree = {name: Leaf(value) for name, value in tree.value.items()}
     if "catalogue" in tree and not isinstance(tree["catalogue"], dict):
         named = tree["catalogue"].value
         if isinstance(named, str) and named.endswith((".yaml", ".yml")):

@@ -54,7 +54,7 @@ class Fleets:
     sources: ClassVar[tuple[str, ...]] = (*RULEBOOK, "fleet")
     usual: ClassVar[tuple[str, ...]] = ("calls.total", "refusals.share", "hit.any", "spend.total")
 
-    RESERVED: ClassVar[tuple[str, ...]] = ("population.population", "population.name")
+    RESERVED: ClassVar[tuple[str, ...]] = ("population", "population.population", "population.name")
 
     def roots(self) -> Mapping[str, BaseModel]:
         """The population and the policy."""
@@ -96,7 +96,10 @@ class Fleets:
             **laid(self.population, {name: part for name, part in tree.items() if name != "plan"})
         )
         if "plan" in tree:
-            population = population.on(tree["plan"].value)
+            plan = tree["plan"].value
+            if not isinstance(plan, str):
+                raise BadInput(f"plan: expected the name of a plan, found {plan!r}")
+            population = population.on(plan)
         sold_to(population, changed)  # whether its plans and add-ons are on sale
         return population, changed
 

@@ -50,8 +50,8 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
     """
     first, *rest = parts_of(path)
     if first not in roots:
-        raise ValueError(f"no parameter {path!r}; it begins with {_hint(str(first), roots)}")
-    if path in reserved:
+        raise ValueError(f"no parameter {path!r}: no input {first!r}; {_hint(str(first), roots)}")
+    if ".".join(map(str, (first, *rest))) in reserved:
         raise ValueError(f"{path} is decided by the study, which has fields of its own for it; leave it out")
     root = roots[str(first)]
     at: list[tuple[Any, Any]] = [(root, type(root))]
@@ -65,7 +65,7 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
 
 
 def tree_of(settings: Settings, root: str) -> Any:
-    """Give what the settings say of one root as nested mappings; a setting of the root itself as it is.
+    """Give what the settings say of one root as nested mappings; a setting of the root itself as a leaf.
 
     Raises ValueError where one setting is a part of another.
     """
@@ -76,7 +76,7 @@ def tree_of(settings: Settings, root: str) -> Any:
         if first != root:
             continue
         if not rest:
-            whole = value
+            whole = Leaf(value)
             continue
         here = tree
         for part in rest[:-1]:
