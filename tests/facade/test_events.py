@@ -199,3 +199,12 @@ def test_a_head_gets_no_stream() -> None:
         assert wire.sent.qsize() == 2
 
     run(story)
+
+
+@pytest.mark.parametrize("last", ["9" * 5_000, "none", "-1"])
+def test_a_last_event_id_that_is_no_number_is_ignored(last: str) -> None:
+    async def story() -> None:
+        async with serving(make()) as client:
+            assert (await client.head("/_ranksim/events", headers={"last-event-id": last})).status_code == 200
+
+    run(story)

@@ -84,6 +84,12 @@ def test_the_script_counts_by_the_attempt_of_each_event() -> None:
     assert answers == [500, 500, 503, 200, 503, 200]
 
 
+def test_an_attempt_number_that_is_none_is_no_number() -> None:
+    for text in ("9" * 5_000, "-1", "1.5", "\u0663"):
+        came = Receiver().accept("POST", "/hooks", "", {"service-delivery-attempt": text}, b"")
+        assert (came.attempt, came.step.status) == (0, 200)
+
+
 def test_a_request_without_an_attempt_number_counts_at_its_path() -> None:
     receiver = Receiver(500, 200, clock=lambda: NOW)
     paths = ["/a", "/b", "/a", "/a"]
@@ -278,6 +284,7 @@ def test_scripts_and_secrets_are_set_over_http(receiver: Receiver, client: httpx
     ("method", "path", "body", "status", "error"),
     [
         ("GET", "/requests?attempt=one", "", 400, "attempt: expected a number"),
+        ("GET", "/requests?attempt=" + "9" * 5_000, "", 400, "attempt: expected a number"),
         ("GET", "/requests?where=x", "", 400, "where: no such filter"),
         ("PUT", "/scripts", '{"script": []}', 400, "script: expected at least one step"),
         ("PUT", "/scripts", '{"script": [9]}', 400, "script: expected a status"),

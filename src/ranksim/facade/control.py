@@ -25,6 +25,7 @@ from ranksim.facade.control_commands import Asked, Conflict, Missing
 from ranksim.facade.events import stream
 from ranksim.facade.faults import Rule
 from ranksim.facade.happenings import AdvanceUnderWay
+from ranksim.facade.patterns import whole
 from ranksim.facade.requests import JSON, Header, Receive, Scope, Send
 from ranksim.facade.requests_journal import Expected
 from ranksim.facade.twin import Twin
@@ -155,7 +156,10 @@ def _same_origin(scope: Scope) -> bool:
     """Tell whether no page of another origin asks: browsers say where a request comes from."""
     headers = dict(scope["headers"])
     origin = headers.get(b"origin")
-    return origin is None or urlsplit(origin).netloc == headers.get(b"host")
+    try:
+        return origin is None or urlsplit(origin).netloc == headers.get(b"host")
+    except ValueError:
+        return False
 
 
 async def _command(
@@ -241,8 +245,8 @@ async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> Non
     except BadInput as error:
         await refuse(send, 422, str(error))
         return
-    after = int(last) if last.isdigit() else query.after
-    await stream(twin, after, scope, receive, send)
+    told = whole(last)
+    await stream(twin, query.after if told is None else told, scope, receive, send)
 
 
 ALONE = {"/events": _events, "/openapi.json": _openapi}

@@ -1,4 +1,4 @@
-"""Patterns of names and paths, in which * stands for anything."""
+"""Reading small texts from outside: patterns in which * stands for anything, and whole numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from functools import lru_cache
 def fits(pattern: str, text: str) -> bool:
     """Tell whether a text is as a pattern says, such as "jobs.*" or "/v1/jobs/*/job_1"."""
     return _compiled(pattern).fullmatch(text) is not None
+
+
+def whole(text: str | bytes) -> int | None:
+    """Read a whole number of at most 18 digits; None for anything else."""
+    return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None
 
 
 @lru_cache(maxsize=1024)

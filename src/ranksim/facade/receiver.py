@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 
 from ranksim.clock import SECOND, Micros, duration, format_duration
 from ranksim.errors import BadInput
+from ranksim.facade.patterns import whole
 from ranksim.facade.threads import Listener, LoopThread
 from ranksim.facade.timekeeper import wall
 from ranksim.rules import webhooks
@@ -110,8 +111,7 @@ class Received:
     @property
     def attempt(self) -> int:
         """The Service-Delivery-Attempt, from 1 (S81); 0 without one."""
-        text = self.headers.get("service-delivery-attempt", "")
-        return int(text) if text.isascii() and text.isdigit() else 0
+        return whole(self.headers.get("service-delivery-attempt", "")) or 0
 
     @property
     def signature(self) -> str:
@@ -400,16 +400,16 @@ class Receiver:
         return 404, {"error": f"nothing there; GET {CONTROL} lists what is"}
 
     def _list(self, query: Mapping[str, str]) -> Any:
-        attempt = query.get("attempt")
-        if attempt is not None and not (attempt.isascii() and attempt.isdigit()):
-            raise BadInput(f"attempt: expected a number, found {attempt!r}")
+        attempt = whole(query["attempt"]) if "attempt" in query else None
+        if attempt is None and "attempt" in query:
+            raise BadInput(f"attempt: expected a number, found {query['attempt']!r}")
         if unknown := query.keys() - {"path", "event", "type", "attempt"}:
             raise BadInput(f"{min(unknown)}: no such filter; there are path, event, type and attempt")
         found = self.select(
             query.get("path"),
             query.get("event"),
             query.get("type"),
-            None if attempt is None else int(attempt),
+            attempt,
         )
         return {"count": len(found), "requests": [one.to_dict() for one in found]}
 

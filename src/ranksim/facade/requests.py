@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pydantic_core import from_json, to_json
 
+from ranksim.facade.patterns import whole
 from ranksim.service.calls import Body, Call, Reply
 from ranksim.service.operations import TABLE
 
@@ -193,8 +194,7 @@ def _is_json(content_type: bytes) -> bool:
 
 
 def _declared(headers: Mapping[bytes, bytes]) -> int:
-    length = headers.get(b"content-length", b"0")
-    return int(length) if length.isdigit() else 0
+    return whole(headers.get(b"content-length", b"0")) or 0
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:
