@@ -706,6 +706,10 @@ def test_without_a_journal_there_are_no_requests() -> None:
         ("GET", "/events?after=-1", {}, 422, "query: after: expected at least 0"),
         ("GET", "/clock", {"headers": {"origin": "https://evil.example"}}, 403, "The control API is not for"),
         ("POST", "/reset", {"headers": {"origin": "null"}}, 403, "The control API is not for"),
+        ("GET", "/clock", {"headers": {"origin": "http://["}}, 403, "The control API is not for"),
+        ("GET", "/requests/" + "9" * 5_000, {}, 404, "request: there is none with the number"),
+        ("PUT", "/snapshots/x", {"json": {"ranksim_snapshot": 1, "now": 10**30}}, 422, "body: expected"),
+        ("PUT", "/snapshots/x", {"json": {"ranksim_snapshot": 1, "now": -(10**17)}}, 422, "body: expected"),
     ],
 )
 def test_a_bad_request_gets_a_clear_problem(

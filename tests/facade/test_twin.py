@@ -700,6 +700,46 @@ def test_what_is_no_snapshot_is_refused_and_changes_nothing(saved: bytes) -> Non
     assert twin.world_id == world
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"now": 10**30},
+        {"now": -(10**17)},
+        {"now": 1.5},
+        {"now": float("inf")},
+        {"traffic_ahead": 10**30},
+        {"traffic_ahead": None},
+        {"keys": {"production": 7}},
+        {"keys": ["production"]},
+    ],
+)
+def test_a_snapshot_with_something_wrong_in_its_heading_is_refused(changes: dict[str, Any]) -> None:
+    twin = make()
+    world, saved = twin.world_id, json.loads(twin.snapshot())
+    saved |= changes
+    with pytest.raises(BadInput, match="snapshot: expected the JSON"):
+        twin.restore(json.dumps(saved).encode())
+    assert twin.world_id == world
+
+
+def test_an_advance_that_runs_out_of_time_in_another_world_says_so() -> None:
+    async def story() -> None:
+        gate = Gate()
+        twin = make(sender=gate)
+        must(twin, "webhooks.test", path={"id": endpoint(twin)["id"]})
+        await gate.until(1)
+        before = twin.snapshot()
+        until = JobFinished(job(twin))
+        advancing = asyncio.ensure_future(twin.advance(until=until, timeout=0.05))
+        await asyncio.sleep(0)
+        twin.restore(before)
+        with pytest.raises(BadInput, match="another world"):
+            await advancing
+        await twin.close()
+
+    run(story)
+
+
 def test_a_snapshot_of_another_policy_is_refused() -> None:
     twin = make()
     with pytest.raises(BadInput, match="another policy"):

@@ -15,7 +15,9 @@ from ranksim.facade import control_shapes as shapes
 from ranksim.facade.conditions import Condition, EndpointDisabled, JobFinished, meter_resets
 from ranksim.facade.faults import Rule
 from ranksim.facade.keeping import Saved
+from ranksim.facade.patterns import whole
 from ranksim.facade.requests_journal import Expected, Journal, NearMiss
+from ranksim.facade.timekeeper import is_instant
 from ranksim.facade.twin import Twin
 from ranksim.service.accounts import LIMITS, STATUSES
 from ranksim.service.asking import usd
@@ -148,7 +150,7 @@ async def get_snapshot(twin: Twin, asked: Asked) -> bytes:
 async def put_snapshot(twin: Twin, asked: Asked) -> shapes.SnapshotShown:
     """Take in a saved world under a name; restoring checks it."""
     name, now = asked.path["name"], asked.body.get("now")
-    if "ranksim_snapshot" not in asked.body or not isinstance(now, int):
+    if "ranksim_snapshot" not in asked.body or not is_instant(now):
         raise BadInput("body: expected the JSON that a snapshot of ranksim gave")
     if not re.fullmatch(shapes.NAME, name):
         raise BadInput(f"name: expected letters, digits, dots, underscores and hyphens, found {name!r}")
@@ -401,10 +403,11 @@ async def list_requests(twin: Twin, asked: Asked) -> shapes.RequestList:
 
 async def get_request(twin: Twin, asked: Asked) -> shapes.RequestShown:
     """Read one request and its response."""
-    number = asked.path["id"]
-    entry = _journal(twin).find(int(number)) if number.isascii() and number.isdigit() else None
+    number = whole(asked.path["id"])
+    entry = None if number is None else _journal(twin).find(number)
     if entry is None:
-        raise Missing(f"request: there is none with the number {number!r}, or it is not remembered any more")
+        given = asked.path["id"]
+        raise Missing(f"request: there is none with the number {given!r}, or it is not remembered any more")
     return cast(shapes.RequestShown, entry.shown())
 
 

@@ -18,8 +18,14 @@ MODES = ("real", "manual", "scaled")
 TRAFFIC_CLOCKS = ("same", "wall")
 SIGNATURE_CLOCKS = ("virtual", "wall")
 
-LAST = instant("9999-12-31T23:59:59Z")
-"""The last instant that a timestamp can name; clocks stop there."""
+FIRST, LAST = instant("0001-01-01T00:00:00Z"), instant("9999-12-31T23:59:59Z")
+"""The first and the last instant that a timestamp can name; clocks stop there."""
+
+
+def is_instant(t: object) -> bool:
+    """Tell whether a clock can stand at what is said to be an instant in µs."""
+    return isinstance(t, int) and FIRST <= t <= LAST
+
 
 _SCALED = re.compile(r"scaled:([1-9]\d{0,8})(?:/([1-9]\d{0,8}))?")
 

@@ -26,7 +26,7 @@ from ranksim.facade.happenings import Advance, AdvanceUnderWay, Happening, told,
 from ranksim.facade.keeping import Record, Saved, policy_digest
 from ranksim.facade.requests_journal import Journal
 from ranksim.facade.sender import HttpSender, Sender
-from ranksim.facade.timekeeper import Timekeeper, wall
+from ranksim.facade.timekeeper import LAST, Timekeeper, is_instant, wall
 from ranksim.rules.webhooks import acknowledged, sign
 from ranksim.service import jobs
 from ranksim.service.accounts import ENVIRONMENTS
@@ -269,10 +269,11 @@ class Twin:
         world, deadline = self.world_id, asyncio.get_running_loop().time() + timeout
         while True:
             self._work(self.clock.now())
-            if not await self._settle(deadline):
-                return False
+            settled = await self._settle(deadline)
             if self.world_id != world:
                 raise BadInput("clock: another world began while this one was advanced")
+            if not settled:
+                return False
             if until is not None and until.met(self.service.state):
                 return True
             due = self.next_due()
@@ -505,10 +506,14 @@ class Twin:
         """
         try:
             saved = from_json(snapshot)
-            now, ahead, keys = int(saved["now"]), int(saved["traffic_ahead"]), dict(saved["keys"])
+            now, ahead, keys = saved["now"], saved["traffic_ahead"], dict(saved["keys"])
             policy, state = saved["policy"], json.dumps(saved["state"]).encode()
+            sound = is_instant(now) and isinstance(ahead, int) and abs(ahead) <= 2 * LAST
+            sound = sound and all(isinstance(text, str) for pair in keys.items() for text in pair)
         except (ValueError, TypeError, KeyError):
-            raise BadInput("snapshot: expected the JSON that a snapshot of ranksim gave") from None
+            sound = False
+        if not sound:
+            raise BadInput("snapshot: expected the JSON that a snapshot of ranksim gave")
         if policy != policy_digest(self.policy):
             raise BadInput(
                 "snapshot: was taken under another policy; start with the policy it was taken under"
