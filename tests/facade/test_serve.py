@@ -169,7 +169,9 @@ def test_a_world_that_is_kept_says_which_flags_count_for_nothing(tmp_path: Path)
         (["--deprecated-since", START, "--sunset", "2026-01-01T00:00:00Z"], "not earlier"),
         (["--settle-timeout", "nan"], "--settle-timeout: expected seconds"),
         (["--log-format", "xml"], "expected text or json"),
-        (["--ca-file", "none.pem"], "none.pem: expected certificates in PEM"),
+        (["--ca-file", "none.pem"], "none.pem: cannot be read (No such file"),
+        (["--ca-file", __file__], "expected certificates in PEM, found none that can be read"),
+        (["--host", "192.0.2.1"], "cannot listen there (Cannot assign requested address); try an address of"),
         (["--host", "no-such-host.invalid"], "no address to listen at"),
     ],
 )

@@ -283,8 +283,12 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(ca_file)
+    except ssl.SSLError:
+        raise BadInput(f"{ca_file}: expected certificates in PEM, found none that can be read") from None
     except OSError as error:
-        raise BadInput(f"{ca_file}: expected certificates in PEM ({error.strerror or error})") from None
+        raise BadInput(
+            f"{ca_file}: cannot be read ({error.strerror}); expected certificates in PEM"
+        ) from None
     return context
 
 

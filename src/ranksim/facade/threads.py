@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Coroutine
@@ -126,5 +127,6 @@ def bound(host: str, port: int) -> socket.socket:
         made.bind((host, port))
     except OSError as error:
         made.close()
-        raise BadInput(f"{host}:{port}: cannot listen there ({error.strerror}); try another port") from None
+        better = "an address of this machine" if error.errno == errno.EADDRNOTAVAIL else "another port"
+        raise BadInput(f"{host}:{port}: cannot listen there ({error.strerror}); try {better}") from None
     return made

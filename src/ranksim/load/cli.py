@@ -71,7 +71,8 @@ def load(
         typer.Option(
             metavar="DIR",
             envvar="RANKSIM_LOAD_OUT",
-            help="Write trace.jsonl and locust.log into this directory, which must hold no trace yet.",
+            help="Write trace.jsonl and locust.log into this directory, which must hold no trace yet; "
+            "a new one here without, such as load-burst-20260304T100000Z.",
         ),
     ] = None,
     spend_cap: Annotated[
