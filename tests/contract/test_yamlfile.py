@@ -39,6 +39,7 @@ class House(Frozen):
         ("0x1f", 31),
         ("1.5", 1.5),
         ("-.inf", float("-inf")),
+        (".INF", float("inf")),
         ("true", True),
         ("False", False),
         ("yes", "yes"),
@@ -54,6 +55,19 @@ def test_scalars(text: str, value: object) -> None:
     data = load_yaml(f"a: {text}", "f").data["a"]
     assert data == value
     assert type(data) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "tag"), [("!!int abc", "int"), ("!!float x", "float"), ("!!bool yes", "bool"), ("-_", "int"),
+                      ("._", "float"), ("9" * 5000, "int")],
+)  # fmt: skip
+def test_a_scalar_that_is_not_of_its_type_is_refused(text: str, tag: str) -> None:
+    found = text.rpartition(" ")[2][:40]
+    with pytest.raises(BadInput) as caught:
+        load_yaml(f"a:\n  b: {text}", "f")
+    assert str(caught.value) == (
+        f"f:2: a.b: expected a value of type {tag}, found {found!r}; put it in quotes if it is text"
+    )
 
 
 def test_field_names_stay_as_written() -> None:

@@ -120,20 +120,27 @@ def _plain(
         return items
     # In folded text the loader marks each fold with a bell, for writing it back.
     folded = isinstance(node, ScalarNode) and node.style == ">"
-    return _scalar(str(node.tag), node.value.replace("\a", "") if folded else node.value)
+    text = node.value.replace("\a", "") if folded else node.value
+    tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
+    try:
+        return _scalar(tag, text)
+    except (KeyError, ValueError):
+        found = f"expected a value of type {tag}, found {text[:40]!r}; put it in quotes if it is text"
+        raise Located(where, None, lines, path).error(found) from None
 
 
 def _scalar(tag: str, text: str) -> Any:
-    match tag.removeprefix("tag:yaml.org,2002:"):
+    """What a scalar of a YAML type says. Raises KeyError or ValueError where it is not of that type."""
+    match tag:
         case "null":
             return None
         case "bool":
-            return text.lower() == "true"
+            return {"true": True, "false": False}[text.lower()]
         case "int":
             digits = text.replace("_", "")
             return int(digits, 0) if digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else int(digits)
         case "float":
-            return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+            return float(text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
         case _:
             return text
 
