@@ -101,6 +101,23 @@ def test_what_is_broken_is_left_out_and_noted(parts: Path) -> None:
     }
 
 
+def test_broken_lines_of_any_kind_are_left_out(parts: Path) -> None:
+    note = '{"kind":"note","t":7,"text":"later"}\n'
+    part(
+        parts,
+        "w1",
+        '{"kind":"shift","low":1,"hi' + note,
+        '{"kind":"endpoint","path":"/r/' + note,
+        call("w1.1", 5),
+        end("w1.1", 6),
+        note,
+    )
+
+    merged = merge(parts, parts / "trace.jsonl")
+
+    assert (merged.broken, merged.exchanges, merged.elsewhere) == (2, 1, {})
+
+
 def test_deliveries_get_the_ids_of_their_endpoints_and_their_last_line_counts(parts: Path) -> None:
     def came(number: int, path: str, t: int, **more: Any) -> dict[str, Any]:
         return {

@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -180,12 +181,10 @@ def _shift(part: Path) -> tuple[int, int]:
     """Read how far the leader's clock was ahead of a part's: it stands first, and again near the end."""
     found = (0, 0)
     with part.open("rb") as file:
-        lines = [file.readline()]
+        first = file.readline()
         file.seek(max(0, part.stat().st_size - 4096))
-        for raw in [*lines, *file]:
-            if raw.startswith(b'{"kind":"shift"') and raw.endswith(b"\n"):
-                line = json.loads(raw)
-                found = line["low"], line["high"]
+        for line in _of_kind("shift", [first, *file]):
+            found = line["low"], line["high"]
     return found
 
 
@@ -228,11 +227,17 @@ def _endpoints(parts: list[Path]) -> dict[str, str]:
     found = {}
     for part in parts:
         with part.open("rb") as file:
-            for raw in file:
-                if raw.startswith(b'{"kind":"endpoint"') and raw.endswith(b"\n"):
-                    line = json.loads(raw)
-                    found[line["path"]] = line["endpoint"]
+            found |= {line["path"]: line["endpoint"] for line in _of_kind("endpoint", file)}
     return found
+
+
+def _of_kind(kind: str, raws: Iterable[bytes]) -> Iterator[Line]:
+    """Read the lines of one kind that are not broken, without a look at the others."""
+    beginning = f'{{"kind":"{kind}",'.encode()
+    for raw in raws:
+        if raw.startswith(beginning):
+            with suppress(ValueError):
+                yield json.loads(raw)
 
 
 def _lines(path: Path, merged: Merged) -> Iterator[Line]:
