@@ -162,6 +162,9 @@ U = st.floats(min_value=2**-53, max_value=1 - 2**-53)
         Amount(kind="uniform", first=2, second=9, most=9),
         Amount(kind="lognormal", first=40, second=1, most=500),
         Amount(kind="pareto", first=10, second=1.5, most=1e4),
+        Amount(kind="lognormal", first=40, second=1e9, most=500),  # beyond all floats
+        Amount(kind="pareto", first=10, second=1e-6, most=1e4),
+        Amount(kind="lognormal", first=0, second=1e9),
     ],
     ids=lambda amount: amount.kind,
 )

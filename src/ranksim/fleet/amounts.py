@@ -83,16 +83,21 @@ class Amount(Frozen):
 
     def at(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers below which shares `u` of all draws lie; 0 < u < 1, shape (n,)."""
-        if self.kind == "constant":
+        if self.kind == "constant" or self.largest == 0:
             return np.full(u.shape, self.first)
         if self.kind == "uniform":
             return np.asarray(self.first + (self.second - self.first) * u)
         # One at a time, by the C library: the vector loops of NumPy may differ in the last bit.
-        if self.kind == "lognormal":
-            values = [self.first * math.exp(self.second * STANDARD_NORMAL.inv_cdf(v)) for v in u.tolist()]
-        else:
-            values = [self.first * (1.0 - v) ** (-1.0 / self.second) for v in u.tolist()]
+        values = [self._of_tail(v) for v in u.tolist()]
         return np.minimum(np.array(values, dtype=np.float64), self.most)
+
+    def _of_tail(self, u: float) -> float:
+        try:
+            if self.kind == "lognormal":
+                return self.first * math.exp(self.second * STANDARD_NORMAL.inv_cdf(u))
+            return float(self.first * (1.0 - u) ** (-1.0 / self.second))
+        except OverflowError:
+            return self.most
 
     def whole(self, u: NDArray[np.float64], least: int = 0) -> NDArray[np.int64]:
         """The same as whole numbers of at least `least`: rounded, but an evenly spread one has even odds."""
