@@ -224,7 +224,7 @@ def _placed(line: Line, endpoints: Mapping[str, str]) -> Line:
 
 def _endpoints(parts: list[Path]) -> dict[str, str]:
     """Read which path of the receiver belongs to which endpoint."""
-    found = {}
+    found: dict[str, str] = {}
     for part in parts:
         with part.open("rb") as file:
             found |= {line["path"]: line["endpoint"] for line in _of_kind("endpoint", file)}
