@@ -10,7 +10,7 @@ from ranksim.clock import MINUTE, SECOND
 from ranksim.conformance import ratelimit_headers, windows
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import Told
+from ranksim.conformance.seen import NEVER, Told
 from ranksim.conformance.shelf import Shelf
 from ranksim.conformance.verdicts import Tally, Verdict
 from ranksim.contract.facts import RateClass
@@ -287,6 +287,34 @@ def test_a_header_that_cannot_be_true(limiters: ModuleType, field: str, value: i
     assert Judged(history, window="first_hit").deviating == {}
     setattr(history.seen[5], field, value)
     assert rule in Judged(history, window="first_hit").deviating
+
+
+@pytest.mark.fact("U2", "U10")
+@pytest.mark.parametrize(
+    ("operation", "dry_run", "policy", "breaks"),
+    [
+        ("keywords.create", False, {}, False),
+        ("keywords.create", False, {"tracking_class": "write"}, True),
+        ("domains.create", False, {}, True),
+        ("jobs.create", True, {}, False),
+        ("jobs.create", True, {"dry_run_class": "read"}, True),
+    ],
+)
+def test_a_lost_call_may_be_of_every_class_that_is_open(
+    limiters: ModuleType, operation: str, dry_run: bool, policy: dict[str, Any], breaks: bool
+) -> None:
+    """What no reply tells of one expensive call, the next ones count."""
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(12)))
+    lost = history.seen[5]
+    lost.operation, lost.dry_run, lost.status, lost.received, lost.happened = (
+        operation,
+        dry_run,
+        0,
+        NEVER,
+        None,
+    )
+    lost.limit = lost.remaining = lost.reset = None
+    assert ("rate.remaining" in Judged(history, **policy).deviating) == breaks
 
 
 @pytest.mark.fact("S105", "E14")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -140,6 +141,10 @@ def classes_by_limit(options: Options) -> dict[int, RateClass]:
 
 def nominal(seen: Seen, options: Options) -> RateClass | None:
     """Give the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
+    return _class(seen, options.default("tracking_class"), options.default("dry_run_class"))
+
+
+def _class(seen: Seen, tracking: str, dry_run: str) -> RateClass | None:
     if seen.method == "OPTIONS" or not seen.key:
         return None
     if seen.surface == "rest":
@@ -150,10 +155,10 @@ def nominal(seen: Seen, options: Options) -> RateClass | None:
         return RateClass.READ if seen.method in ("GET", "HEAD") else RateClass.WRITE
     if all(OPERATIONS[name].keyless for name in names):
         return None
-    if seen.dry_run and OPERATIONS[names[0]].spends and options.default("dry_run_class") == "read":
+    if seen.dry_run and OPERATIONS[names[0]].spends and dry_run == "read":
         return RateClass.READ
-    tracking = RateClass.EXPENSIVE if options.default("tracking_class") == "expensive" else RateClass.WRITE
-    return max(tracking if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
+    tracked = RateClass.EXPENSIVE if tracking == "expensive" else RateClass.WRITE
+    return max(tracked if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
 
 
 def limited(seen: Seen) -> bool:
@@ -173,9 +178,10 @@ def ledgers(history: History, options: Options) -> dict[tuple[str, str, str], Le
     told = _told(history, known)
     rows: dict[tuple[str, str, str], array[int]] = defaultdict(lambda: array("q"))
     for position, seen in enumerate(history.seen):
-        row = None if foreign(seen, history) else _row(position, seen, known, told, options)
-        if row is not None:
-            rows[seen.environment, seen.account, seen.key].extend(row)
+        if foreign(seen, history) or (seen.lost and seen.happened is False):
+            continue
+        for rate_class in _classes(seen, known, told, options):
+            rows[seen.environment, seen.account, seen.key].extend(_row(position, seen, rate_class))
     return {owner: _ledger(owner, found) for owner, found in rows.items()}
 
 
@@ -188,26 +194,33 @@ def _told(history: History, known: dict[int, RateClass]) -> dict[tuple[str, bool
     }
 
 
-def _row(
-    position: int,
-    seen: Seen,
-    known: dict[int, RateClass],
-    told: dict[tuple[str, bool], RateClass],
-    options: Options,
-) -> tuple[int, ...] | None:
-    rate_class = nominal(seen, options)
-    if rate_class is None or (seen.lost and seen.happened is False):
-        return None
+def _classes(
+    seen: Seen, known: dict[int, RateClass], told: dict[tuple[str, bool], RateClass], options: Options
+) -> list[RateClass]:
+    """Give the class that an exchange debits, or each that a call of unknown fate may have debited."""
+    assumed = nominal(seen, options)
+    if assumed is None:
+        return []
     stated = known.get(-1 if seen.limit is None else seen.limit)
     if stated is None and seen.surface == "rest":
         stated = told.get((seen.operation, seen.dry_run))
+    if stated is not None:
+        return [stated]
+    if _kind(seen, assumed) != UNSURE:
+        return [assumed]
+    choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
+    found = {_class(seen, str(tracking), str(dry_run)) for tracking, dry_run in choices}
+    return sorted(rate_class for rate_class in found if rate_class is not None)
+
+
+def _row(position: int, seen: Seen, rate_class: RateClass) -> tuple[int, ...]:
     fields = sum(name in OPERATIONS for name in seen.operations) if seen.surface == "graphql" else 1
     return (
         seen.sent,
         seen.received,
         position,
         _kind(seen, rate_class),
-        rate_class if stated is None else stated,
+        rate_class,
         int(seen.dry_run),
         int(seen.surface == "graphql"),
         max(1, fields),
