@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ranksim.report.tables import to_rich, views
+from ranksim.report.tables import View, bounded, to_rich, views
 from ranksim.sim.tables import COLUMNS
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -84,6 +84,13 @@ def test_deliveries(tables: Tables) -> None:
         ("ops", "200 ms", "1 min 6 s", "6 h", "16 h 48 min"),
         ("slack", "200 ms", "1 min 6 s", "6 h", "16 h 48 min"),
     ]
+
+
+def test_a_table_that_is_cut_keeps_its_note() -> None:
+    view = View("Money", ("plan", "margin"), 1, (("pro", "3"), ("free", "2")), "of all customers")
+    assert bounded(view, 2) is view
+    assert bounded(view, 1).note == "and 1 more row; of all customers"
+    assert bounded(view, 1).rows == (("pro", "3"),)
 
 
 def test_an_empty_result_has_no_views() -> None:

@@ -161,13 +161,12 @@ def to_rich(view: View) -> Table:
 
 
 def bounded(view: View, top: int | None) -> View:
-    """The first rows of a view, with a note on how many more there are."""
+    """The first rows of a view, noting how many more there are beside what it notes anyway."""
     left_out = len(view.rows) - top if top is not None else 0
     if left_out <= 0:
         return view
-    return replace(
-        view, rows=view.rows[:top], note=f"and {left_out:,} more {'row' if left_out == 1 else 'rows'}"
-    )
+    more = f"and {left_out:,} more {'row' if left_out == 1 else 'rows'}"
+    return replace(view, rows=view.rows[:top], note=f"{more}; {view.note}" if view.note else more)
 
 
 def _grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Row]]:
