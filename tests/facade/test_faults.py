@@ -62,6 +62,10 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
         ("/v1/jobs/*/job_1", "/v1/jobs/crawl/job_1", True),
         ("/v1/jobs", "/v1/jobs/", False),
         ("a[b]*", "a[b]c\nd", True),
+        ("a?*", "a?c", True),
+        ("a?*", "abc", False),
+        ("[!a]", "b", False),
+        ("*a" * 30 + "b", "a" * 300, False),
     ],
 )
 def test_patterns(pattern: str, text: str, expected: bool) -> None:

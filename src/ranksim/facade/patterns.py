@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import translate
 from functools import lru_cache
 
 
@@ -18,4 +19,4 @@ def whole(text: str | bytes) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, re.split(r"\*+", pattern))), re.DOTALL)
+    return re.compile(translate(re.sub(r"[?[]", r"[\g<0>]", pattern)))
