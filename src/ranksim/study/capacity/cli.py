@@ -135,7 +135,7 @@ def workers(
         _jobs(jobs),
         _policy(policy),
         _read(clock.duration, "over", over),
-        tuple(_read(float, "profile", weight) for weight in profile.split(",")),
+        _weights(profile),
     )
     patience = _read(clock.duration, "within", within)
     with waiting():
@@ -262,8 +262,18 @@ def _counts(flag: str, texts: Sequence[str]) -> dict[str, int]:
             raise BadInput(
                 f"--{flag.replace('_', '-')}: expected NAME=COUNT such as crawl=40, found {text!r}"
             )
+        if name in found:
+            raise BadInput(f"--{flag.replace('_', '-')}: {name} is given twice; give one number of each")
         found[name] = int(number)
     return found
+
+
+def _weights(text: str) -> tuple[float, ...]:
+    """Read numbers with commas between them. Raises BadInput."""
+    try:
+        return tuple(float(weight) for weight in text.split(","))
+    except ValueError:
+        raise BadInput(f"--profile: expected weights such as 1,3,2,1, found {text!r}") from None
 
 
 def _jobs(texts: Sequence[str]) -> Any:

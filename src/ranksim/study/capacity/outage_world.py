@@ -11,6 +11,7 @@ from ranksim.clock import HOUR
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
+from ranksim.errors import BadInput
 from ranksim.sim.intervals import estimate
 from ranksim.sim.receivers import Receiver
 from ranksim.sim.runner import run
@@ -20,6 +21,9 @@ from ranksim.study.capacity.outage import Outage, OutageCost, attempts_of, outag
 from ranksim.study.capacity.shown import only_plan, share
 
 PROMPT = Distribution(kind="constant", durations=(0,))
+
+MANY = 1_000_000
+"""Events of all simulated outages together; more would take minutes."""
 
 METRICS = {
     "delayed": "acknowledged",
@@ -40,6 +44,12 @@ def simulate_outage(
     meanwhile. Intervals are Student's, Wilson's for the chance of being disabled. Raises BadInput.
     """
     policy = policy or Policy()
+    events = outage.together * outage.length // outage.every * replications
+    if events > MANY:
+        raise BadInput(
+            f"replications: expected at most {MANY:,} events in all simulated outages together, found "
+            f"{events:,}; give fewer, or 0 for what is computed alone"
+        )
     computed = outage_cost(outage, policy)
     scenario = _scenario(outage, policy)
 

@@ -149,6 +149,7 @@ def slot_use(churn: Churn, limit: int, *, start: Micros = 0, days: int = 31) -> 
     never outnumber the words there are, which is minded at the end of each month only. Raises BadInput.
     """
     expect(1 <= days <= MANY_DAYS, "days", f"1 to {MANY_DAYS}", days)
+    expect(limit >= 0, "limit", "0 or more", limit)
     most = limit // churn.slots_per_keyword
     expect(
         churn.keywords <= most,
