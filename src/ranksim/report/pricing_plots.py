@@ -177,6 +177,7 @@ def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(rows)), [row["code"].replace("_", " ") for row in rows])
     ax.invert_yaxis()
     ax.margins(x=0.15)
+    ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("calls refused")
     ax.set_title("Refusals of the recorded calls" if rows else "No recorded call is refused")
     _plain(ax, grid="x")

@@ -28,8 +28,9 @@ def test_add_ons_pay_part_of_it() -> None:
 def test_the_highest_safe_ceiling(price: int, safe: int) -> None:
     # The brief that crosses a ceiling is made (U48): 3 USD let 100 briefs pass for 3.00, 1 USD 34 for 1.02.
     sold = catalogue({"flat": {"price": price}})
-    found = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2).of("flat")
-    assert (found.safe, found.needless) == (safe * USD, False)
+    found = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2)
+    assert (found.of("flat").safe, found.of("flat").needless) == (safe * USD, False)
+    assert {row[-1] for row in found.views()[1].rows} == {"yes", "no"}
 
 
 def test_no_ceiling_is_needed_where_nobody_costs_more() -> None:

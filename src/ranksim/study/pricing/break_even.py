@@ -138,9 +138,8 @@ class BreakEven:
         )
         shown = view_of("Break-even a month, by plan", rows, columns, "needed: whether a ceiling is")
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
-        return shown + view_of(
-            "Ceilings tried", tables["trials"], columns | {"upper": "share", "safe": "text"}
-        )
+        rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]
+        return shown + view_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
 
     def draw(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw "prices" or "ceilings"."""
