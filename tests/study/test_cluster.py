@@ -10,7 +10,7 @@ import pytest
 from distributed import Client
 
 from ranksim.errors import BadInput
-from ranksim.study.pools import DIED
+from ranksim.study.pools import DIED, Cluster
 from ranksim.study.spec import Study
 
 STUDY = """study: 1
@@ -108,3 +108,12 @@ def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ranksim.study.pools.CONNECT", "1s")
     with pytest.raises(BadInput, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         Study.parse(STUDY).run(scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "foo://a:1", "tcp://a:b"])
+def test_what_is_no_address_gets_no_client(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "distributed.Client", lambda *_, **__: pytest.fail("a client, which complains as it goes")
+    )
+    with pytest.raises(BadInput, match=f"no Dask scheduler answers at {address}"):
+        Cluster(address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -109,11 +109,13 @@ class Cluster:
     def __init__(self, address: str) -> None:
         try:
             client = import_module("distributed").Client
+            read: Callable[[str], object] = import_module("distributed.comm").get_address_host_port
         except ImportError:
             raise BadInput(
                 "--scheduler needs distributed; install it with: pip install 'ranksim[study]'"
             ) from None
         try:
+            read(address)  # a client of what is no address says so again, at length, when it goes
             self._client: Any = client(address, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
             raise BadInput(
