@@ -33,9 +33,8 @@ p { margin: .25rem 0; max-width: 50rem; }
 .numbers li { flex: 1 1 8rem; padding: .6rem .9rem; background: var(--raised); border-radius: .5rem;
   color: var(--soft); }
 .numbers b { display: block; color: var(--ink); font-size: 1.35rem; font-variant-numeric: tabular-nums; }
-.tables { display: grid; gap: 1.5rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
-.tables section { min-width: 0; }
+.tables { display: flex; flex-wrap: wrap; gap: 1.5rem; }
+.tables section { flex: 1 1 auto; max-width: 100%; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .8rem; }
 th, td { padding: .3rem .35rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top;
