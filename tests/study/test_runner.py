@@ -30,12 +30,14 @@ def test_each_point_is_replicated(study: Make) -> None:
     assert [b - a for a, b in zip(one, two, strict=True)] == pytest.approx([1.0] * 4)  # the same draws
 
 
-def test_replications_until_a_precision_is_met(study: Make) -> None:
-    precision = {"of": ["level"], "relative": 0.05, "max_replications": 120}
-    result = study(factors={"toy.workers": [1, 100]}, replications=4, precision=precision).run()
+@pytest.mark.parametrize(("confidence", "most"), [(0.95, 120), (0.999, 1000)])
+def test_replications_until_a_precision_is_met(study: Make, confidence: float, most: int) -> None:
+    precision = {"of": ["level"], "relative": 0.05, "max_replications": most}
+    factors = {"toy.workers": [1, 100]}
+    result = study(factors=factors, replications=4, precision=precision, confidence=confidence).run()
     found = counts(result)
     assert found["workers=100"] == 4
-    assert 4 < found["workers=1"] < 120
+    assert 4 < found["workers=1"] < most
     precise, row = 0.05 / 1.05, result.table()[0]
     assert (row["high"] - row["low"]) / 2 <= precise * row["mean"]
     tight = precision | {"relative": 0.0001, "max_replications": 9}

@@ -88,9 +88,9 @@ class Runs:
 
     def is_precise(self, point: Point, replications: int) -> bool:
         """Tell whether the metrics that the study's precision is about are known well enough."""
-        precision = self._study.spec.precision
+        precision, level = self._study.spec.precision, self._study.spec.confidence
         return precision is None or all(
-            is_precise(self.observed(point, metric, replications), precision.relative)
+            is_precise(self.observed(point, metric, replications), precision.relative, level)
             for metric in precision.of
         )
 
