@@ -45,6 +45,8 @@ def test_a_share_of_nothing_is_not_observed() -> None:
     assert value_of(observed("1h"), "jobs.rank_run.wait.within.5m", "share") is None
     assert value_of(Observation({}), "calls.total", "count") == 0.0
     assert value_of(Observation({}), "refusals.share", "share") is None
+    assert value_of(Observation({}), "plans.pro.spend.total", "money") == 0.0
+    assert value_of(Observation({}), "plans.pro.spend.mean", "money") is None  # of nobody
 
 
 def test_waits_in_the_bucket_of_the_bound_are_within() -> None:

@@ -193,10 +193,13 @@ def within_of(metric: str) -> tuple[str, int]:
 
 
 def value_of(observation: Observation, metric: str, unit: str) -> float | None:
-    """Give a metric of a replication, None where nothing was observed; what was never counted is 0."""
+    """Give a metric of a replication, None where nothing was observed; what was never counted is 0.
+
+    A mean of nobody, as that of the accounts of a plan that has none, is nothing observed.
+    """
     if WITHIN in metric:
         return _share_within(observation, *within_of(metric))
-    missing = 0.0 if unit in ("count", "money") else None
+    missing = 0.0 if unit in ("count", "money") and not metric.endswith(".mean") else None
     return observation.metrics.get(metric, missing)
 
 
