@@ -5,7 +5,7 @@ both are text with a unit, so that no file can be read with the wrong one.
 """
 
 import math
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, Self
 
@@ -26,6 +26,12 @@ MICRO_USD = 1_000_000
 
 STANDARD_NORMAL = NormalDist()
 
+WIDEST = 20.0
+"""The largest sigma of a lognormal distribution; its tails still are numbers."""
+
+_EXACT = Context(prec=28, Emax=27, traps=[Inexact, InvalidOperation, Overflow])
+"""Arithmetic that refuses to round, and ends at 28 digits."""
+
 
 def money(text: str) -> int:
     """Micro-dollars of an amount such as '15 USD' or '0.002 USD'.
@@ -34,12 +40,11 @@ def money(text: str) -> int:
     """
     number, _, unit = text.strip().rpartition(" ")
     try:
-        amount = Decimal(number.strip().replace("_", ""))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if unit != "USD" or not amount.is_finite():
+        micros = _EXACT.multiply(_EXACT.create_decimal(number.strip().replace("_", "")), Decimal(MICRO_USD))
+    except ArithmeticError:
+        micros = Decimal("NaN")
+    if unit != "USD" or not micros.is_finite():
         raise ValueError(f"write an amount such as '15 USD', found {text!r}")
-    micros = amount * MICRO_USD
     if micros != micros.to_integral_value():
         raise ValueError(f"an amount has at most six decimals, found {text!r}")
     return int(micros)
@@ -104,9 +109,9 @@ Money = Annotated[
 
 
 class Frozen(BaseModel):
-    """Base of every model of the contract: immutable, strict, unknown fields refused."""
+    """Base of every model of the contract: immutable, strict, numbers finite, unknown fields refused."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
 KINDS = ("constant", "uniform", "exponential", "lognormal", "empirical")
@@ -160,8 +165,8 @@ class Distribution(Frozen):
             raise ValueError("durations are at least one, and none is negative")
         if self.kind == "uniform" and self.durations[0] > self.durations[1]:
             raise ValueError("uniform wants low at most high")
-        if not (math.isfinite(self.sigma) and self.sigma >= 0):
-            raise ValueError("sigma is a finite number and not negative")
+        if not 0 <= self.sigma <= WIDEST:
+            raise ValueError(f"sigma is a number from 0 to {WIDEST:g}")
         if list(self.durations) != sorted(self.durations):
             object.__setattr__(self, "durations", tuple(sorted(self.durations)))
         return self
