@@ -1,6 +1,7 @@
 """Clients: when they call, with what, and how they take a refusal; in a tiny world with scripted replies."""
 
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -137,6 +138,15 @@ def test_a_limited_client_tries_again(fields: dict[str, Any], seconds: list[int]
     world = SmallWorld(lambda call, now: next(replies))
     made = play(world, kind="caller", times=["0s"], mix={"account.get": 1}, **fields)
     assert [(one.t - MONDAY) / SECOND for one in made] == seconds
+
+
+def test_a_retry_after_may_be_a_date() -> None:
+    headers = {"Retry-After": "Mon, 05 Jan 2026 00:01:00 GMT"}
+    replies = iter([Reply(429, {}, headers, "rate_limited", outcome="limited")] * 2 + [Reply(200, {})])
+    world = SmallWorld(lambda call, now: next(replies))
+    made = play(world, kind="caller", times=["15s"], mix={"account.get": 1})
+    # A date that has come is no reason to wait.
+    assert [(one.t - MONDAY) / SECOND for one in made] == [15, 60, 60]
 
 
 def test_backoff_is_a_draw_below_a_doubling_ceiling() -> None:
@@ -356,6 +366,13 @@ def test_a_poller_slows_down_while_nothing_changes() -> None:
     assert hours(made) == [0, 1, 3, 7, 11, 12, 14, 18]
 
 
+def test_a_poller_slows_down_no_further_than_it_may() -> None:
+    slow = {"factor": 1e300, "most": "4h"}
+    world = SmallWorld(length=10 * HOUR)
+    made = play(world, kind="poller", operation="jobs.list", every="1h", slow_down=slow)
+    assert hours(made) == [0, 1, 5, 9]
+
+
 def test_a_poller_follows_the_cursor() -> None:
     def answer(call: Call, now: Micros) -> Reply:
         page = int(call.query.get("cursor", 0))
@@ -542,17 +559,23 @@ def test_a_trace_is_played_again(tmp_path: Path) -> None:
         {"operations": ["jobs.create"], "method": "POST", "path": "/v1/jobs", "body": '{"kind":"crawl"}'},
         {"operations": ["jobs.get"], "method": "GET", "path": "/v1/jobs/crawl/job_3", "query": {"a": "b"}},
         {"operations": [], "method": "GET", "path": "/v1/nothing"},
+        {"operations": ["jobs.get"], "method": "POST", "path": "/graphql", "surface": "graphql"},
+        {"operations": ["jobs.get"], "method": "GET", "path": "/sandbox/v1/jobs/crawl/job_4"},
     ]
     for which, entry in enumerate(lines[1:]):
         sent = (100 + which) * SECOND
         entry |= {"kind": "exchange", "id": "x", "sent": sent, "received": None, "status": None}
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
-    made = play(kind="arrivals", source={"trace": str(path)})
-    assert [(one.t - MONDAY) // SECOND for one in made] == [0, 1]
-    created, looked = (one.call for one in made)
+    world = SmallWorld()
+    made = play(world, kind="arrivals", source={"trace": str(path)})
+    assert [(one.t - MONDAY) // SECOND for one in made] == [0, 1, 4]
+    created, looked, again = (one.call for one in made)
     assert (created.operation, created.body) == ("jobs.create", {"kind": "crawl"})
     assert (looked.path, looked.query) == ({"kind": "crawl", "id": "job_3"}, {"a": "b"})
+    assert again.path == {"kind": "crawl", "id": "job_4"}
+    left_out = "clients.client: a recorded jobs.get has a path that is not its own, and is left out"
+    assert world.notes == [left_out]
 
 
 # Python
@@ -601,6 +624,7 @@ PEOPLE = {"kind": "app_users", "every": "1s", "mix": ONE}
         ),
         ({**STEADY, "mix": {}}, "at least 1 item"),
         ({**STEADY, "mix": {"account.get": 0}}, "greater than 0"),
+        ({**STEADY, "mix": {"account.get": math.inf}}, "finite number"),
         (
             {**STEADY, "mix": ONE, "rhythm": {}},
             "a rhythm needs arrivals: poisson",
@@ -623,6 +647,14 @@ PEOPLE = {"kind": "app_users", "every": "1s", "mix": ONE}
         ({"kind": "schedule", "job": "crawl", "weekday": "mon"}, "Input should be 'monday'"),
         ({"kind": "schedule", "job": "report"}, "Input should be 'rank_run'"),
         ({"kind": "poller", "operation": "jobs.list", "every": 60}, "write a duration such as"),
+        (
+            {"kind": "poller", "operation": "jobs.get", "every": "1m", "path": {"id": "job_1"}},
+            "path: expected kind and id, found id",
+        ),
+        (
+            {"kind": "poller", "operation": "jobs.list", "every": "1m", "path": {"id": "job_1"}},
+            "path: expected nothing, found id",
+        ),
         ({"kind": "arrivals", "source": {}}, "write exactly one of rates, log and trace"),
         (
             {"kind": "arrivals", "source": {"rates": "a", "log": "b"}},

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from email.utils import parsedate_to_datetime
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -204,7 +205,7 @@ class Client:
         spec = self.spec
         match spec.on_limit:
             case "obey":
-                return int(reply.headers.get("Retry-After", "1")) * SECOND
+                return _wait_of(reply.headers.get("Retry-After", "1"), self.world.now)
             case "backoff":
                 # Full jitter: anything from nothing to twice as much as the time before.
                 ceiling = min(spec.backoff_max, spec.retry_every << min(tries - 1, 40))
@@ -212,6 +213,13 @@ class Client:
                 return round(draws.uniform(self.world.seed, self.entity, address, Purpose.BACKOFF) * ceiling)
             case _:
                 return spec.retry_every
+
+
+def _wait_of(retry_after: str, now: Micros) -> Micros:
+    """What a Retry-After asks for (µs): whole seconds, or the time until an HTTP-date (U6)."""
+    if retry_after.isdecimal():
+        return int(retry_after) * SECOND
+    return max(0, int(parsedate_to_datetime(retry_after).timestamp()) * SECOND - now)
 
 
 class Line:

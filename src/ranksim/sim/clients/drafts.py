@@ -30,6 +30,11 @@ def on_one(operation: str) -> bool:
     return "{id}" in OPERATIONS[operation].path
 
 
+def path_parameters(operation: str) -> list[str]:
+    """The names that stand for something in an operation's path."""
+    return [part[1:-1] for part in OPERATIONS[operation].path.split("/") if part.startswith("{")]
+
+
 class Item(Frozen):
     """One operation of a mix: its weight, and what to put in place of the draft's body, query and path."""
 

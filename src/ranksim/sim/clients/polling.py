@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ranksim.contract.quantities import Frozen
 from ranksim.service.calls import Reply
 from ranksim.sim.clients.common import Client, Common, Count, OperationName, Positive, Request, World
-from ranksim.sim.clients.drafts import Drafts, on_one
+from ranksim.sim.clients.drafts import Drafts, on_one, path_parameters
 
 
 class SlowDown(Frozen):
@@ -35,6 +35,14 @@ class Poller(Common):
     path: dict[str, str] = Field(default_factory=dict)
     pages: Count = 1
     slow_down: SlowDown | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        wanted = path_parameters(self.operation)
+        if self.path and sorted(self.path) != sorted(wanted):
+            expected, found = " and ".join(wanted) or "nothing", " and ".join(self.path)
+            raise ValueError(f"path: expected {expected}, found {found}")
+        return self
 
 
 def start_poller(world: World, name: str, spec: Poller) -> None:
@@ -76,7 +84,7 @@ def start_poller(world: World, name: str, spec: Poller) -> None:
     def done(data: list[Any]) -> None:
         nonlocal last, interval
         if spec.slow_down is not None and data == last:
-            interval = min(spec.slow_down.most, round(interval * spec.slow_down.factor))
+            interval = round(min(spec.slow_down.most, interval * spec.slow_down.factor))
         else:
             interval = spec.every
         last = data

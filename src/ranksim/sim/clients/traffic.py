@@ -138,7 +138,8 @@ class Arrivals(Common):
     """Calls that arrive as recorded: the instants of a recording, turned into operations of the API.
 
     A call becomes the operation of the first rule in `map` that fits it, else one of the `mix` by weight,
-    else it is left out; exchanges of a trace keep their operation when there is neither. `accounts` adds
+    else it is left out; exchanges of a trace keep their operation when there is neither, and are left out,
+    with a note, where their path is not that of the operation (as over GraphQL). `accounts` adds
     further accounts to `account`: each recorded client address is given one of their keys by its hash, each
     count by a draw. Calls are thinned or cloned to `scale` times as many. `align` and `repeat` as in
     `Replay`.
@@ -283,7 +284,12 @@ class _Crowd:
             operation, item = self.items[which]
             self.clients[who].send(self.drafts[who].make(operation, number, item))
         elif row.operation in OPERATIONS and not self.spec.map:
-            self.clients[who].send(_as_recorded(row))
+            client, request = self.clients[who], _as_recorded(row)
+            if request is not None:
+                client.send(request)
+            else:
+                recorded = f"clients.{client.name}: a recorded {row.operation}"
+                client.world.note(f"{recorded} has a path that is not its own, and is left out")
 
     def _rule_of(self, method: str, path: str) -> Rule | None:
         for rule in self.spec.map:
@@ -292,11 +298,21 @@ class _Crowd:
         return None
 
 
-def _as_recorded(row: Recorded) -> Request:
-    """Make the request of an exchange again, with the path, query and body it had."""
+def _as_recorded(row: Recorded) -> Request | None:
+    """Make the request of an exchange again, with the path, query and body it had.
+
+    None where the path is not that of the operation, as with GraphQL, whose requests all have one path.
+    """
     names = OPERATIONS[row.operation].path.split("/")
-    values = row.path.removeprefix("/v1/").split("/")
-    path = {n[1:-1]: value for n, value in zip(names, values, strict=False) if n.startswith("{")}
+    values = row.path.rpartition("/v1/")[2].split("/")
+    if len(names) != len(values):
+        return None
+    path: dict[str, str] = {}
+    for name, value in zip(names, values, strict=True):
+        if name.startswith("{"):
+            path[name[1:-1]] = value
+        elif name != value:
+            return None
     try:
         body = json.loads(row.body) if row.body else None
     except ValueError:
