@@ -61,7 +61,7 @@ def created(url: str, endpoint: str = "end_1", name: str = "secret") -> str:
 def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
     tmp_path: Path, recorder: Recorder, local: LocalReceiver, name: str
 ) -> None:
-    ear = Ear(local.url, local.url, "run", recorder)
+    ear = Ear(local.url, "run", recorder)
     before = recorder.clock.now()
     url = ear.listen("500,302:/elsewhere,200")
     ear.told(created(url, name=name))
@@ -94,7 +94,7 @@ def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
 
 
 def test_a_delivery_is_logged_before_it_is_answered(recorder: Recorder, local: LocalReceiver) -> None:
-    url = Ear(local.url, local.url, "run", recorder).listen("timeout")
+    url = Ear(local.url, "run", recorder).listen("timeout")
     with pytest.raises(TimeoutError):
         post(url, timeout=0.2)
     first = lines_of(local.log)[0]
@@ -137,7 +137,7 @@ def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: Recorder) -> None:
     hour = 3_600_000_000
     with Receiver(clock=lambda: recorder.clock.now() + hour) as receiver:
         remote = RemoteReceiver(receiver.url, recorder.clock)
-        url = Ear(receiver.url, receiver.url, "run", recorder).listen("200")
+        url = Ear(receiver.url, "run", recorder).listen("200")
         before = recorder.clock.now()
         post(url)
         post(receiver.url + "/of/others")
@@ -188,7 +188,7 @@ def test_a_receiver_elsewhere_that_fails_at_the_end_is_bad_input(
 def test_without_a_receiver_there_is_no_url_and_a_note(recorder: Recorder) -> None:
     with Receiver() as receiver:
         gone = receiver.url
-    ear = Ear(gone, gone, "run", recorder)
+    ear = Ear(gone, "run", recorder)
     assert ear.listen("200") == ""
     ear.told(created(f"{gone}/run/w1/1"))
     assert [line["text"] for line in lines_of(recorder.path) if line["kind"] == "note"] == [
@@ -198,7 +198,7 @@ def test_without_a_receiver_there_is_no_url_and_a_note(recorder: Recorder) -> No
 
 def test_replies_that_tell_of_other_urls_are_left_alone(recorder: Recorder) -> None:
     with Receiver() as receiver:
-        ear = Ear(receiver.url, receiver.url, "run", recorder)
+        ear = Ear(receiver.url, "run", recorder)
         ear.told(created("https://example.com/hook"))
         ear.told(created(f"{receiver.url}/otherrun/w1/1"))
         ear.told(json.dumps({"data": [{"id": "end_2", "url": f"{receiver.url}/run/w1/1"}]}))

@@ -32,13 +32,12 @@ _ANNOUNCED = re.compile(r"receiving at (\S+?),")
 class Ear:
     """The paths of a receiver that one process of the run has webhooks sent to.
 
-    `url` is where the deployment reaches the receiver and `control` where we do; `prefix` is the run's own,
-    so that runs which share a receiver do not share paths.
+    `url` is where the deployment and we reach the receiver; `prefix` is the run's own, so that runs which
+    share a receiver do not share paths.
     """
 
-    def __init__(self, url: str, control: str, prefix: str, recorder: Recorder) -> None:
+    def __init__(self, url: str, prefix: str, recorder: Recorder) -> None:
         self.url = url
-        self.control = control
         self.prefix = prefix
         self.recorder = recorder
         self._numbers = count(1)
@@ -70,7 +69,7 @@ class Ear:
 
     def _ask(self, method: str, what: str, said: Any) -> bool:
         try:
-            ask(self.control, method, what, said)
+            ask(self.url, method, what, said)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.recorder.note("the webhook receiver could not be reached", error=str(error))
             return False
@@ -164,9 +163,9 @@ class RemoteReceiver:
         return now - after, now - before
 
 
-def ask(control: str, method: str, what: str, said: Any = None) -> Any:
+def ask(url: str, method: str, what: str, said: Any = None) -> Any:
     """Ask a receiver's control API. Raises OSError, HTTPException or ValueError."""
-    parts = urlsplit(control)
+    parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=PATIENCE)
     try:

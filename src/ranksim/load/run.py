@@ -40,8 +40,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Shared:
     """What all processes of a run have in common, so that their parts fit together.
 
-    `directory` is where parts are written, `receiver` the receiver's URL and `control` where it is scripted
-    ("" without one), `processes` how many share the users and `purses` the spend cap. `salt` is hexadecimal.
+    `directory` is where parts are written, `receiver` the receiver's URL ("" without one), `processes` how
+    many share the users and `purses` the spend cap. `salt` is hexadecimal.
     """
 
     run: str
@@ -53,7 +53,6 @@ class Shared:
     processes: int
     purses: int
     receiver: str
-    control: str
     reach: dict[str, Any]
 
     def to_message(self) -> dict[str, Any]:
@@ -79,9 +78,7 @@ class Part:
             salt=bytes.fromhex(shared.salt),
             tokens=[key.token for key in target.keys.values()],
         )
-        self.ear = (
-            Ear(shared.receiver, shared.control, shared.run, self.recorder) if shared.receiver else None
-        )
+        self.ear = Ear(shared.receiver, shared.run, self.recorder) if shared.receiver else None
         self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.purses
         self.purse = Purse(share, target.dry_run_only)
@@ -166,7 +163,7 @@ class Run:
             seed = wishes.seed if wishes.seed is not None else secrets.randbits(32)
             shared = Shared(
                 name, str(self.directory.resolve()), self.clock, secrets.token_hex(16), seed, wishes.users,
-                max(1, wishes.workers), wishes.workers + 1, url, url, {},
+                max(1, wishes.workers), wishes.workers + 1, url, {},
             )  # fmt: skip
             self._write_header(Reach(target))
             self.part = Part(shared, target, "0")

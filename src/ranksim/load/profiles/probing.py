@@ -19,7 +19,6 @@ RATES, WINDOW = Facts().rates, Facts().rate_window
 class Probe:
     """A call that is charged to one class and changes nothing; `limit` is what the class admits a window."""
 
-    rate_class: RateClass
     limit: int
     window: Micros
     send: Callable[[str], Send]
@@ -48,7 +47,7 @@ def a_probe(reach: Reach, rate_class: RateClass, seed: int, user: int) -> Genera
         body = {"kind": "ai_scan", "domain_id": domain or "none", "dry_run": True}
         return Send("jobs.create", key, body=body)
 
-    return Probe(rate_class, RATES.of(rate_class), window_of(reach), send)
+    return Probe(RATES.of(rate_class), window_of(reach), send)
 
 
 def burst(probe: Probe, key: str, count: int) -> Generator[Any, Any, int]:
