@@ -187,6 +187,12 @@ def test_an_exchange_is_shown_readably() -> None:
 # Near misses
 
 
+@pytest.mark.parametrize("body", ['{"a": NaN}', "[Infinity]", "[-Infinity]"])
+def test_what_is_no_json_is_shown_as_text(body: str) -> None:
+    (entry,) = journal(exchange(body=body.encode()))
+    assert entry.shown()["body"] == body
+
+
 def test_the_nearest_come_first_and_of_equals_the_latest() -> None:
     kept = journal(
         exchange(status=500, method="GET"),

@@ -292,6 +292,6 @@ def _content(content: bytes) -> Any:
     if not content:
         return None
     try:
-        return from_json(content)
+        return from_json(content, allow_inf_nan=False)
     except ValueError:
         return content.decode("utf-8", "replace")
