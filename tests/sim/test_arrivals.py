@@ -250,6 +250,10 @@ def test_a_poisson_process_has_its_rate_and_its_variance() -> None:
     assert poisson() == times != poisson(seed=2)
 
 
+def test_calls_that_hardly_ever_come_do_not_come() -> None:
+    assert poisson(2_000 * WEEK) == []
+
+
 def test_blocks_change_nothing_at_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     rhythm = Rhythm(hours=tuple(range(24)))
     expected = poisson(rhythm=rhythm)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ranksim.clock import HOUR, MINUTE, instant
+from ranksim.clock import HOUR, MINUTE, instant, iso
 from ranksim.errors import BadInput
 from ranksim.sim.expectations import Expectation, judge
 from ranksim.sim.histogram import Histogram
@@ -209,6 +209,12 @@ def test_a_finding_says_by_how_much(given: Any, refusals: list[int], passed: boo
 def test_a_finding_speaks_in_the_unit_of_its_metric(given: str, text: str) -> None:
     found = result(0, wait=[390_000_000], spend=17_500_000, disabled_at=2 * HOUR)
     assert expect(given).judge(found).text == text
+
+
+def test_an_instant_is_kept_to_the_microsecond() -> None:
+    at = instant("2026-03-01T00:00:00Z")
+    found = expect(f"endpoints.shop.disabled_at == {iso(at)}").judge(result(1, disabled_at=at + 1))
+    assert (found.passed, found.off) == (False, 1)
 
 
 def test_all_are_judged_in_order() -> None:

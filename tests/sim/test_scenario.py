@@ -337,6 +337,29 @@ def test_a_client_may_use_a_key_that_is_issued_later() -> None:
     assert scenario.clients["later"].key == "spare"
 
 
+@pytest.mark.parametrize(("withdrawn", "fine"), [("1h", False), ("2h", False), ("3h", True)])
+def test_a_key_can_be_withdrawn_only_once_it_was_issued(withdrawn: str, fine: bool) -> None:
+    text = MINIMAL + (
+        f"timeline:\n- {{at: {withdrawn}, do: withdraw_key, account: acme, key: late}}\n"
+        "- {at: 2h, do: issue_key, account: acme, key: late}\n"
+    )
+    if fine:
+        assert parse(text).timeline
+        return
+    with pytest.raises(BadInput, match=r"^s\.yaml:6: timeline\[0\]\.key: no key 'late'; "):
+        parse(text)
+
+
+def test_every_account_of_recorded_arrivals_has_the_key() -> None:
+    text = MINIMAL.replace("{plan: pro}", "{plan: pro, keys: [main, spare]}\n  other: {plan: pro}") + (
+        "clients:\n"
+        "  c: {kind: arrivals, account: acme, accounts: [other], key: spare,"
+        " source: {log: x.log}, mix: {account.get: 1}}\n"
+    )
+    with pytest.raises(BadInput, match=r"^s\.yaml:7: clients\.c\.key: no key 'spare' of account 'other'; "):
+        parse(text)
+
+
 def test_replace_without_changes_changes_nothing() -> None:
     scenario = parse(WHOLE)
     assert scenario.replace() == scenario

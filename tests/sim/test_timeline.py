@@ -114,6 +114,15 @@ def test_what_was_paused_down_or_disabled_comes_back() -> None:
     assert around(world, 2 * HOUR, look) == (([False] * 4, True, False), ([True] * 4, False, True))
 
 
+def test_keywords_of_a_list_that_is_gone_are_left_alone() -> None:
+    world = make("at: 1h, do: remove_keywords, account: acme, count: 3")
+    actor = world.actors["acme"]
+    gone = actor.lists[actor.domains[0]][0]
+    world.at(world.start, lambda: world.app_call(actor, "keyword_lists.delete", None, id=gone))
+    # The list of the first domain held 20 slots, and three keywords of the second go.
+    assert around(world, HOUR, used) == ((20, 20), (14, 26))
+
+
 def test_an_issued_key_may_be_scoped_and_replace_an_old_token() -> None:
     world = make("at: 1h, do: issue_key, account: acme, key: main, domain: site2.acme.example")
 

@@ -280,7 +280,8 @@ def poisson(
     while t < end:
         numbers = np.arange(first, first + BLOCK, dtype=np.int64)
         gaps = -np.log1p(-draws.uniforms(seed, draws.entity(name), numbers, Purpose.ARRIVAL)) * mean
-        times = t + np.cumsum(np.rint(gaps).astype(np.int64))
+        # A gap as long as the run leads out of it; longer ones could add up to more than 64 bits.
+        times = t + np.cumsum(np.rint(np.minimum(gaps, end - start)).astype(np.int64))
         t, first = int(times[-1]), first + BLOCK
         kept = times < end
         if table is not None:

@@ -207,8 +207,8 @@ def _extremes(values: list[float | None]) -> tuple[float | None, float | None]:
 
 
 def _slack(bound: float) -> float:
-    """What rounding may make of a mean that keeps the bound."""
-    return 0.0 if math.isinf(bound) else 1e-9 * abs(bound)
+    """What rounding may make of a mean that keeps the bound: less than one of whatever is counted."""
+    return 0.0 if math.isinf(bound) else min(0.5, 1e-9 * abs(bound))
 
 
 def _short(text: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,7 +20,7 @@ from ranksim.sim.expectations import Expectation
 from ranksim.sim.moments import Moment
 from ranksim.sim.portfolio import AccountSpec, PortfolioSpec
 from ranksim.sim.receivers import ReceiverSpec
-from ranksim.sim.timeline import CLIENT, Action, IssueKey, ResizePool
+from ranksim.sim.timeline import CLIENT, Action, IssueKey, ResizePool, WithdrawKey
 from ranksim.sim.workers import PoolSpec
 
 SAMPLES = 200
@@ -248,8 +249,11 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
                 yield from _unknown((*at, "accounts", index), "account", account, scenario.accounts)
         if client.account is not None:
             yield from _unknown((*at, "account"), "account", client.account, scenario.accounts)
-        if client.account in scenario.accounts and client.key is not None:
-            yield from _unknown((*at, "key"), "key", client.key, _keys(scenario, client.account))
+        others = client.accounts if isinstance(client, Arrivals) else ()
+        for owner in (client.account, *others):
+            if owner in scenario.accounts and client.key is not None:
+                of = f" of account {owner!r}" if others else ""
+                yield from _unknown((*at, "key"), "key", client.key, _keys(scenario, owner), of)
 
 
 def _receiver_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -280,7 +284,7 @@ def _action_problems(scenario: Scenario, action: Action) -> Iterator[Problem]:
         "plan": scenario.policy.catalogue.plans,
         "add_on": scenario.policy.catalogue.add_ons,
         "domain": scenario.accounts[account].hosts(account),
-        "key": _keys(scenario, account),
+        "key": _keys(scenario, account, action if isinstance(action, WithdrawKey) else None),
         "status": STATUSES,
     }
     for field, options in known.items():
@@ -301,13 +305,17 @@ def _expectation_problems(scenario: Scenario) -> Iterator[Problem]:
             yield from _unknown(("expect", index), what, rest.partition(".")[0], known)
 
 
-def _keys(scenario: Scenario, account: str) -> list[str]:
-    """Names of the keys an account starts with or is issued later."""
-    issued = [a.key for a in scenario.timeline if isinstance(a, IssueKey) and a.account == account]
+def _keys(scenario: Scenario, account: str, before: Action | None = None) -> list[str]:
+    """Names of the keys an account starts with or is issued, in the whole run or `before` an action."""
+    actions = sorted(scenario.timeline, key=lambda action: action.at.on(scenario.start))
+    earlier = takewhile(lambda action: action is not before, actions)
+    issued = [a.key for a in earlier if isinstance(a, IssueKey) and a.account == account]
     return [*(key.name for key in scenario.accounts[account].keys), *issued]
 
 
-def _unknown(path: tuple[Part, ...], what: str, name: str, known: Collection[str]) -> Iterator[Problem]:
+def _unknown(
+    path: tuple[Part, ...], what: str, name: str, known: Collection[str], of: str = ""
+) -> Iterator[Problem]:
     if name in known:
         return
     close = get_close_matches(name, known, n=1)
@@ -315,7 +323,7 @@ def _unknown(path: tuple[Part, ...], what: str, name: str, known: Collection[str
         hint = f"did you mean {close[0]!r}?"
     else:
         hint = f"expected one of {', '.join(known)}" if known else f"there is no {what} here; add one"
-    yield path, f"no {what} {name!r}; {hint}"
+    yield path, f"no {what} {name!r}{of}; {hint}"
 
 
 def _outside(path: tuple[Part, ...], scenario: Scenario, moment: Moment) -> Iterator[Problem]:

@@ -235,8 +235,10 @@ def _set_scans(world: World, actor: Actor, host: str | None, *, active: bool) ->
 
 
 def _remove_keywords(world: World, actor: Actor, list_id: str, count: int) -> None:
-    words = list(world.service.state.keyword_lists[list_id].words.values())
-    for keyword in words[:count]:
+    keyword_list = world.service.state.keyword_lists.get(list_id)
+    if keyword_list is None:  # a client has deleted it
+        return
+    for keyword in list(keyword_list.words.values())[:count]:
         world.app_call(actor, "keywords.delete", None, client=CLIENT, id=keyword)
 
 
