@@ -64,6 +64,10 @@ POPULATIONS = {
     "segments.some.portfolio.keywords": some(
         portfolio={"domains": 1_000_000, "keywords": 10**9, "engine_devices": 1000, "geographies": 1000}
     ),
+    "segments.some.after_refusal.rate_limited.most": some(after_refusal={"rate_limited": {"most": 2**62}}),
+    "segments.some.after_refusal.quota_exhausted.first": some(
+        after_refusal={"quota_exhausted": {"first": 2**70}}
+    ),
     "segments.some.calendar.zones": some(calendar={"zones": {3 * DAY: 1.0}}),
     "segments.some.usage.read": some(usage={"read": {"pareto": {"least": 1.0, "shape": 1.0, "most": 1.1e9}}}),
     "segments.some.usage.write": some(usage={"write": {"uniform": {"low": 0, "high": 1e9}}}),
@@ -77,6 +81,19 @@ def test_a_population_that_could_overflow_is_refused(field: str, changes: dict[s
     with pytest.raises(BadInput, match=r"(leads to numbers up to|expected at most)") as refused:
         simulate_fleet(POPULATION.replace(**changes), policy, compiled=False)
     assert field in str(refused.value)
+
+
+def test_a_wait_that_doubles_often_is_the_same_compiled_and_interpreted(same: Any) -> None:
+    """One hour doubled thirty times passes 64 bits, where `most` has long ended it."""
+    patient = {"retry": 1.0, "tries": 255, "wait": "backoff", "first": 3600 * 10**6, "most": 3 * DAY}
+    population = POPULATION.replace(
+        length=300 * DAY,
+        **some(usage={"keywords": 1}, after_refusal={"slot_limit_exceeded": patient}),
+    )
+    policy = Policy().replace(**plan(slot_limit=50))
+    interpreted = simulate_fleet(population, policy, compiled=False)
+    assert interpreted.accounts["calls"].max() > 64 * 2
+    same(interpreted, simulate_fleet(population, policy))
 
 
 def test_the_largest_numbers_that_pass_give_the_same_compiled_and_interpreted(same: Any) -> None:

@@ -14,7 +14,7 @@ from ranksim.fleet.customers import hours_of, levels_of
 from ranksim.fleet.offers import sold_to
 from ranksim.fleet.population import Population, Segment
 from ranksim.fleet.requests import AVERAGE
-from ranksim.fleet.rows import REFUSED
+from ranksim.fleet.rows import OUTCOMES, REFUSED
 
 LARGEST = 2**62
 """Above it nothing may come; the rest up to 2**63 is room for one sum."""
@@ -93,6 +93,10 @@ def _of_segment(
     requests = {name: _surely(most * days) for name, most in rates.items() if most > 0}
     for name, number in requests.items():
         yield f"{at}.usage.{name}", number, MOST_REQUESTS
+    for outcome in REFUSED:
+        reaction = segment.after_refusal.of(outcome)
+        for name in ("first", "most"):
+            yield f"{at}.after_refusal.{OUTCOMES[outcome]}.{name}", getattr(reaction, name), LARGEST // 2
     if policy.assumptions.refused_calls_count:
         # Refused calls pile up in a window: as tokens that are owed, or as the weight of the one before.
         tries = max(segment.after_refusal.of(outcome).tries for outcome in REFUSED)

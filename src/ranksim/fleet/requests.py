@@ -158,9 +158,9 @@ def comes_back(request: Request, reaction: Reaction, streams: Streams) -> int:
         return FOREVER
     if reaction.backs_off == 0:
         return request.until
-    ceiling = reaction.most
-    if request.tries < 40:
-        ceiling = min(ceiling, reaction.first * (1 << (request.tries - 1)))
+    ceiling, doublings = reaction.most, min(request.tries - 1, 62)
+    if reaction.first <= ceiling >> doublings:  # so that no product passes 64 bits
+        ceiling = reaction.first << doublings
     return request.at + 1 + int(drawn(streams.backoff, address) * SHARE * ceiling)
 
 
