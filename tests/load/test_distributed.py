@@ -6,6 +6,7 @@ import signal
 import socket
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,12 @@ def test_a_master_and_workers_record_one_trace_though_one_is_elsewhere_and_one_i
     near = start("locust", "-f", locustfile, *join, name="near", RANKSIM_KEY=deployment.key)
     far = start("locust", "-f", "elsewhere.py", *join, name="far", RANKSIM_KEY=deployment.key)
     killed = start("locust", "-f", locustfile, *join, name="killed", RANKSIM_KEY=deployment.key)
-    until(lambda: sum(len(lines) > 8 for part, lines in so_far(out).items() if part != "part-0") == 2)
+
+    def both_at_work(part: str, lines: list[dict[str, Any]]) -> bool:
+        users = {line["client"] for line in lines if "client" in line}
+        return part != "part-0" and len(users) == 2 and len(lines) > 8
+
+    until(lambda: sum(both_at_work(*part) for part in so_far(out).items()) == 2)
     killed.process.kill()
     seen = by_users(out)
     until(lambda: by_users(out) > seen + 3)
