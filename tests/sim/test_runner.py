@@ -79,7 +79,7 @@ def test_precision_stops_at_the_first_replication_that_reaches_it(tiny: ModuleTy
     assert low is not None
     assert high is not None
     assert (high - low) / 2 <= 0.01 * mean
-    assert result.remarks == [f"refusals.total is known to within 1.0% after {count} replications"]
+    assert result.remarks == [f"refusals.total is known to within 1 % after {count} replications"]
 
 
 def test_processes_do_not_change_where_it_stops(tiny: ModuleType) -> None:
@@ -92,7 +92,7 @@ def test_precision_gives_up_after_the_most_replications(tiny: ModuleType) -> Non
     scenario = tiny.scenario(precision=tiny.precision(relative=1e-6, max_replications=4))
     result = run(scenario, world=tiny.TinyWorld)
     assert len(result.replications) == 4
-    assert result.remarks == ["refusals.total is not known to within 0.0% after 4 replications"]
+    assert result.remarks == ["refusals.total is not known to within 0.0001 % after 4 replications"]
 
 
 def test_replications_that_are_asked_for_are_made(tiny: ModuleType) -> None:
@@ -264,3 +264,15 @@ def test_a_trace_may_be_a_file(tmp_path: Path, whole: Result) -> None:
     assert len(exchanges) == whole.scalars[0]["calls.total"]
     assert traced.replications[0] == whole.replications[0]
     assert '"api_key":"acme/main"' in exchanges[0]
+
+
+@pytest.mark.parametrize("counts", ["settled_and_reserved", "settled"])
+def test_what_is_spent_is_what_the_policy_counts(counts: str) -> None:
+    scenario = Scenario.parse(WHOLE).replace(
+        length="1d", assumptions={"spent_counts": counts}, pools={"rank_run": {"duration": "1h"}}
+    )
+    result = run(scenario, replications=1)
+    spent, settled = (result.metric(f"spend.acme.{field}").mean for field in ("spent", "settled"))
+    assert spent is not None
+    assert settled is not None
+    assert (spent > settled) == (counts == "settled_and_reserved")

@@ -20,6 +20,7 @@ from ranksim.clock import Micros, format_duration
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose, derive, entity
 from ranksim.errors import BadInput
+from ranksim.report.units import level
 from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
 from ranksim.sim.intervals import LEVEL, is_precise, mser5
@@ -92,7 +93,8 @@ def run(
     if precision is not None:
         verb = "is" if precise else "is not"
         remarks.append(
-            f"{precision.of} {verb} known to within {precision.relative:.1%} after {len(done)} replications"
+            f"{precision.of} {verb} known to within {level(precision.relative)} "
+            f"after {len(done)} replications"
         )
     return Result(scenario.name, root, done, level=LEVEL, remarks=remarks)
 
@@ -152,6 +154,7 @@ def _tally(
         warm_up=warm_up,
         attempts=scenario.policy.facts.webhook_attempts,
         rate_class_of=rate_classes(scenario.policy),
+        reserved_counts=scenario.policy.assumptions.spent_counts == "settled_and_reserved",
         on_sample=on_sample,
     )
 

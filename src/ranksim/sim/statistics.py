@@ -162,8 +162,9 @@ class Tally:
 
     What happens before `warm_up` (µs after the start) is dropped. `attempts` is how often a delivery is tried
     (S90). `rate_class_of` tells the rate class of an operation; calls of others are in no window.
-    `endpoint_names` may be filled with endpoint id to name; otherwise endpoints go by their URL. `on_sample`
-    is called with `now` at each sample, to show progress.
+    `endpoint_names` may be filled with endpoint id to name; otherwise endpoints go by their URL.
+    `reserved_counts` says whether reserved cost counts as spent (U96). `on_sample` is called with `now` at
+    each sample, to show progress.
     """
 
     def __init__(
@@ -176,6 +177,7 @@ class Tally:
         warm_up: int = 0,
         attempts: int = 6,
         rate_class_of: Mapping[str, str] | None = None,
+        reserved_counts: bool = True,
         on_sample: Callable[[Micros], None] | None = None,
     ) -> None:
         self.start = start
@@ -184,6 +186,7 @@ class Tally:
         self.attempts = attempts
         self.rate_class_of = rate_class_of or {}
         self.endpoint_names: dict[str, str] = {}
+        self.reserved_counts = reserved_counts
         self.on_sample = on_sample
         self._cut = start + warm_up if warm_up else NEVER_AGAIN
         self._stride = max(1, -(-length // (max(1, sample_every) * MAX_SAMPLES)))
@@ -379,7 +382,7 @@ class Tally:
             used = books.active + held
             self._add("slots", (account.id,), now, (books.active, held, used, books.slot_limit), used, keep)
             settled, reserved = settled_at(at, books), reserved_at(at, books)
-            spent = settled + reserved
+            spent = settled + reserved if self.reserved_counts else settled
             self._add("spend", (account.id,), now, (settled, reserved, spent, books.ceiling), spent, keep)
             for metric, meter in account.meters.items():
                 units = used_at(at, meter)
