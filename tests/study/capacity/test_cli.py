@@ -21,7 +21,7 @@ COMMANDS = {
 }
 
 SENTENCES = {
-    "slots": "30 fresh words fit; by day 20 an addition has been refused with a chance of 100.0%.",
+    "slots": "30 fresh words fit; by day 20 an addition has been refused with a chance of 100 %.",
     "sync": "300 requests take 1 min 30 s at best under gcra: call while RateLimit",
     "workers": "Workers so that 95 % start within 5 min: ",
     "outage": "Of 12 events in 1 h, 12 are lost and 0 come late; the endpoint is disabled",

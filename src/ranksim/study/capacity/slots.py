@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ranksim.clock import DAY, Micros, billing_month, iso
 from ranksim.report.tables import View
+from ranksim.report.units import percent
 from ranksim.sim.intervals import Estimate
 from ranksim.study.capacity.shown import Row, expect, stats, view
 
@@ -113,7 +114,7 @@ class SlotUse:
         last = self.days[-1]
         return (
             f"{self.room:,} fresh words fit; by day {last.day} an addition has been refused "
-            f"with a chance of {last.refused_by:.1%}."
+            f"with a chance of {percent(last.refused_by)}."
         )
 
     def rows(self) -> list[Row]:
