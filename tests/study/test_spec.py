@@ -110,6 +110,12 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
         Study.load(tmp_path / "study.yaml")
 
 
+def test_a_scenario_is_no_study(tmp_path: Path) -> None:
+    (tmp_path / "week.yaml").write_text("# A week.\nscenario: 1\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"week\.yaml:\d: is a scenario; give it to ranksim run, or name it"):
+        Study.load(tmp_path / "week.yaml")
+
+
 def test_a_study_from_python_says_what_is_wrong() -> None:
     scenario = Scenario.parse("\n".join(line[2:] for line in HEAD.splitlines()[2:]))
     assert Study.of(scenario, factors={"scenario.length": ["1d", "2d"]}).spec.replications == 10

@@ -114,3 +114,8 @@ def test_an_edit_of_the_rules_is_another_study(
     monkeypatch.setattr("ranksim.study.runner.rulebook_digest", lambda parts: "edited")
     with pytest.raises(BadInput, match="another version of the rules"):
         study(replications=1).run(store=tmp_path / "store")
+
+
+def test_it_makes_the_directories_above_it(tmp_path: Path) -> None:
+    with Store(tmp_path / "new" / "er" / "store", MEANING):
+        assert (tmp_path / "new" / "er" / "store").is_file()

@@ -235,6 +235,8 @@ def _engine_of(inputs: Scenario | Population | Engine, policy: Policy | None) ->
 
 def _engine(located: Located, path: Path) -> Engine:
     """The engine that the inputs of a file ask for."""
+    if isinstance(located.data.get("scenario"), int):
+        raise located.error("is a scenario; give it to ranksim run, or name it in a study, as its scenario")
     given = [name for name in ("scenario", "population") if name in located.data]
     if len(given) != 1:
         raise located.error("expected either scenario, to run worlds, or population, to run fleets")

@@ -56,6 +56,7 @@ class Store:
         self.path = path
         if path is not None:
             check_file(path)
+            path.absolute().parent.mkdir(parents=True, exist_ok=True)
         with self._explained():
             self._database = sqlite3.connect(
                 ":memory:" if path is None else path, timeout=0, isolation_level=None
