@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import ranksim as rs
 from ranksim.sim.portfolio import PortfolioSpec
 
@@ -14,3 +16,34 @@ def test_an_account_named_as_ids_are_has_hosts_that_the_service_takes() -> None:
     )
     world = rs.World(scenario, seed=1)
     assert list(world.actors["acc_01"].hosts) == ["site1.acc-01.example", "site2.acc-01.example"]
+
+
+@pytest.mark.parametrize(
+    ("account", "plan", "portfolio", "message"),
+    [
+        (
+            "Acme GmbH",
+            "pro",
+            {},
+            "domains.create with validation_failed: host: expected a host name such as www.example.com; "
+            "found 'site1.Acme GmbH.example'; list hosts in domains, else they have the account's name",
+        ),
+        (
+            "acme",
+            "pro",
+            {"scans": ({"engine_devices": ("google",)},)},
+            "scans.create with validation_failed: engine_devices.0: expected a pairing such as "
+            '"google/desktop" or {"engine": "google", "device": "desktop"}; correct it',
+        ),
+    ],
+)
+def test_what_the_service_refuses_is_said(
+    account: str, plan: str, portfolio: dict[str, object], message: str
+) -> None:
+    scenario = rs.Scenario.model_validate(
+        {"name": "refused", "start": "2026-03-01T00:00:00Z", "length": "1h"}
+        | {"accounts": {account: {"plan": plan, "portfolio": portfolio}}}
+    )
+    with pytest.raises(rs.BadInput) as caught:
+        rs.World(scenario)
+    assert str(caught.value) == f"accounts.{account}.portfolio: the service refused {message}"

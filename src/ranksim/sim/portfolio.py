@@ -185,9 +185,15 @@ def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
 def _make(world: World, actor: Actor, operation: str, body: Body) -> Any:
     reply = world.app_call(actor, operation, body)
     if reply.status >= 400 or reply.body is None:
-        problem = reply.body or {}
+        detail = (reply.body or {}).get("detail", "").rstrip(".")
+        if reply.check:
+            hint = "make the portfolio smaller or choose another plan"
+        elif operation == "domains.create":
+            hint = f"found {body['host']!r}; list hosts in domains, else they have the account's name"
+        else:
+            hint = "correct it"
         raise BadInput(
             f"accounts.{actor.name}.portfolio: the service refused {operation} with {reply.code}: "
-            f"{problem.get('detail', '')}; make the portfolio smaller or choose another plan"
+            f"{detail}; {hint}"
         )
     return reply.body["data"]
