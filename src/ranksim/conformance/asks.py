@@ -28,7 +28,7 @@ def dry(seen: Seen) -> bool:
 def spend_of(seen: Seen, body: Mapping[str, Json]) -> str:
     """Give the label of what a call wants to spend, "" when it cannot be read."""
     if seen.operation == "jobs.create":
-        return str(body.get("kind")) if body.get("kind") in JOBS else ""
+        return str(body.get("kind")) if str(body.get("kind")) in JOBS else ""
     return SPENDS.get(seen.operation, "")
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, InvalidOperation
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from ranksim.clock import SECOND, format_duration
 from ranksim.conformance.history import History
+from ranksim.conformance.readings import money
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import CATALOGUES, Policy, shipped_catalogue
-from ranksim.contract.quantities import MICRO_USD
 
 if TYPE_CHECKING:
     from ranksim.conformance.calibrate import Calibration, Choice
@@ -63,7 +63,9 @@ def _catalogue(found: Calibration) -> Catalogue:
     known = set(catalogue.capability_of.values())
     for account, name, told in _told_plans(found.history):
         plan = _plan(name, told, _cooldowns(found, account), plans.get(name))
-        if known >= set(plan.capabilities):  # else its capabilities go by names that the rules do not know
+        if plan is not None and known >= set(
+            plan.capabilities
+        ):  # else its capabilities go by names that the rules do not know
             plans[name] = plan
     if not durations and plans == catalogue.plans:
         return catalogue
@@ -105,14 +107,18 @@ def _told_plans(history: History) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield account, names[account], said
 
 
-def _plan(name: str, told: Mapping[str, Any], cooldowns: dict[str, int], known: Plan | None) -> Plan:
-    """Make a plan of what an account read; what it cannot read is the known plan's, or nothing."""
+def _plan(name: str, told: Mapping[str, Any], cooldowns: dict[str, int], known: Plan | None) -> Plan | None:
+    """Make a plan of what an account read; what it cannot read is the known plan's, or nothing.
+
+    None where the numbers told are beyond all that a plan may have.
+    """
     entitled, usage = told["account.entitlements"], told["account.usage"]
+    capabilities = entitled.get("capabilities")
     sizes = entitled.get("dimensions") if isinstance(entitled.get("dimensions"), Mapping) else {}
     given: dict[str, Any] = {
         "name": name,
         "price": 0 if known is None else known.price,
-        "capabilities": tuple(map(str, entitled.get("capabilities") or ())),
+        "capabilities": tuple(map(str, capabilities)) if isinstance(capabilities, list) else (),
         "quotas": _quotas(usage, known),
         "slot_limit": _count(entitled.get("slot_limit"), 0 if known is None else known.slot_limit),
         "dimensions": {
@@ -124,7 +130,10 @@ def _plan(name: str, told: Mapping[str, Any], cooldowns: dict[str, int], known: 
         "page_cap": _count(entitled.get("page_cap"), 0 if known is None else known.page_cap),
         "call_cap": _count(entitled.get("call_cap"), 0 if known is None else known.call_cap),
     }
-    return Plan.model_validate(given)
+    try:
+        return Plan.model_validate(given)
+    except ValidationError:
+        return None
 
 
 def _length(entitled: Mapping[str, Any], kind: str, measured: int) -> int:
@@ -137,6 +146,8 @@ def _quotas(usage: Mapping[str, Any], known: Plan | None) -> dict[str, Any]:
     quotas: dict[str, Any] = {}
     metrics = usage.get("metrics")
     for metric in metrics if isinstance(metrics, list) else ():
+        if not isinstance(metric, Mapping):
+            continue
         name, limit, period = metric.get("metric"), metric.get("limit"), metric.get("period")
         if isinstance(name, str) and isinstance(limit, int) and limit >= 0 and period in ("week", "month"):
             before = None if known is None else known.quotas.get(name)
@@ -153,11 +164,8 @@ def _count(value: Any, otherwise: int) -> int:
 
 def _money(usage: Mapping[str, Any], otherwise: int) -> int:
     cost = usage.get("cost")
-    try:
-        ceiling = Decimal(str(cost.get("ceiling"))) * MICRO_USD if isinstance(cost, Mapping) else None
-    except InvalidOperation:
-        return otherwise
-    return otherwise if ceiling is None or not ceiling.is_finite() or ceiling < 0 else int(ceiling)
+    ceiling = money(cost.get("ceiling")) if isinstance(cost, Mapping) else None
+    return otherwise if ceiling is None or ceiling < 0 else ceiling
 
 
 # Writing

@@ -45,7 +45,8 @@ def _sign(name: str, value: Any, says: str, *seen: Seen) -> Sign:
 def _page_limit(seen: Seen, options: Options) -> Iterator[Sign]:
     """A limit beyond the largest page is clamped or refused (U34)."""
     limit = seen.query.get("limit", "")
-    if not limit.isdigit() or int(limit) <= options.facts.page_max or not seen.operation.endswith(".list"):
+    number = int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
+    if number <= options.facts.page_max or not seen.operation.endswith(".list"):
         return
     if seen.ok:
         yield _sign("page_limit_over", "refuse", f"limit={limit} was answered {seen.status}", seen)

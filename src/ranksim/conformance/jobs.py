@@ -93,8 +93,8 @@ def _add_events(history: History, told: Mapping[tuple[str, str], list[Told]]) ->
     for arrived in history.arrived:
         job = arrived.body.get("data", {}) if isinstance(arrived.body, dict) else None
         job = job.get("job") if isinstance(job, dict) else None
-        if arrived.type in EVENT_TYPES and isinstance(job, dict) and job.get("id") in known:
-            known[job["id"]].append(Told(job, NEVER, arrived.received, arrived))
+        if arrived.type in EVENT_TYPES and isinstance(job, dict) and str(job.get("id")) in known:
+            known[str(job["id"])].append(Told(job, NEVER, arrived.received, arrived))
 
 
 # One telling
@@ -102,7 +102,7 @@ def _add_events(history: History, told: Mapping[tuple[str, str], list[Told]]) ->
 
 def _judge_one(seen: Seen, job: dict[str, Json], tally: Tally) -> None:
     kind, status, reason = job.get("kind"), job.get("status"), job.get("error_detail")
-    if kind not in KIND_NAMES:
+    if str(kind) not in KIND_NAMES:
         _check(KINDS, False, f"{seen.id} shows a job of kind {kind}", (seen,), job["id"], tally)
     elif seen.operation == "jobs.create" and isinstance(seen.body, dict):
         asked = seen.body.get("kind")
@@ -131,7 +131,11 @@ def _judge_one(seen: Seen, job: dict[str, Json], tally: Tally) -> None:
 def _own_kind(told: Told) -> bool:
     """Whether a telling shows the job's kind without having been asked for one."""
     source = told.source
-    return isinstance(source, Seen) and source.operation != "jobs.get" and told.job.get("kind") in KIND_NAMES
+    return (
+        isinstance(source, Seen)
+        and source.operation != "jobs.get"
+        and str(told.job.get("kind")) in KIND_NAMES
+    )
 
 
 def _judge_kinds(job_id: str, kind: str, tellings: Sequence[Told], tally: Tally) -> None:
@@ -155,7 +159,7 @@ def _judge_refused_kinds(
     for seen in history.by_operation("jobs.get"):
         asked = seen.parameters.get("kind")
         tellings = told.get((seen.environment, seen.parameters.get("id", "")), ())
-        kinds = {one.job.get("kind") for one in tellings}
+        kinds = {str(one.job.get("kind")) for one in tellings}
         if kinds and asked not in kinds and 400 <= seen.status <= 499 and seen.status not in (401, 429):
             tally.held(WRONG_KIND)
 

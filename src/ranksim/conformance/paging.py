@@ -158,9 +158,10 @@ def _judge_too_large(history: History, options: Options, tally: Tally) -> None:
     largest = options.facts.page_max
     for seen in history.seen:
         wanted = seen.query.get("limit", "")
-        if seen.status not in (400, 422) or "cursor" in seen.query or not wanted.isdigit():
+        number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
+        if seen.status not in (400, 422) or "cursor" in seen.query:
             continue
-        if int(wanted[:9]) > largest and seen.operation in STEADY and not seen.query.keys() - {"limit"}:
+        if number > largest and seen.operation in STEADY and not seen.query.keys() - {"limit"}:
             found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
             if options.candidates("page_limit_over") == ("clamp",):
                 tally.broke(LIMIT, found)

@@ -348,20 +348,21 @@ def texts(value: Json) -> Iterator[str]:
 
 
 def parsed(text: str) -> Json:
-    """Parse JSON; None where it is not JSON."""
+    """Parse JSON; None where it is not JSON, or nested hundreds deep."""
     if not text:
         return None
     try:
         return from_json(text)
-    except ValueError:
-        return _read_slowly(text)
+    except ValueError as error:
+        return None if "recursion" in str(error) else _read_slowly(text)
 
 
 def _read_slowly(text: str) -> Json:
-    """Parse JSON that the fast reader refuses, such as a lone surrogate."""
+    """Parse JSON that the fast reader refuses for a lone surrogate, which no report could print."""
     try:
-        return json.loads(text)
-    except ValueError:
+        value = json.loads(text)
+        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
         return None
 
 

@@ -23,6 +23,9 @@ ItemT = TypeVar("ItemT")
 
 MICRO_USD = 1_000_000
 
+RICHEST = 15
+"""Digits of an amount of dollars; what has more is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Meter:
@@ -216,9 +219,9 @@ def money(value: Json) -> int | None:
         return None
     try:
         amount = Decimal(str(value))
-        return int(amount * MICRO_USD) if amount.is_finite() else None
-    except InvalidOperation:
+    except (InvalidOperation, ValueError):  # no number, or an integer of thousands of digits
         return None
+    return int(amount * MICRO_USD) if amount.is_finite() and amount.adjusted() < RICHEST else None
 
 
 def moment(value: Json) -> Micros | None:

@@ -125,9 +125,9 @@ def _ends(history: History) -> dict[str, list[End]]:
     ends: dict[str, list[End]] = defaultdict(list)
     ended = set[str]()
     for seen, job in shown_jobs(history):
-        if seen.operation == "jobs.create" and not seen.replayed and job.get("status") not in ENDED:
+        if seen.operation == "jobs.create" and not seen.replayed and str(job.get("status")) not in ENDED:
             created.setdefault(job["id"], seen)
-        elif job.get("status") in ENDED and job["id"] in created and job["id"] not in ended:
+        elif str(job.get("status")) in ENDED and job["id"] in created and job["id"] not in ended:
             ended.add(job["id"])
             ends[seen.account].append(End(job, created[job["id"]], seen))
     return ends
