@@ -92,6 +92,17 @@ def test_other_names_of_job_states_exclude_no_truth() -> None:
     assert {choice.name: choice.left for choice in found.choices}["cooldown_from"] == ("acceptance",)
 
 
+@pytest.mark.fact("U58", "U60")
+def test_names_of_capabilities_that_nobody_stated_exclude_no_truth() -> None:
+    trace, policy = recorded("ladder", {})
+    trace.exchanges = [
+        exchange.model_copy(update={"response": exchange.response.replace('"keyword_briefs"', '"briefs"')})
+        for exchange in trace.exchanges
+    ]
+    found = calibrate(trace)
+    assert excluded_truths(found, policy) == {}
+
+
 def check_the_calibration_profile(assumptions: dict[str, Any], pinned: set[str]) -> Calibration:
     trace, policy = recorded("calibration", assumptions)
     found = calibrate(trace)

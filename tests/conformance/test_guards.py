@@ -189,6 +189,8 @@ def test_names_of_capabilities_count_only_where_a_policy_states_them(d: ModuleTy
     assert d.differing(steps) == {60}
     stated = Policy(catalogue=Policy().catalogue)
     assert d.verdict("guards.capability", steps, stated) == "broke"
+    named_otherwise = [d.entitled(0, "seo", "ai"), d.job(1, "ai_scan"), d.entitled(2, "seo", "ai")]
+    assert d.verdict("guards.capability", named_otherwise, stated) == "-"
 
 
 @pytest.mark.fact("U19", "U20", "U21", "U22", "U23")

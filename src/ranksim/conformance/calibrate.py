@@ -240,9 +240,9 @@ def _excluded(
     name: str, value: Any, asking: list[Family], history: History, options: Options
 ) -> Evidence | None:
     """What breaks when this option is taken for granted and does not when it is not."""
-    pinned = Options(
-        options.policy.replace(assumptions={name: value}), options.assumptions | {name}, options.statuses
-    )
+    assumptions = options.policy.replace(assumptions={name: value}).assumptions
+    policy = options.policy.model_copy(update={"assumptions": assumptions})  # nothing else becomes stated
+    pinned = Options(policy, options.assumptions | {name}, options.statuses)
     for family in asking:
         for finding in _judged(family.rules, family.judge, history, pinned).findings():
             if finding.verdict == Verdict.DEVIATES and finding.rule.name not in family.broken:

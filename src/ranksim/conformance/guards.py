@@ -212,7 +212,7 @@ class Failures:
             return None
         if not self.dealings.alone or before.capabilities is None:
             return None
-        needed = self._needed(outcome.spend)
+        needed = self._needed(outcome.spend, before.capabilities)
         if needed and needed not in before.capabilities:
             return Failure(1, f"the plan has no {needed}", (before.seen.id,))
         learnt = self.lacking.get((outcome.spend, outcome.domain))
@@ -228,12 +228,15 @@ class Failures:
             and before.capabilities == after.capabilities == capabilities
         )
 
-    def _needed(self, spend: str) -> str:
+    def _needed(self, spend: str, listed: frozenset[str]) -> str:
+        """Give the name that a policy states for what a call needs; "" where the plan lists other names."""
         policy = self.options.policy
         known = {kind.label: kind for kind in Spend}.get(spend)
         if known is None or "catalogue" not in policy.model_fields_set:
             return ""
         if known not in NAMES_CAPABILITY and self.options.candidates("checks_apply") != ("all",):
+            return ""
+        if not listed.issubset(policy.catalogue.capability_of.values()):
             return ""
         return str(policy.catalogue.capability_for(known.label))
 
