@@ -92,6 +92,7 @@ class Leader:
         self.profile = profile
         self.distributed = distributed
         self.run: Run | None = None
+        self._opening: gevent.Greenlet | None = None
         self._asked: list[str] = []
         self._places = count()
         self._working: set[str] = set()
@@ -106,6 +107,8 @@ class Leader:
 
     def leave(self) -> None:
         """Stop what is under way, before Locust settles its exit code; a master sees to that itself."""
+        if self._opening is not None:
+            gevent.kill(self._opening)  # a run that has not begun leaves nothing
         if not self.distributed:
             self.runner.stop()
 
@@ -119,11 +122,14 @@ class Leader:
         wishes = Wishes(
             options.directory(self.profile), self.profile, users, workers, options.seed, options.gzip
         )
+        self._opening = gevent.getcurrent()
         try:
             self.run = Run(options.target(), wishes)
         except BadInput as error:
             self._refuse(error)
             return
+        finally:
+            self._opening = None
         if self.distributed:
             asked, self._asked = self._asked, []
             for client in asked:
