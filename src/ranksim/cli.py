@@ -24,6 +24,7 @@ from ranksim.conformance import cli as judging
 from ranksim.errors import BadInput
 from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
+from ranksim.files import check_outputs
 from ranksim.load import cli as loading
 from ranksim.report.terminal import check_results, rendered
 from ranksim.study import cli as studying
@@ -161,7 +162,8 @@ def run_command(
     """  # fmt: skip
     with _spoken():
         made = _scenario(scenario, arrivals)
-        _check_outputs(out, trace, plots)
+        check_results(out, plots)
+        check_outputs((trace,), (scenario, arrivals))
         with ExitStack() as stack:
             folder = _open_directory(stack, out)
             recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
@@ -237,15 +239,6 @@ def _with_arrivals(scenario: Scenario, trace: Path) -> Scenario:
     ((name, client),) = found.items()
     replaying = client.model_copy(update={"source": Source(trace=str(trace))})
     return scenario.model_copy(update={"clients": {**scenario.clients, name: replaying}})
-
-
-def _check_outputs(out: Path | None, trace: Path | None, plots: bool) -> None:
-    """Find out before a long run what would keep its results from being written. Raises BadInput."""
-    from ranksim.files import check_file
-
-    check_results(out, plots)
-    if trace is not None:
-        check_file(trace)
 
 
 def _open_directory(stack: ExitStack, out: Path | None) -> Path | None:

@@ -123,6 +123,13 @@ def test_with_accounts_a_is_what_they_are_on() -> None:
         (f"compare --b illustrative --move starter=gold {CUSTOMERS}", "move: B has no plan 'gold'"),
         (f"compare --b {EXAMPLES / 'population.yaml'} {CUSTOMERS}", "population.yaml:"),
         (f"break-even --plan gold {CUSTOMERS}", "plan: no customer is on 'gold'"),
+        (f"compare --b illustrative --move pro=pro --move pro=free {CUSTOMERS}", "--move: pro is given"),
+        (
+            f"pareto --vary plans.pro.price=1USD --vary plans.pro.price=2USD {CUSTOMERS}",
+            "--vary: plans.pro.price is given twice",
+        ),
+        ("back-test trace.jsonl --plan pro --keywords 999999999", "keywords: expected 0 to 100000, found"),
+        (f"back-test copy.jsonl --plan pro --csv {EXAMPLES}/./copy.jsonl", "is read by this command"),
         (f"pareto --vary plans.pro.price {CUSTOMERS}", "--vary: expected PATH=VALUE,VALUE"),
         (f"pareto --vary plans.pro.prize=1USD {CUSTOMERS}", "did you mean 'price'?"),
         (f"back-test {EXAMPLES / 'trace.jsonl'}", "nobody says which plan 'acme' is on"),

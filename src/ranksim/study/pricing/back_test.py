@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 KEYWORDS = 50
 """Keywords that a domain tracks where nobody says."""
 
+MOST_KEYWORDS = 100_000
+"""Keywords of a domain; more take long to make, and nobody tracks so many."""
+
 REFUSED, ADMITTED, OTHERWISE = "newly refused", "newly admitted", "refused otherwise"
 
 
@@ -200,8 +203,8 @@ def back_test(
     """
     if not 1 <= len(sides) <= 2:
         raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
-    if keywords < 0:
-        raise BadInput(f"keywords: expected 0 or more, found {keywords}")
+    if not 0 <= keywords <= MOST_KEYWORDS:
+        raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
     base = Policy() if policy is None else policy
     replays = []
     for side in sides:

@@ -192,14 +192,13 @@ def back_test(
 
     Example: ranksim price back-test examples/pricing/trace.jsonl --plan starter --plan pro
     """
-    from ranksim.files import check_file
+    from ranksim.files import check_outputs
     from ranksim.study.pricing.back_test import back_test as answer
     from ranksim.study.pricing.back_test import read_accounts
     from ranksim.study.pricing.recording import read_recording, read_rules
 
     check_results(out, plots)
-    if csv is not None:
-        check_file(csv)
+    check_outputs((csv,), (recording, accounts, rules, policy, *map(Path, catalogue or ())))
     sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), accounts is not None)
     known = None if accounts is None else read_accounts(accounts)
     recorded = read_recording(recording, () if rules is None else read_rules(rules))
@@ -247,6 +246,8 @@ def moves_of(texts: Sequence[str]) -> dict[str, str]:
         old, _, new = text.partition("=")
         if not old or not new:
             raise BadInput(f"--move: expected PLAN=PLAN such as basic=starter, found {text!r}")
+        if old in found:
+            raise BadInput(f"--move: {old} is given twice; a plan moves to one other")
         found[old] = new
     return found
 
@@ -261,6 +262,8 @@ def grid_of(texts: Sequence[str]) -> dict[str, list[object]]:
             raise BadInput(
                 f'--vary: expected PATH=VALUE,VALUE such as "plans.pro.price=99 USD,129 USD", found {text!r}'
             )
+        if path in found:
+            raise BadInput(f"--vary: {path} is given twice; give all its values at once, with commas")
         found[path] = [int(value) if value.isdecimal() else value for value in given]
     return found
 
