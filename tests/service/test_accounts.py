@@ -230,6 +230,29 @@ def test_a_running_cooldown_takes_the_length_of_the_new_plan(open_desk: Any) -> 
     assert said(desk.job("crawl")) == [202]
 
 
+@pytest.mark.fact("U46", "S65")
+@pytest.mark.parametrize("start", ["acceptance", "finish"])
+def test_a_run_on_a_plan_without_cooldown_counts_for_the_next_plan(open_desk: Any, start: str) -> None:
+    desk = open_desk(
+        {"cooldowns": {}},
+        pooled=["crawl"],
+        assumptions={"cooldown_from": start},
+        catalogue=catalogue(capabilities=("site_crawl",), cost_ceiling="99 USD"),
+    )
+    desk.ended(desk.job("crawl"))
+    desk.change_plan("other")
+    desk.wait(2 * HOUR - 1)
+    assert said(desk.job("crawl")) == ["cooldown_active"]
+    desk.wait(1)
+    desk.ended(desk.job("crawl"))
+    desk.change_plan("desk")
+    desk.wait(HOUR)
+    desk.ended(desk.job("crawl"))
+    desk.change_plan("other")
+    desk.wait(HOUR)
+    assert said(desk.job("crawl")) == ["cooldown_active"]
+
+
 @pytest.mark.fact("U91")
 def test_a_cooldown_remembers_the_last_run_that_was_done_through_changes_of_plan(open_desk: Any) -> None:
     desk = open_desk(

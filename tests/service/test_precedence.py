@@ -67,6 +67,7 @@ def shop(open_desk: Any) -> Callable[..., Any]:
             **policy,
         )
         desk.change_plan(plan_name(()))
+        desk.wait(HOUR)  # what the desk began with may be done again
         # A dollar is spent, a slot is used, and one unit of work is done.
         desk.must(desk.job("crawl", domain=desk.new_domain("other.example")))
         desk.must(desk.spend(operation))

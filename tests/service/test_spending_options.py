@@ -92,6 +92,29 @@ def test_what_is_no_job_cools_down_from_its_acceptance(open_desk: Any, start: st
     assert said(desk.spend(spend)) == [201]
 
 
+@pytest.mark.fact("U46", "U106")
+def test_briefs_of_several_domains_mind_the_cooldown_of_each(open_desk: Any) -> None:
+    desk = open_desk({"cooldowns": {"keyword_briefs": "1h"}})
+    second = desk.new_domain("second.example")
+    words = {
+        domain: desk.must(desk.keywords("word", list_id=desk.new_list(domain)))["created"][0]["id"]
+        for domain in (desk.domain, second)
+    }
+
+    def both(*domains: str, **call: Any) -> Any:
+        return desk.call("keyword_briefs.create", {"keyword_ids": [words[one] for one in domains]}, **call)
+
+    desk.must(desk.briefs("word", domain=second))
+    desk.wait(20 * MINUTE)
+    assert said(both(desk.domain, second), both(second, desk.domain)) == ["cooldown_active"] * 2
+    assert both(desk.domain, second).body["meta"]["retry_after"] == 40 * 60
+    assert said(desk.briefs("word")) == [201]
+    assert both(second, desk.domain).body["meta"]["retry_after"] == 60 * 60
+    desk.wait(HOUR)
+    assert said(both(desk.domain, second)) == [201]
+    assert said(desk.briefs("word"), desk.briefs("word", domain=second)) == ["cooldown_active"] * 2
+
+
 @pytest.mark.fact("U46", "E50")
 @pytest.mark.parametrize(("arms", "next_"), [(False, 202), (True, "cooldown_active")])
 @pytest.mark.parametrize("start", ["acceptance", "finish"])

@@ -171,7 +171,7 @@ def book(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, ter
         meter.used += ask.units
     books.active += ask.slots
     books.held -= ask.revived
-    if cooldown.length > 0 and (terms.cooldown_from_finish == 0 or ask.spend >= JOB_KINDS):
+    if terms.cooldown_from_finish == 0 or ask.spend >= JOB_KINDS:
         cooldown.since = now
 
 

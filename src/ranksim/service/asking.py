@@ -38,25 +38,28 @@ MICRO_USD = 1_000_000
 
 @dataclass(slots=True)
 class Rows:
-    """The rows that one ask reads and books."""
+    """The rows that one ask reads and books; of several cooldowns the latest to end is minded."""
 
     spend: Spend
     metric: str
     meter: Meter
-    cooldown_name: str
-    cooldown: Cooldown
+    cooldowns: dict[str, Cooldown]
+
+    @property
+    def cooldown(self) -> Cooldown:
+        """The cooldown that is minded; without any, one that never refuses."""
+        return max(self.cooldowns.values(), key=lambda row: row.since, default=Cooldown())
 
 
-def rows_of(ctx: Context, account: Account, spend: Spend, domain: str) -> Rows:
-    """Resolve the meter (U106) and the cooldown (U46) of an operation on a domain; changes nothing."""
+def rows_of(ctx: Context, account: Account, spend: Spend, *domains: str) -> Rows:
+    """Resolve the meter (U106) and the cooldowns (U46) of an operation on domains; changes nothing."""
     plan = ctx.plan_of(account)
     metric = plan.metric_of(spend.label) or ""
-    owner = domain if ctx.policy.assumptions.cooldown_scope == "domain" else "account"
-    name = f"{owner}/{spend.label}"
-    cooldown = account.cooldowns.get(name)
-    if cooldown is None:
-        cooldown = Cooldown(length=plan.cooldown_of(spend.label))
-    return Rows(spend, metric, account.meters[metric] if metric else Meter(), name, cooldown)
+    cooldowns: dict[str, Cooldown] = {}
+    for owner in domains if ctx.policy.assumptions.cooldown_scope == "domain" else ("account",):
+        name = f"{owner}/{spend.label}"
+        cooldowns[name] = account.cooldowns.get(name) or Cooldown(length=plan.cooldown_of(spend.label))
+    return Rows(spend, metric, account.meters[metric] if metric else Meter(), cooldowns)
 
 
 def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
@@ -73,10 +76,11 @@ def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Refusal:
 
 def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     """Book a granted ask, at the instant of acceptance."""
-    account = request.account
-    if rows.cooldown.length > 0:
-        account.cooldowns[rows.cooldown_name] = rows.cooldown
-    admission.book(request.now, ask, account.books, rows.meter, rows.cooldown, ctx.terms)
+    account, minded = request.account, rows.cooldown
+    admission.book(request.now, ask, account.books, rows.meter, minded, ctx.terms)
+    for name, row in rows.cooldowns.items():
+        row.since = minded.since
+        account.cooldowns[name] = row
 
 
 def month_resets(request: Request) -> int:
@@ -250,7 +254,7 @@ def outcome_of_scan_patch(
     ask.beyond = beyond_dimensions(ctx, request.account, engine_devices, geographies)
     ask.slots, ask.revived = widening.slots, widening.revived
     if mode != "all":
-        rows.meter, rows.cooldown = Meter(), Cooldown()
+        rows.meter, rows.cooldowns = Meter(), {}
     refusal = decide(ctx, request, ask, rows)
     if refusal != Refusal.GRANTED:
         return refuse(ctx, request, refusal, ask, rows)
