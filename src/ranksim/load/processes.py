@@ -184,7 +184,11 @@ class Leader:
             while self._working - self._missing():
                 gevent.sleep(0.05)
         if self._working:
-            log.warning("%d workers did not close their parts; what they wrote is kept", len(self._working))
+            log.warning(
+                "%d workers did not close their parts in time; what they recorded on this machine is in the "
+                "trace, and on others is not",
+                len(self._working),
+            )
 
     def _missing(self) -> set[str]:
         return {client.id for client in self.runner.clients.all if client.state == "missing"}
