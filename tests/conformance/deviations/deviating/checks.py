@@ -340,8 +340,9 @@ def _take_cost(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
 
 
 def _arm(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
-    rows.cooldown.since = request.now
-    request.account.cooldowns[rows.cooldown_name] = rows.cooldown
+    for row in rows.cooldowns.values():
+        row.since = request.now
+    request.account.cooldowns.update(rows.cooldowns)
 
 
 def _queues(handler: Handler, ctx: Context, request: Request) -> Reply:
