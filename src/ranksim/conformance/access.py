@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from ranksim.clock import Micros
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import NEVER, Seen
+from ranksim.conformance.seen import NEVER, Json, Seen, job_name
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.trace import UNKNOWN_KEY, TraceKey
 
@@ -139,16 +140,20 @@ def _status(seen: Seen, options: Options, tally: Tally) -> None:
 # Domain scope
 
 
-def _domains(history: History) -> dict[str, str]:
-    """Which domain things belong to that scoped keys ask for, as creations and unscoped lists told, by id.
+Thing: TypeAlias = tuple[str, str]
+"""The noun of the operations on a thing and its name: an id may be a number that each noun counts."""
+
+
+def _domains(history: History) -> dict[Thing, str]:
+    """Which domain things belong to that scoped keys ask for, as creations and unscoped lists told.
 
     What was told of two domains, as an endpoint that was moved, is left out.
     """
-    owners: dict[str, str] = {}
+    owners: dict[Thing, str] = {}
     scoped = {name for name, key in history.header.keys.items() if key.domain_id is not None}
-    asked = {seen.parameters.get("id") for seen in history.seen if seen.key in scoped}
-    moved = {seen.parameters.get("id") for seen in history.by_operation("webhooks.update")}
-    asked -= moved | history.mutated | {None}
+    asked = {_thing(seen, seen.parameters) for seen in history.seen if seen.key in scoped and seen.parameters}
+    asked -= {_thing(seen, seen.parameters) for seen in history.by_operation("webhooks.update")}
+    asked = {thing for thing in asked if thing[1] not in history.mutated}
     for seen in history.seen:
         if not asked or not seen.ok or seen.key in scoped:
             continue
@@ -156,18 +161,25 @@ def _domains(history: History) -> dict[str, str]:
         for thing in made:
             if isinstance(thing, dict) and isinstance(thing.get("id"), str):
                 owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
-                if isinstance(owner, str) and thing["id"] in asked:
-                    owners[thing["id"]] = owner
+                if isinstance(owner, str) and _thing(seen, thing) in asked:
+                    owners[_thing(seen, thing)] = owner
     return owners
 
 
-def _judge_scope(seen: Seen, domain: str, domains: Mapping[str, str], tally: Tally) -> None:
+def _thing(seen: Seen, named: Mapping[str, Json]) -> Thing:
+    """Name a thing by what a path names, or by what a reply shows of it."""
+    return seen.operation.partition(".")[0], job_name(named) if "kind" in named else str(named.get("id"))
+
+
+def _judge_scope(seen: Seen, domain: str, domains: Mapping[Thing, str], tally: Tally) -> None:
     if seen.operation == "webhooks.create" and seen.surface == "rest":
         _judge_creation(seen, domain, tally)
         return
-    target = seen.parameters.get("id")
-    if target is not None and domains.get(target, domain) != domain:
-        says = f"key {seen.key}, scoped to {domain}, was shown {target}, which belongs to {domains[target]}"
+    target = _thing(seen, seen.parameters)
+    if domains.get(target, domain) != domain:
+        says = (
+            f"key {seen.key}, scoped to {domain}, was shown {target[1]}, which belongs to {domains[target]}"
+        )
         _check(SCOPE, not seen.ok, says, seen, tally)
     elif seen.ok and isinstance(seen.items, list):
         foreign = [item for item in seen.items if _owner(item, seen.operation) not in (None, domain)]

@@ -22,7 +22,7 @@ from ranksim.conformance.dealings import CHECKS, RANK_RUN, Dealings, Refused, Wo
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Health, body_of, plain, snaked, thing_of
-from ranksim.conformance.seen import NEVER, Arrived, Seen
+from ranksim.conformance.seen import NEVER, Arrived, Seen, job_name
 
 Json = Any
 
@@ -129,8 +129,8 @@ class _Sorter:
         work = self.works.get((seen.operation, identity))
         if work is None:
             spend, domain = spend_of(seen, body), domain_of(body, made)
-            thing = made.get("id")
-            work = Work(spend, domain, low, seen.received, True, [], str(thing or ""), granted=True)
+            name = str(identity) if made.get("id") else ""
+            work = Work(spend, domain, low, seen.received, True, [], name, granted=True)
             self.works[seen.operation, identity] = work
         work.low, work.high = min(work.low, low), min(work.high, seen.received)
         work.calls.append(seen)
@@ -203,15 +203,17 @@ class _Sorter:
             case "jobs.list":
                 for item in seen.items or ():
                     self.job(seen, snaked(item) if seen.surface == "graphql" else item)
-            case "domains.create" | "keyword_lists.create":
-                dealings.made.setdefault(str(thing_of(seen).get("id")), seen)
+            case "domains.create":
+                dealings.domains.setdefault(str(thing_of(seen).get("id")), seen)
+            case "keyword_lists.create":
+                dealings.lists.setdefault(str(thing_of(seen).get("id")), seen)
 
     def job(self, seen: Seen, job: Json) -> None:
         """Note what a reply shows of a job; what a repeat shows may be old (E6)."""
         repeated = seen.idempotency_key is not None and len(self.repeats[seen.idempotency_key]) > 1
         if seen.replayed or repeated or not isinstance(job, dict) or not isinstance(job.get("status"), str):
             return
-        fate = self.dealings.fates[str(job.get("id"))]
+        fate = self.dealings.fates[job_name(job)]
         status = job["status"].lower()
         if job.get("error_detail") is not None or status in ("failed", "error"):
             fate.end("job.failed", seen.received)
@@ -234,12 +236,12 @@ def _ends_of_jobs(history: History) -> dict[str, list[Arrived]]:
     owners: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for seen in history.by_operation("jobs.create"):
         if seen.ok:
-            owners[str(thing_of(seen).get("id"))].add((seen.environment, seen.account))
+            owners[job_name(thing_of(seen))].add((seen.environment, seen.account))
     ends: dict[str, list[Arrived]] = defaultdict(list)
     for arrived in history.arrived:
         data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
         job = data.get("job") if isinstance(data, dict) else None
-        name = str(job.get("id")) if isinstance(job, dict) else ""
+        name = job_name(job) if isinstance(job, dict) else ""
         if len(owners.get(name, ())) == 1:
             ends[name].append(arrived)
     return ends
@@ -263,7 +265,7 @@ def _settle_rank_runs(dealings: Dealings, options: Options) -> None:
         lost = min((work.low for work in works + anywhere if not work.sure), default=NEVER)
         first = min((work.high for work in works if work.sure), default=NEVER)
         for work in works:
-            known = work.seen.status in begun or domain in dealings.made or first < work.low
+            known = work.seen.status in begun or domain in dealings.domains or first < work.low
             if work.sure and (not dealings.alone or not known or lost <= work.high):
                 work.sure = False
 

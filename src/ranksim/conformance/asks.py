@@ -8,7 +8,7 @@ from typing import Any, Final
 from ranksim.clock import Micros
 from ranksim.conformance.dealings import CHECKS, JOBS, RANK_RUN, Report
 from ranksim.conformance.readings import body_of, thing_of
-from ranksim.conformance.seen import Seen
+from ranksim.conformance.seen import Seen, job_name
 
 Json = Any
 
@@ -57,7 +57,7 @@ def subject_of(seen: Seen) -> tuple[object, ...]:
 def identity_of(seen: Seen, made: Mapping[str, Json]) -> object:
     """Give what tells the same thing, returned twice, from two things."""
     if made.get("id") is not None:
-        return str(made["id"])
+        return job_name(made) if seen.operation == "jobs.create" else str(made["id"])
     created = made.get("created")
     ids = (
         tuple(str(item.get("id")) for item in created if isinstance(item, dict))

@@ -18,7 +18,7 @@ from ranksim.conformance.calibrate_jobs import Life, Span, lives
 from ranksim.conformance.calibrate_measures import Bounds, Measure
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import NEVER, Seen
+from ranksim.conformance.seen import NEVER, Seen, job_name
 from ranksim.conformance.verdicts import Evidence
 
 FIELDS = ("cooldown_scope", "cooldown_from", "failed_run_arms")
@@ -244,7 +244,7 @@ def _tried(seen: Seen) -> Tried | None:
             return Tried(seen, kind, domain, refused=True, left=_seconds(refusal.get("meta")))
         return None
     if data.get("id"):
-        return Tried(seen, kind, domain, job=str(data["id"]), free=True)
+        return Tried(seen, kind, domain, job=job_name(data), free=True)
     return None
 
 

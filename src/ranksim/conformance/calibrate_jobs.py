@@ -16,7 +16,7 @@ from typing import Any
 
 from ranksim.clock import SECOND, Micros, instant
 from ranksim.conformance.history import History
-from ranksim.conformance.seen import NEVER, Seen
+from ranksim.conformance.seen import NEVER, Seen, job_name
 from ranksim.contract.quantities import Distribution
 
 FEWEST = 5
@@ -59,7 +59,7 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
 
 
 def lives(history: History) -> dict[str, Life]:
-    """Give what is known of each job that was accepted in the trace, by its id."""
+    """Give what is known of each job that was accepted in the trace, by its name."""
     found: dict[str, Life] = {}
     for seen in history.seen:
         if seen.lost or not seen.ok:
@@ -76,14 +76,14 @@ def lives(history: History) -> dict[str, Life]:
 
 
 def _accept(seen: Seen, lives: dict[str, Life]) -> None:
-    job = seen.data.get("id") if isinstance(seen.data, dict) else None
-    if isinstance(job, str):
-        life = lives.setdefault(job, Life(str(seen.data.get("kind")), (seen.sent, seen.received)))
+    job = seen.data if isinstance(seen.data, dict) else {}
+    if isinstance(job.get("id"), str):
+        life = lives.setdefault(job_name(job), Life(str(job.get("kind")), (seen.sent, seen.received)))
         life.accepted = (life.accepted[0], min(life.accepted[1], seen.received))
 
 
 def _poll(seen: Seen, item: dict[str, Any], lives: dict[str, Life], history: History) -> None:
-    life = lives.get(str(item.get("id")))
+    life = lives.get(job_name(item))
     if life is None:
         return
     finished = _instant(item.get("finished_at"))

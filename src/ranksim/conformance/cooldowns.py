@@ -157,7 +157,7 @@ def judge_refused(runs: Runs, refused: Refused, kind: Kind, trials: Trials) -> N
     if not runs.dealings.alone:
         trials.add("cooldown.refused", kind, None, Evidence(""))
         return
-    made = runs.dealings.made.get(refused.domain) if kind.scope == "domain" else None
+    made = runs.dealings.domains.get(refused.domain) if kind.scope == "domain" else None
     own = latest = runs.sharing(refused, kind).latest(refused.high)
     if made is None:  # a run from before the trace may have begun it, or its finish
         finishes = kind.begins == "finish" and refused.spend in JOBS

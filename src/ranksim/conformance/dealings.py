@@ -129,8 +129,7 @@ class Fate:
 class Dealings:
     """What one account asked to spend, what came of it, and what was read of its books.
 
-    `alone`: nobody else used the account. `changes` are other writes that may touch slots; `made` the ids of
-    what the trace itself created.
+    `alone`: nobody else used the account. `changes` are other writes that may touch slots.
     """
 
     account: str
@@ -151,7 +150,10 @@ class Dealings:
     fates: dict[str, Fate] = field(default_factory=lambda: defaultdict(Fate))
     changes: list[Seen] = field(default_factory=list)
     reads: list[Seen] = field(default_factory=list)
-    made: dict[str, Seen] = field(default_factory=dict)
+    domains: dict[str, Seen] = field(default_factory=dict)
+    """The domains that the trace made, by id, with the call."""
+    lists: dict[str, Seen] = field(default_factory=dict)
+    """The keyword lists that it made, likewise."""
     begins: Micros = NEVER
     """When the trace first saw the account."""
 

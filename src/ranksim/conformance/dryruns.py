@@ -14,7 +14,7 @@ from ranksim.conformance.counters import Sums
 from ranksim.conformance.dealings import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Bracket, BusinessClock, plain
-from ranksim.conformance.seen import NEVER, Seen
+from ranksim.conformance.seen import NEVER, Seen, job_name
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 RULES = (
@@ -136,15 +136,15 @@ def judge_queues(dealings: Dealings, tally: Tally) -> None:
     shown: dict[str, Seen] = {}
     for seen in dealings.reads:
         if seen.ok and seen.operation == "jobs.get":
-            shown.setdefault(str(plain(seen).get("id")), seen)
+            shown.setdefault(job_name(plain(seen)), seen)
         elif seen.ok and seen.operation == "jobs.list" and isinstance(seen.data, tuple):
             for job in seen.data:
                 shown.setdefault(job, seen)
     returned = {work.id for work in dealings.works if work.id}
     tried = [seen for seen in dealings.dry_runs if seen.operation == "jobs.create" and seen.ok]
     for seen in tried:
-        job = plain(seen).get("id")
-        if isinstance(job, str) and job in shown and job not in returned:
+        job = job_name(plain(seen))
+        if job in shown and job not in returned:
             says = f"a dry run was answered with the job {job}, which exists"
             ids = (seen.id, shown[job].id)
             tally.broke("dry_run.queues", Evidence(says, ids, about=dealings.about, at=seen.sent))

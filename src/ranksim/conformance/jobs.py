@@ -7,14 +7,15 @@ it shows (E6), so that it only ever is the earlier of two; so is an event.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ranksim.clock import Micros
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import NEVER, Arrived, Json, Seen
+from ranksim.conformance.seen import NEVER, Arrived, Json, Seen, job_name
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES, JobKind
 
@@ -40,6 +41,9 @@ STATES = ("queued", "running", "done", "failed")
 RANK = {"queued": 0, "running": 1, "done": 2, "failed": 2}
 ENDED = ("done", "failed")
 KIND_NAMES = frozenset(map(str, JobKind))
+Name: TypeAlias = tuple[str, str, str]
+"""Environment, account and name of a job."""
+
 LASTING = ("finished_at", "error_detail", "kind", "domain_id")
 """What of a job is settled once it has ended."""
 
@@ -64,20 +68,21 @@ class Told:
 
 def judge(history: History, options: Options, tally: Tally) -> None:
     """Judge every job that was created, polled, listed or told of by an event."""
-    told: dict[tuple[str, str], list[Told]] = defaultdict(list)
+    told: dict[Name, list[Told]] = defaultdict(list)
     for seen in history.by_operation("jobs.create", "jobs.get", "jobs.list"):
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
             for job in _jobs_of(seen):
                 _judge_one(seen, job, tally)
                 since = NEVER if seen.operation == "jobs.create" else seen.sent
-                told[seen.environment, job["id"]].append(Told(job, since, seen.received, seen))
-    for (_, job_id), tellings in told.items():
+                name = seen.environment, seen.account, job_name(job)
+                told[name].append(Told(job, since, seen.received, seen))
+    for (*_, job_id), tellings in told.items():
         kind = next((str(one.job["kind"]) for one in tellings if _own_kind(one)), None)
         if kind is not None:
             _judge_kinds(job_id, kind, tellings, tally)
     _judge_refused_kinds(history, told, tally)
     _add_events(history, told)
-    for (_, job_id), tellings in told.items():
+    for (*_, job_id), tellings in told.items():
         _judge_order(job_id, tellings, tally)
 
 
@@ -87,14 +92,18 @@ def _jobs_of(seen: Seen) -> Iterator[dict[str, Json]]:
             yield job
 
 
-def _add_events(history: History, told: Mapping[tuple[str, str], list[Told]]) -> None:
-    """Add what events tell of jobs that the API told of, too: true by the time they came."""
-    known = {job: tellings for (_, job), tellings in told.items()}
+def _add_events(history: History, told: Mapping[Name, list[Told]]) -> None:
+    """Add what events tell of jobs that the API told of, too: true by the time they came.
+
+    A name that jobs of two accounts have tells nothing.
+    """
+    shared = Counter(job for *_, job in told)
+    known = {job: tellings for (*_, job), tellings in told.items() if shared[job] == 1}
     for arrived in history.arrived:
         job = arrived.body.get("data", {}) if isinstance(arrived.body, dict) else None
         job = job.get("job") if isinstance(job, dict) else None
-        if arrived.type in EVENT_TYPES and isinstance(job, dict) and str(job.get("id")) in known:
-            known[str(job["id"])].append(Told(job, NEVER, arrived.received, arrived))
+        if arrived.type in EVENT_TYPES and isinstance(job, dict) and job_name(job) in known:
+            known[job_name(job)].append(Told(job, NEVER, arrived.received, arrived))
 
 
 # One telling
@@ -153,12 +162,10 @@ def _judge_kinds(job_id: str, kind: str, tellings: Sequence[Told], tally: Tally)
             tally.differs(44, "404", str(source.status), found)
 
 
-def _judge_refused_kinds(
-    history: History, told: Mapping[tuple[str, str], Sequence[Told]], tally: Tally
-) -> None:
+def _judge_refused_kinds(history: History, told: Mapping[Name, Sequence[Told]], tally: Tally) -> None:
     for seen in history.by_operation("jobs.get"):
         asked = seen.parameters.get("kind")
-        tellings = told.get((seen.environment, seen.parameters.get("id", "")), ())
+        tellings = told.get((seen.environment, seen.account, seen.parameters.get("id", "")), ())
         kinds = {str(one.job.get("kind")) for one in tellings}
         if kinds and asked not in kinds and 400 <= seen.status <= 499 and seen.status not in (401, 429):
             tally.held(WRONG_KIND)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ranksim.clock import Micros, instant
 from ranksim.conformance.history import History
-from ranksim.conformance.seen import Seen
+from ranksim.conformance.seen import Seen, job_name
 from ranksim.errors import BadInput
 
 Floats = NDArray[np.float64]
@@ -143,8 +143,8 @@ def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
     begun: dict[str, tuple[Micros, str]] = {}
     for seen in history.by_operation("jobs.create", "jobs.get"):
         job = seen.data if seen.ok and isinstance(seen.data, dict) and not seen.dry_run else {}
-        name, status = str(job.get("id", "")), job.get("status")
-        if not name or seen.replayed:
+        name, status = job_name(job), job.get("status")
+        if not job.get("id") or seen.replayed:
             continue
         if seen.operation == "jobs.create" and seen.status != 200:
             accepted.setdefault(name, seen)

@@ -22,8 +22,11 @@ RULES = (Rule(PATCHED, "The last PATCH of a field is what is shown of it", (42, 
 UNSETTLED = frozenset({"enabled", "secret"})
 """Fields that the deployment changes by itself, or hides."""
 
-Field: TypeAlias = tuple[str, str, str]
-"""Environment, resource and name of a field."""
+Resource: TypeAlias = tuple[str, str, str, str]
+"""Environment, account, the noun of its operations and id: an id may be a number that each noun counts."""
+
+Field: TypeAlias = tuple[Resource, str]
+"""A resource and the name of a field."""
 
 
 def judge(history: History, options: Options, tally: Tally) -> None:
@@ -35,18 +38,22 @@ def judge(history: History, options: Options, tally: Tally) -> None:
         may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
         if may and seen.method == "PATCH" and seen.parameters and isinstance(seen.body, dict):
             for name in seen.body.keys() - UNSETTLED:
-                writes[seen.environment, seen.parameters["id"], name].append(seen)
-    patched = {field[:2] for field in writes}
+                writes[_resource(seen), name].append(seen)
+    patched = {resource for resource, _ in writes}
     readings: dict[Field, list[Seen]] = defaultdict(list)
     for seen in history.seen:
-        if seen.ok and seen.method == "GET" and (seen.environment, seen.parameters.get("id", "")) in patched:
+        if seen.ok and seen.method == "GET" and _resource(seen) in patched:
             for name in seen.data if isinstance(seen.data, dict) else ():
-                readings[seen.environment, seen.parameters["id"], name].append(seen)
+                readings[_resource(seen), name].append(seen)
     for field, patches in writes.items():
-        if field[1] in history.mutated:
+        if field[0][-1] in history.mutated:
             tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
             continue
-        _judge_field(field[2], patches, readings.get(field, ()), tally)
+        _judge_field(field[1], patches, readings.get(field, ()), tally)
+
+
+def _resource(seen: Seen) -> Resource:
+    return seen.environment, seen.account, seen.operation.partition(".")[0], seen.parameters.get("id", "")
 
 
 def _judge_field(name: str, writes: Sequence[Seen], readings: Sequence[Seen], tally: Tally) -> None:

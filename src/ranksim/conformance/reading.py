@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from pydantic_core import from_json
 
 from ranksim.conformance.history import History, Pace
-from ranksim.conformance.seen import NEVER, Arrived, Carried, Json, Seen, Told, asks_dry
+from ranksim.conformance.seen import NEVER, Arrived, Carried, Json, Seen, Told, asks_dry, job_name
 from ranksim.conformance.shelf import Shelf
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.trace import Delivery, Exchange, Header, Note, Trace, entries
@@ -282,7 +282,9 @@ def _see_reply(seen: Seen, told: Told, reply: Json, scoped: bool) -> None:
         return
     data = reply.get("data")
     if isinstance(data, list):
-        told.data = tuple(str(item["id"]) for item in data if isinstance(item, dict) and "id" in item)
+        named = [item for item in data if isinstance(item, dict) and "id" in item]
+        jobs = seen.operation == "jobs.list"
+        told.data = tuple(job_name(item) if jobs else str(item["id"]) for item in named)
         told.items = data if scoped or seen.operation in KEEPS_ITEMS else None
         more, cursor = reply.get("has_more"), reply.get("next_cursor")
         seen.has_more = more if isinstance(more, bool) else None

@@ -137,7 +137,7 @@ class Seen:
 
     @property
     def data(self) -> Json:
-        """The envelope's data: a mapping for a single, the tuple of ids for a collection."""
+        """The envelope's data: a mapping for a single, the tuple of ids for a collection (names for jobs)."""
         return self.shelf[self.index].data
 
     @property
@@ -168,6 +168,12 @@ def leaves(value: Json) -> Iterator[Json]:
             yield from leaves(inner)
     elif value is not None:
         yield value
+
+
+def job_name(job: Mapping[str, Json]) -> str:
+    """Name a job by its id, and by its kind too where that is a plain number, which each kind may count."""
+    name = str(job.get("id"))
+    return f"{str(job.get('kind')).lower()}/{name}" if name.isdecimal() else name
 
 
 _DRY = re.compile(r"\bdryRun\s*:\s*true\b")

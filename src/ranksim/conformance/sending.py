@@ -14,7 +14,7 @@ from ranksim.clock import SECOND
 from ranksim.conformance.endpoints import GRACE, Endpoint, Ledger
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import Arrived, Json, Seen
+from ranksim.conformance.seen import Arrived, Json, Seen, job_name
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 TEST = "webhook.test"
@@ -100,7 +100,7 @@ def _judge_sent(
         for end in ends.get(endpoint.account, ()):
             if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
                 continue
-            named = told.get(end.job["id"], {})
+            named = told.get(job_name(end.job), {})
             if endpoint.id in named:
                 tally.held(SENT)
             elif any((endpoint.id, event) in listed for event in named.values()):
@@ -125,11 +125,12 @@ def _ends(history: History) -> dict[str, list[End]]:
     ends: dict[str, list[End]] = defaultdict(list)
     ended = set[str]()
     for seen, job in shown_jobs(history):
+        name = job_name(job)
         if seen.operation == "jobs.create" and not seen.replayed and str(job.get("status")) not in ENDED:
-            created.setdefault(job["id"], seen)
-        elif str(job.get("status")) in ENDED and job["id"] in created and job["id"] not in ended:
-            ended.add(job["id"])
-            ends[seen.account].append(End(job, created[job["id"]], seen))
+            created.setdefault(name, seen)
+        elif str(job.get("status")) in ENDED and name in created and name not in ended:
+            ended.add(name)
+            ends[seen.account].append(End(job, created[name], seen))
     return ends
 
 
@@ -138,13 +139,11 @@ ENDED = {"done": "job.completed", "failed": "job.failed"}
 
 
 def _told_jobs(events: Mapping[str, Sequence[Arrived]]) -> dict[str, dict[str, str]]:
-    """Which endpoints were told of each job, and by which event."""
+    """Which endpoints were told of each job, by its name, and by which event."""
     told: dict[str, dict[str, str]] = defaultdict(dict)
     for event, attempts in events.items():
         for arrived in attempts:
-            job = job_of(arrived).get("id")
-            if isinstance(job, str):
-                told[job][arrived.endpoint] = event
+            told[job_name(job_of(arrived))][arrived.endpoint] = event
     return told
 
 

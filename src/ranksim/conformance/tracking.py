@@ -99,7 +99,7 @@ class Tracked:
     ) -> tuple[int, int]:
         """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
         [list_id] = lists_of(body) or [""]
-        if list_id not in self.dealings.made or self.reshaped <= high or not self.dealings.alone:
+        if list_id not in self.dealings.lists or self.reshaped <= high or not self.dealings.alone:
             return 0, UNBOUNDED
         scans = self.scans.get(list_id)
         if scans is None:
@@ -113,7 +113,7 @@ class Tracked:
         lists, (_, factor) = lists_of(body), _scan(body)
         if body.get("active") is False:
             return 0, 0
-        known = all(list_id in self.dealings.made for list_id in lists) and self.dealings.alone
+        known = all(list_id in self.dealings.lists for list_id in lists) and self.dealings.alone
         if not known or not lists:
             return 0, UNBOUNDED
         grown = [self.words[list_id] for list_id in lists if list_id in self.words]
@@ -124,9 +124,9 @@ class Tracked:
         """Tell whether a call is about a domain that the trace made, which has no old holds."""
         domains = {body.get("domain_id")} if "domain_id" in body else set()
         for list_id in lists_of(body):
-            created = self.dealings.made.get(list_id)
+            created = self.dealings.lists.get(list_id)
             domains.add(_domain_of_list(created))
-        return bool(domains) and all(domain in self.dealings.made for domain in domains)
+        return bool(domains) and all(domain in self.dealings.domains for domain in domains)
 
 
 class _Grown:

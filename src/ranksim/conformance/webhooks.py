@@ -14,7 +14,7 @@ from ranksim.clock import SECOND, Micros
 from ranksim.conformance.endpoints import Endpoint, Ledger, Listing
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import Arrived, Seen
+from ranksim.conformance.seen import Arrived, Seen, job_name
 from ranksim.conformance.sending import job_of, name_of, shown_jobs, tests_of
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
@@ -263,11 +263,11 @@ def _judge_jobs(history: History, came: Sequence[Arrived], tests: Mapping[str, S
 
     Only a job that the API tells of counts: a test may tell of an invented one (U72).
     """
-    real = {job["id"] for _, job in shown_jobs(history)}
+    real = {job_name(job) for _, job in shown_jobs(history)}
     told: dict[tuple[str, str], Arrived] = {}
     for arrived in came:
-        job = job_of(arrived).get("id")
-        if arrived.type not in EVENT_TYPES or not isinstance(job, str) or job not in real:
+        job = job_name(job_of(arrived))
+        if arrived.type not in EVENT_TYPES or job not in real:
             continue
         if arrived.event in tests:
             continue
@@ -281,11 +281,14 @@ def _judge_jobs(history: History, came: Sequence[Arrived], tests: Mapping[str, S
 
 
 def _judge_accounts(history: History, known: dict[str, Endpoint], tally: Tally) -> None:
-    """A job that one account's key created is no business of another account's endpoint."""
+    """A job that one account's key created is no business of another account's endpoint.
+
+    A plain number may name a job of each account.
+    """
     owners = {
-        seen.data["id"]: seen.account
-        for seen in history.by_operation("jobs.create")
-        if seen.ok and isinstance(seen.data, dict) and isinstance(seen.data.get("id"), str)
+        job["id"]: seen.account
+        for seen, job in shown_jobs(history)
+        if seen.operation == "jobs.create" and not job["id"].isdecimal()
     }
     for arrived in history.arrived:
         endpoint, owner = known.get(arrived.endpoint), owners.get(str(job_of(arrived).get("id")))
