@@ -206,6 +206,12 @@ def test_a_server_that_cannot_start_leaves_no_thread() -> None:
         assert threading.active_count() == before + 1
 
 
+def test_a_fork_of_a_server_listens_where_that_does() -> None:
+    with Server(host="127.0.0.2") as server, server.fork() as other:
+        assert other.url.startswith("http://127.0.0.2:")
+        assert other.url != server.url
+
+
 def test_the_same_seed_gives_the_same_bytes() -> None:
     def told(seed: int) -> tuple[str, str, bytes]:
         with World(seed=seed, signature_clock="virtual") as world:
@@ -512,11 +518,25 @@ def test_a_deployment_is_called_but_not_controlled(deployment: Deployment) -> No
             return (await client.get("/v1/domains")).status_code
 
     assert asyncio.run(call()) == 200
-    for name in ("clock", "jobs", "account", "receiver", "snapshot", "twin"):
+    for name in ("clock", "jobs", "requests", "account", "receiver", "snapshot", "twin"):
         with pytest.raises(NeedsControl, match=rf"^{name}: http://.* is a real deployment"):
             getattr(deployment, name)
     with pytest.raises(AttributeError):
         _ = deployment.clocks
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"job": "job_1", "endpoint": "whk_1"}, "clock: expected a job or an endpoint, not both"),
+        ({"to": "2026-03-03T00:00:00Z", "meter": "research_lookups"}, "clock: a meter says how far to go; "),
+        ({"by": "1h", "meter": "research_lookups"}, "clock: a meter says how far to go; "),
+        ({"by": "1h", "account": "acc_1"}, "clock: account says whose meter is meant; "),
+    ],
+)
+def test_an_advance_that_says_too_much_is_refused(more: dict[str, str], message: str) -> None:
+    with World() as world, pytest.raises(BadInput, match=f"^{message}"):
+        world.clock.advance(**more)
 
 
 def test_a_failing_assertion_names_what_came_near() -> None:

@@ -323,6 +323,7 @@ class Server(World):
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> None:
         self._host, self._port = host, port
         super().__init__(**settings)
+        self._settings["host"] = host  # for forks; a port is another's
 
     def _begin(self) -> None:
         super()._begin()
@@ -415,6 +416,12 @@ class Clock:
         until: Condition | None = (
             JobFinished(job) if job else EndpointDisabled(endpoint) if endpoint else None
         )
+        if job and endpoint:
+            raise BadInput("clock: expected a job or an endpoint, not both")
+        if account and not meter:
+            raise BadInput("clock: account says whose meter is meant; give meter too")
+        if meter and (by, to) != (None, None):
+            raise BadInput("clock: a meter says how far to go; leave out by and to")
         instant = None if to is None else _instant(to)
         if meter:
             state = twin.service.state
@@ -496,7 +503,7 @@ class Deployment:
         self.close()
 
     def __getattr__(self, name: str) -> Any:
-        if hasattr(World, name) or name in ("clock", "jobs", "twin", "app"):
+        if hasattr(World, name) or name in ("clock", "jobs", "requests", "twin", "app"):
             raise NeedsControl(f"{name}: {self.url} is a real deployment, not under control of a test")
         raise AttributeError(name)
 
