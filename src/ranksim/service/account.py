@@ -1,15 +1,12 @@
 """What a key may read of its account: account, entitlements, usage (S38, S67, U109), and briefs (S36)."""
 
-from collections.abc import Mapping
-
 from ranksim.clock import SECOND, billing_month, iso
 from ranksim.rules import admission
-from ranksim.rules.access import sees
 from ranksim.service.asking import meter_resets, month_resets, usd
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.pages import paged
+from ranksim.service.lookup import list_owned
 from ranksim.service.replies import single
 from ranksim.service.spending import show_brief
 
@@ -93,17 +90,4 @@ def get_usage(ctx: Context, request: Request) -> Reply:
 
 def list_briefs(ctx: Context, request: Request) -> Reply:
     """GET /keyword-briefs (S36, U99): touches no allowance; filter domain_id."""
-    briefs = ctx.state.briefs
-
-    def keep(brief_id: str, filters: Mapping[str, str]) -> bool:
-        domain = briefs[brief_id].domain
-        return sees(request.scope, domain) and filters.get("domain_id", domain) == domain
-
-    return paged(
-        ctx,
-        request,
-        request.account.briefs,
-        ("domain_id",),
-        keep,
-        lambda brief_id: show_brief(briefs[brief_id]),
-    )
+    return list_owned(ctx, request, ctx.state.briefs, request.account.briefs, show_brief)

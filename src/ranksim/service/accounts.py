@@ -11,7 +11,7 @@ from ranksim.contract.facts import RateClass
 from ranksim.errors import BadInput
 from ranksim.rules import admission, windows
 from ranksim.rules.admission import MONTH, WEEK
-from ranksim.rules.books import UNLIMITED, Books, Meter, Window
+from ranksim.rules.books import Books, Meter, Window
 from ranksim.service.context import Context
 from ranksim.service.state import Account, Key
 
@@ -122,8 +122,6 @@ def _expect_add_on(ctx: Context, add_on: str, count: int) -> None:
 def allowance(ctx: Context, account: Account, metric: str) -> int:
     """Give an account's limit of a metric, add-ons included (S109)."""
     limit = ctx.plan_of(account).quotas[metric].limit
-    if limit == UNLIMITED:
-        return limit
     for name, count in account.add_ons.items():
         add_on = ctx.policy.catalogue.add_ons[name]
         if add_on.metric == metric:

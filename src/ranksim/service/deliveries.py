@@ -19,6 +19,7 @@ from ranksim.service.bodies import Flag, Id, RequestBody, expecting, read
 from ranksim.service.calls import Answer, Attempt, Body, Reply
 from ranksim.service.context import ATTEMPT_DUE, Context, Request
 from ranksim.service.errors import problem
+from ranksim.service.lookup import domain_for, list_owned, record_for
 from ranksim.service.pages import paged
 from ranksim.service.replies import collection, nothing, single
 from ranksim.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job, State
@@ -110,15 +111,7 @@ def create_endpoint(ctx: Context, request: Request) -> Reply:
 
 def list_endpoints(ctx: Context, request: Request) -> Reply:
     """GET /v1/webhooks: the endpoints that the key may see (U97), filtered by domain_id (U110)."""
-    endpoints = ctx.state.endpoints
-
-    def keep(one: str, filters: Mapping[str, str]) -> bool:
-        domain = endpoints[one].domain
-        return sees(request.scope, domain) and filters.get("domain_id", domain) == domain
-
-    return paged(
-        ctx, request, request.account.endpoints, ("domain_id",), keep, lambda one: _endpoint(endpoints[one])
-    )
+    return list_owned(ctx, request, ctx.state.endpoints, request.account.endpoints, _endpoint)
 
 
 def get_endpoint(ctx: Context, request: Request) -> Reply:
@@ -205,12 +198,7 @@ def list_deliveries(ctx: Context, request: Request) -> Reply:
 
 
 def _find(ctx: Context, request: Request) -> Endpoint | Reply:
-    endpoint = ctx.state.endpoints.get(request.call.path["id"])
-    if endpoint is None or endpoint.account != request.account.id:
-        return problem(ctx.policy, "not_found", f"There is no webhook endpoint {request.call.path['id']!r}.")
-    if not sees(request.scope, endpoint.domain):
-        return problem(ctx.policy, "out_of_scope", f"There is no webhook endpoint {endpoint.id!r}.")
-    return endpoint
+    return record_for(ctx, request, ctx.state.endpoints, request.call.path["id"], "webhook endpoint")
 
 
 def _refuse_domain(ctx: Context, request: Request, domain_id: str | None) -> Reply | None:
@@ -220,12 +208,8 @@ def _refuse_domain(ctx: Context, request: Request, domain_id: str | None) -> Rep
             return None
         detail = "A key that is bound to one domain cannot have account-wide endpoints."
         return problem(ctx.policy, "forbidden", detail)
-    domain = ctx.state.domains.get(domain_id)
-    if domain is None or domain.account != request.account.id:
-        return problem(ctx.policy, "not_found", f"There is no domain {domain_id!r}.")
-    if not sees(request.scope, domain_id):
-        return problem(ctx.policy, "out_of_scope", f"There is no domain {domain_id!r}.")
-    return None
+    domain = domain_for(ctx, request, domain_id)
+    return domain if isinstance(domain, Reply) else None
 
 
 def _endpoint(endpoint: Endpoint) -> Body:

@@ -17,6 +17,7 @@ from ranksim.service import deliveries
 from ranksim.service.calls import Body, Reply, StartJob
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
+from ranksim.service.lookup import record_for
 from ranksim.service.pages import paged
 from ranksim.service.replies import single
 from ranksim.service.state import Account, Domain, Job
@@ -57,11 +58,12 @@ def progress(ctx: Context, job: Job, now: int) -> int:
 def get_job(ctx: Context, request: Request) -> Reply:
     """GET /jobs/{kind}/{id} (S16); another kind's id is not found (U44)."""
     path = request.call.path
-    job = ctx.state.jobs.get(path["id"])
-    if job is None or job.account != request.account.id or job.kind != path["kind"]:
-        return problem(ctx.policy, "not_found", f"There is no {path['kind']} job {path['id']!r}.")
-    if not sees(request.scope, job.domain):
-        return problem(ctx.policy, "out_of_scope", f"There is no {path['kind']} job {path['id']!r}.")
+    noun = f"{path['kind']} job"
+    job = record_for(ctx, request, ctx.state.jobs, path["id"], noun)
+    if isinstance(job, Reply):
+        return job
+    if job.kind != path["kind"]:
+        return problem(ctx.policy, "not_found", f"There is no {noun} {path['id']!r}.")
     return single(show(ctx, job, request.now))
 
 

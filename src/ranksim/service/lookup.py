@@ -13,10 +13,15 @@ from ranksim.service.state import Domain, KeywordList
 
 
 class Owned(Protocol):
-    """A record that belongs to a domain of an account."""
+    """A record that belongs to a domain of an account, or to the whole account."""
 
-    account: str
-    domain: str
+    @property
+    def account(self) -> str:
+        """Whose it is."""
+
+    @property
+    def domain(self) -> str | None:
+        """The domain it belongs to; None: to the account."""
 
 
 OwnedT = TypeVar("OwnedT", bound=Owned)
@@ -35,7 +40,7 @@ def domain_for(ctx: Context, request: Request, domain_id: str) -> Domain | Reply
 def record_for(
     ctx: Context, request: Request, table: Mapping[str, OwnedT], which: str, noun: str
 ) -> OwnedT | Reply:
-    """Find what belongs to a domain by its id, or answer 404 as `domain_for` does."""
+    """Find what an account owns by its id, or answer 404 as `domain_for` does."""
     record = table.get(which)
     if record is None or record.account != request.account.id:
         return problem(ctx.policy, "not_found", f"There is no {noun} {which!r}.")
@@ -69,7 +74,7 @@ def list_owned(
     ids: Sequence[str],
     show: Callable[[OwnedT], Body],
 ) -> Reply:
-    """Answer a list of what belongs to domains, with the filter domain_id (U110)."""
+    """Answer a list of what an account owns, with the filter domain_id (U110)."""
 
     def keep(which: str, filters: Mapping[str, str]) -> bool:
         domain = table[which].domain

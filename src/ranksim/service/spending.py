@@ -11,7 +11,6 @@ from ranksim.clock import iso
 from ranksim.contract.facts import JobKind, Refusal, Spend
 from ranksim.draws import Purpose
 from ranksim.rules import admission
-from ranksim.rules.access import sees
 from ranksim.rules.books import Ask
 from ranksim.rules.slots import fold
 from ranksim.service import jobs, slots
@@ -20,8 +19,7 @@ from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, 
 from ranksim.service.calls import Body, Reply
 from ranksim.service.catalog import show_keyword, show_scan
 from ranksim.service.context import Context, Request
-from ranksim.service.errors import problem
-from ranksim.service.lookup import domain_for, list_for
+from ranksim.service.lookup import check_ids, domain_for, list_for, record_for
 from ranksim.service.readonly import domain_pages
 from ranksim.service.replies import single
 from ranksim.service.state import Account, Brief, Domain, Job, Keyword, Scan
@@ -91,7 +89,6 @@ def create_job(ctx: Context, request: Request) -> Reply:
     if body.dry_run:
         return report(ctx, request, refusal, ask, rows, running)
     if refusal == Refusal.JOINED and running is not None:
-        running.joined += 1
         return single(jobs.show(ctx, running, request.now), ctx.policy.statuses.job_joined, "joined")
     if refusal != Refusal.GRANTED:
         return refuse(ctx, request, refusal, ask, rows)
@@ -183,12 +180,9 @@ def create_scan(ctx: Context, request: Request) -> Reply:
     domain = domain_for(ctx, request, body.domain_id)
     if isinstance(domain, Reply):
         return domain
-    for list_id in body.lists():
-        keyword_list = list_for(ctx, request, list_id)
-        if isinstance(keyword_list, Reply):
-            return keyword_list
-        if keyword_list.domain != domain.id:
-            return problem(ctx.policy, "not_found", f"There is no keyword list {list_id!r} in this domain.")
+    wrong = check_ids(ctx, request, domain.id, ctx.state.keyword_lists, body.lists(), "keyword list")
+    if wrong is not None:
+        return wrong
     account, now = request.account, request.now
     pairings, places = body.pairings(), body.places()
     rows = rows_of(ctx, account, Spend.SCANS, domain.id)
@@ -267,11 +261,9 @@ def _brief_keywords(ctx: Context, request: Request, body: BriefsBody) -> list[tu
             found.setdefault((domain.id, fold(text, folding)), text)
     keyword_ids = body.keyword_ids or ([] if body.keyword_id is None else [body.keyword_id])
     for keyword_id in keyword_ids:
-        keyword = ctx.state.keywords.get(keyword_id)
-        if keyword is None or keyword.account != request.account.id:
-            return problem(ctx.policy, "not_found", f"There is no keyword {keyword_id!r}.")
-        if not sees(request.scope, keyword.domain):
-            return problem(ctx.policy, "out_of_scope", f"There is no keyword {keyword_id!r}.")
+        keyword = record_for(ctx, request, ctx.state.keywords, keyword_id, "keyword")
+        if isinstance(keyword, Reply):
+            return keyword
         found.setdefault((keyword.domain, keyword.folded), keyword.text)
     return [(domain_id, text) for (domain_id, _), text in found.items()]
 

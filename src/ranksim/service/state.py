@@ -161,7 +161,6 @@ class Job:
     metric: str = ""
     metric_ends: int = 0
     metric_units: int = 0
-    joined: int = 0
 
 
 @dataclass(slots=True)
