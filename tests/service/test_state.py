@@ -267,11 +267,38 @@ def test_a_spoilt_state_is_bad_input(desk: Any, spoil: Callable[[dict[str, Any]]
         Service.restore(json.dumps(state).encode(), desk.policy)
 
 
-def test_a_state_belongs_to_a_policy_with_its_plans(desk: Any) -> None:
-    with pytest.raises(
-        BadInput, match=r"^saved state: accounts\.acc_\d+\.plan: expected a plan .* found 'desk'$"
-    ):
-        Service.restore(desk.service.save(), Policy())
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"name": "default"}, r"accounts\.acc_\d+\.plan: expected a plan of the policy, found 'desk'"),
+        (
+            {"plans": {"desk": {"quotas": {"seats": {"limit": 1, "period": "month"}}}}},
+            r"accounts\.acc_\d+\.meters: expected 'seats', which plan 'desk' of the policy meters",
+        ),
+        (
+            {"add_ons": {}},
+            r"accounts\.acc_\d+\.add_ons: expected add-ons of the policy, found 'brief_pack'",
+        ),
+        (
+            {"graphql_cost": "separate"},
+            r"keys of acc_\d+: expected 6 rate windows \(U11\), found 3",
+        ),
+    ],
+)
+def test_a_state_belongs_to_its_policy(desk: Any, policy: dict[str, Any], message: str) -> None:
+    desk.set_add_on("brief_pack", 1)
+    catalogue = desk.policy.catalogue
+    match policy:
+        case {"plans": plans}:
+            other = desk.policy.replace(catalogue={"plans": plans})
+        case {"add_ons": _}:
+            other = desk.policy.replace(catalogue=catalogue.model_copy(update={"add_ons": {}}))
+        case {"graphql_cost": _}:
+            other = desk.policy.replace(assumptions=policy)
+        case _:
+            other = Policy()
+    with pytest.raises(BadInput, match=f"^saved state: {message}$"):
+        Service.restore(desk.service.save(), other)
 
 
 def test_a_new_service_can_be_saved() -> None:

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 from ranksim.clock import calendar_anchor
 from ranksim.contract.facts import RateClass
+from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.rules import admission, windows
 from ranksim.rules.admission import MONTH, WEEK
@@ -144,14 +145,17 @@ def issue_key(ctx: Context, account: Account, name: str, now: int, domain: str |
         domain=domain,
         created_at=now,
     )
-    buckets = 2 if ctx.policy.assumptions.graphql_cost == "separate" else 1
-    for _ in range(buckets):
-        for rate_class in RateClass:
-            window, ring = new_window(ctx, rate_class)
-            key.windows.append(window)
-            key.rings.append(ring)
+    for number in range(windows_of_a_key(ctx.policy)):
+        window, ring = new_window(ctx, RateClass(number % len(RateClass)))
+        key.windows.append(window)
+        key.rings.append(ring)
     ctx.state.keys[key.token] = key
     return key
+
+
+def windows_of_a_key(policy: Policy) -> int:
+    """Count the rate windows of a key: one a class, and as many again where GraphQL has its own (U11)."""
+    return len(RateClass) * (2 if policy.assumptions.graphql_cost == "separate" else 1)
 
 
 def new_window(ctx: Context, rate_class: RateClass) -> tuple[Window, list[int]]:

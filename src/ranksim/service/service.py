@@ -4,7 +4,7 @@ The order of one call (U86): advance → access → traffic → faults of form �
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from heapq import heappop
 from typing import Any, Self
@@ -392,16 +392,31 @@ class Service:
         if not complete:
             raise BadInput("saved state: expected the JSON that a service of this version saved")
         service = cls(policy, pooled=pooled)
-        for account in state.accounts.values():
-            if account.plan not in service.policy.catalogue.plans:
-                where = f"saved state: accounts.{account.id}.plan"
-                raise BadInput(f"{where}: expected a plan of the policy, found {account.plan!r}")
+        for misfit in _misfits(state, service.policy):
+            raise BadInput(f"saved state: {misfit}")
         service._ctx.state = state
         return service
 
     def fork(self) -> Self:
         """Make a second service that continues from this one's state and shares nothing with it."""
         return self.restore(self.save(), self.policy, self._ctx.pooled)
+
+
+def _misfits(state: State, policy: Policy) -> Iterator[str]:
+    """Say what a policy lacks that a state has, or the other way round."""
+    plans, add_ons = policy.catalogue.plans, policy.catalogue.add_ons
+    for account in state.accounts.values():
+        at = f"accounts.{account.id}"
+        if account.plan not in plans:
+            yield f"{at}.plan: expected a plan of the policy, found {account.plan!r}"
+        elif missing := plans[account.plan].quotas.keys() - account.meters.keys():
+            yield f"{at}.meters: expected {min(missing)!r}, which plan {account.plan!r} of the policy meters"
+        if unknown := account.add_ons.keys() - add_ons.keys():
+            yield f"{at}.add_ons: expected add-ons of the policy, found {min(unknown)!r}"
+    windows = accounts.windows_of_a_key(policy)
+    for key in state.keys.values():
+        if len(key.windows) != windows:
+            yield f"keys of {key.account}: expected {windows} rate windows (U11), found {len(key.windows)}"
 
 
 _NOBODY = Account("", "", "", "", "", 0, Books())
