@@ -561,6 +561,8 @@ def test_a_trace_is_played_again(tmp_path: Path) -> None:
         {"operations": [], "method": "GET", "path": "/v1/nothing"},
         {"operations": ["jobs.get"], "method": "POST", "path": "/graphql", "surface": "graphql"},
         {"operations": ["jobs.get"], "method": "GET", "path": "/sandbox/v1/jobs/crawl/job_4"},
+        {"operations": ["jobs.list"], "method": "POST", "path": "/graphql", "surface": "graphql"},
+        {"operations": ["jobs.get"], "method": "GET", "path": "/v1/jobs"},
     ]
     for which, entry in enumerate(lines[1:]):
         sent = (100 + which) * SECOND
@@ -569,13 +571,14 @@ def test_a_trace_is_played_again(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
     world = SmallWorld()
     made = play(world, kind="arrivals", source={"trace": str(path)})
-    assert [(one.t - MONDAY) // SECOND for one in made] == [0, 1, 4]
-    created, looked, again = (one.call for one in made)
+    assert [(one.t - MONDAY) // SECOND for one in made] == [0, 1, 4, 5]
+    created, looked, again, listed = (one.call for one in made)
     assert (created.operation, created.body) == ("jobs.create", {"kind": "crawl"})
     assert (looked.path, looked.query) == ({"kind": "crawl", "id": "job_3"}, {"a": "b"})
     assert again.path == {"kind": "crawl", "id": "job_4"}
-    left_out = "clients.client: a recorded jobs.get has a path that is not its own, and is left out"
-    assert world.notes == [left_out]
+    assert listed.operation == "jobs.list"
+    about = "clients.client: what a recorded jobs.get is about is not told by its path, as over GraphQL"
+    assert world.notes == [f"{about}; it is left out"] * 2
 
 
 # Python
@@ -670,6 +673,8 @@ PEOPLE = {"kind": "app_users", "every": "1s", "mix": ONE}
             {"kind": "arrivals", "source": {"rates": "a", "spread": "1s"}},
             "counts are spread over their interval",
         ),
+        ({"kind": "keyword_sync", "batch": 10_001}, "less than or equal to 10000"),
+        ({"kind": "brief_refresher", "keywords": 1, "batch": 10_001}, "less than or equal to 10000"),
         ({"kind": "python", "function": "nothing"}, "should match pattern"),
         ({"kind": "robot"}, "does not match any of the expected tags"),
         ({"kind": "poller", "operation": "jobs.list", "every": "1m", "speed": 1}, "Extra inputs"),

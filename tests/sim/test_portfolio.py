@@ -18,15 +18,26 @@ def test_an_account_named_as_ids_are_has_hosts_that_the_service_takes() -> None:
     assert list(world.actors["acc_01"].hosts) == ["site1.acc-01.example", "site2.acc-01.example"]
 
 
+@pytest.mark.parametrize("name", ["Acme GmbH", "_", "Café Ö", "-x-", "a.b"])
+def test_whatever_accounts_and_clients_are_called_the_service_takes_their_hosts(name: str) -> None:
+    mix = {"domains.create": 1, "webhooks.create": 1}
+    scenario = rs.Scenario.model_validate(
+        {"name": "names", "start": "2026-03-01T00:00:00Z", "length": "1h"}
+        | {"accounts": {name: {"plan": "pro", "portfolio": {"domains": 1}}}}
+        | {"clients": {name: {"kind": "caller", "account": name, "every": "1m", "mix": mix}}}
+    )
+    assert rs.run(scenario).metric("refusals.total").mean == 0
+
+
 @pytest.mark.parametrize(
     ("account", "plan", "portfolio", "message"),
     [
         (
-            "Acme GmbH",
+            "a" * 64,
             "pro",
             {},
             "domains.create with validation_failed: host: expected a host name such as www.example.com; "
-            "found 'site1.Acme GmbH.example'; list hosts in domains, else they have the account's name",
+            f"found 'site1.{'a' * 64}.example'; list hosts in domains, else they have the account's name",
         ),
         (
             "acme",

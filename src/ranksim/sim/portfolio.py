@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+
+
+def host_label(name: str) -> str:
+    """Make a part of a host of a name: what is no letter or digit becomes a hyphen, as with "acc_01"."""
+    return re.sub("[^A-Za-z0-9-]", "-", name).strip("-") or "unnamed"
 
 
 class KeySpec(Frozen):
@@ -69,8 +75,8 @@ class PortfolioSpec(Frozen):
         """The hosts of the domains, for the account of that name."""
         if isinstance(self.domains, tuple):
             return self.domains
-        name = account.replace("_", "-")  # a host has no underscores
-        return tuple(f"site{number}.{name}.example" for number in range(1, self.domains + 1))
+        label = host_label(account)
+        return tuple(f"site{number}.{label}.example" for number in range(1, self.domains + 1))
 
     def slots(self) -> int:
         """The slots it takes (S23, S24)."""

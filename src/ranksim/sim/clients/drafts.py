@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from pydantic import Field, model_validator
 
@@ -14,6 +15,7 @@ from ranksim.errors import BadInput
 from ranksim.service.calls import Body, Reply
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.clients.common import Client, OperationName, Request, data_of
+from ranksim.sim.portfolio import host_label
 
 REMEMBERED = 500
 """Ids of a resource that a client keeps in mind; older ones are forgotten."""
@@ -177,7 +179,7 @@ def _path_of(resource: str, thing: Any) -> dict[str, str] | None:
 
 
 def _domain(drafts: Drafts, number: int) -> Body:
-    return {"host": f"new{number}.{drafts.client.name.lower().replace('_', '-')}.example"}
+    return {"host": f"new{number}.{host_label(drafts.client.name).lower()}.example"}
 
 
 def _named(drafts: Drafts, number: int) -> Body:
@@ -223,7 +225,7 @@ def brief_words(drafts: Drafts, domain: str, number: int, count: int) -> list[st
 
 def _webhook(drafts: Drafts, number: int) -> Body:
     return {
-        "url": f"https://hooks.example/{drafts.client.name}/{number}",
+        "url": f"https://hooks.example/{quote(drafts.client.name)}/{number}",
         "event_types": [],
         "domain_id": None,
     }

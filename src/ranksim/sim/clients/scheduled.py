@@ -12,6 +12,7 @@ from ranksim.clock import DAY, Micros
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.quantities import Frozen
 from ranksim.draws import Purpose
+from ranksim.service.bodies import MOST_KEYWORDS
 from ranksim.service.calls import Reply
 from ranksim.sim.clients.common import (
     Client,
@@ -187,6 +188,9 @@ def start_schedule(world: World, name: str, spec: Schedule) -> None:
 
 # Keywords
 
+Batch = Annotated[int, Field(ge=1, le=MOST_KEYWORDS)]
+"""Keywords in one request."""
+
 
 class KeywordSync(Calendar):
     """Keep keyword lists in step with a source that changes: now and then remove a share and add as many new.
@@ -201,7 +205,7 @@ class KeywordSync(Calendar):
     first: Literal["list", "memory"] = "list"
     share: Annotated[float, Field(ge=0, le=1)] = 0.1
     keywords: Annotated[int, Field(ge=0)] = 0
-    batch: Count = 100
+    batch: Batch = 100
     gap: NotNegative = 0
 
 
@@ -280,7 +284,7 @@ class BriefRefresher(Calendar):
     kind: Literal["brief_refresher"] = "brief_refresher"
     every: Every = "week"
     keywords: Count
-    batch: Count = 1
+    batch: Batch = 1
     gap: NotNegative = 0
 
 
