@@ -70,6 +70,11 @@ def test_a_scalar_that_is_not_of_its_type_is_refused(text: str, tag: str) -> Non
     )
 
 
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    with pytest.raises(BadInput, match=r"^f:1: a: expected a value of type str, found '\\ud800'; "):
+        load_yaml('a: "\\uD800"', "f")
+
+
 def test_field_names_stay_as_written() -> None:
     assert load_yaml("2024: a\ntrue: b\n", "f").data == {"2024": "a", "true": "b"}
 

@@ -142,6 +142,7 @@ def _scalar(tag: str, text: str) -> Any:
         case "float":
             return float(text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
         case _:
+            text.encode()  # half of a surrogate pair is no text
             return text
 
 
