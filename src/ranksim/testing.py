@@ -441,9 +441,9 @@ class Jobs:
         """Let a job be done now, at a `cost` in µUSD (default: its estimate). Raises BadInput."""
         self._end(job, "done", None, cost)
 
-    def fail(self, job: str, error: str = "failed by the test", cost: int | None = None) -> None:
-        """Let a job fail now with this error_detail. Raises BadInput."""
-        self._end(job, "failed", error, cost)
+    def fail(self, job: str, error: str = "failed by the test") -> None:
+        """Let a job fail now with this error_detail; it costs nothing (U49). Raises BadInput."""
+        self._end(job, "failed", error, None)
 
     def _end(self, job: str, outcome: str, error: str | None, cost: int | None) -> None:
         async def ended() -> None:

@@ -345,3 +345,12 @@ def test_a_job_names_its_kind_and_its_domain(desk: Any) -> None:
         assert [error["field"] for error in reply.body["meta"]["errors"]] == [field]
     assert said(desk.job(domain="dom_9")) == ["not_found"]
     assert desk.picture() == before
+
+
+def test_a_cost_below_zero_is_bad_input(open_desk: Any) -> None:
+    desk = open_desk(pooled=["crawl"])
+    job = desk.job("crawl")
+    with pytest.raises(BadInput, match=r"^cost: expected 0 µUSD or more, found -1$"):
+        desk.ended(job, cost=-1)
+    desk.ended(job, cost=0)
+    assert desk.cost() == ("0.00", "0.00", "0.00")

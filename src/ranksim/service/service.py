@@ -131,9 +131,14 @@ class Service:
     def ended(
         self, job: str, outcome: str, now: int, cost: int | None = None, error: str | None = None
     ) -> list[Task]:
-        """Report that a job ended, "done" or "failed"; `cost` in µUSD, by default the estimate."""
+        """Report that a job ended, "done" or "failed"; `cost` in µUSD, by default the estimate.
+
+        A job that failed costs nothing (U49). Raises BadInput.
+        """
         if outcome not in ENDINGS:
             raise BadInput(f"outcome: expected one of {', '.join(ENDINGS)}, found {outcome!r}")
+        if cost is not None and cost < 0:
+            raise BadInput(f"cost: expected 0 µUSD or more, found {cost}")
         self._advance(now)
         jobs.ended(self._ctx, job, outcome, now, cost, error)
         self._advance(now)
