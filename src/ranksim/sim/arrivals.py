@@ -45,6 +45,9 @@ class Recorded(NamedTuple):
     operation: str = ""
     query: dict[str, str] | None = None
     body: str = ""
+    surface: str = "rest"
+    idempotency_key: str | None = None
+    response: str = ""
 
 
 @dataclass(slots=True)
@@ -108,6 +111,9 @@ def traced(path: str, spread: Micros) -> Iterator[Piece]:
             entry.operations[0] if entry.operations else "",
             entry.query,
             entry.body,
+            entry.surface,
+            next((v for k, v in entry.request_headers.items() if k.lower() == "idempotency-key"), None),
+            entry.response if entry.status is not None and entry.status < 300 else "",
         )
         for entry in entries(path)
         if isinstance(entry, Exchange)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from ranksim.sim.clients.common import Client, Line, Request, World
 from ranksim.sim.clients.polling import Poller, start_poller
+from ranksim.sim.clients.replaying import start_arrivals
 from ranksim.sim.clients.scheduled import (
     BriefRefresher,
     KeywordSync,
@@ -21,7 +22,6 @@ from ranksim.sim.clients.traffic import (
     Arrivals,
     Caller,
     start_app_users,
-    start_arrivals,
     start_caller,
 )
 

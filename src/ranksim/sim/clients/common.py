@@ -134,13 +134,17 @@ Then = Callable[[Reply], object]
 
 @dataclass(slots=True)
 class Request:
-    """A call to be made; `then` takes the reply once the client is through or has given up."""
+    """A call to be made; `then` takes the reply once the client is through or has given up.
+
+    `idempotency_key` is the key it must carry, whatever its client gives others.
+    """
 
     operation: str
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: Body | None = None
     then: Then | None = None
+    idempotency_key: str | None = None
     number: int = -1
     """Which request of its client it is; given when it is sent."""
 
@@ -192,8 +196,9 @@ class Client:
         else:
             # A key that is not issued yet is a key nobody knows.
             call.key = actor.keys.get(self.key or "", "none")
+        call.idempotency_key = request.idempotency_key
         if spec.idempotency_keys and OPERATIONS[request.operation].method == "POST":
-            call.idempotency_key = f"{self.name}-{request.number}"
+            call.idempotency_key = call.idempotency_key or f"{self.name}-{request.number}"
         return self.world.call(call, self.name)
 
     def insists(self, reply: Reply, tries: int) -> bool:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ranksim import draws
-from ranksim.clock import HOUR, SECOND, Micros, format_duration
+from ranksim.clock import HOUR, SECOND, Micros
 from ranksim.contract.quantities import Duration, Frozen, Instant
-from ranksim.service.operations import OPERATIONS
 from ranksim.sim import arrivals
-from ranksim.sim.arrivals import Block, Piece, Recorded, Replay, Rhythm
+from ranksim.sim.arrivals import Block, Piece, Rhythm
 from ranksim.sim.clients.common import (
     Client,
     Common,
@@ -24,7 +19,6 @@ from ranksim.sim.clients.common import (
     NotNegative,
     OperationName,
     Positive,
-    Request,
     World,
 )
 from ranksim.sim.clients.drafts import Drafts, Item, Mix
@@ -138,10 +132,11 @@ class Arrivals(Common):
     """Calls that arrive as recorded: the instants of a recording, turned into operations of the API.
 
     A call becomes the operation of the first rule in `map` that fits it, else one of the `mix` by weight,
-    else it is left out; exchanges of a trace keep their operation when there is neither, and are left out,
-    with a note, where their path is not that of the operation (as over GraphQL). `accounts` adds
-    further accounts to `account`: each recorded client address is given one of their keys by its hash, each
-    count by a draw. Calls are thinned or cloned to `scale` times as many. `align` and `repeat` as in
+    else it is left out. Where there is neither, exchanges of a trace are made once as they were, with ids and
+    cursors replaced by those that the same calls got here; they are left out, with a note, where their path
+    does not tell what they are about (as over GraphQL, but for readings). `accounts` adds further accounts to
+    `account`: each recorded client is given the one key of its name, or else one by the hash of its address,
+    each count by a draw. Calls are thinned or cloned to `scale` times as many. `align` and `repeat` as in
     `Replay`.
     """
 
@@ -211,110 +206,3 @@ def _make_calls(client: Client, blocks: Iterator[Block], mix: dict[str, Item]) -
         client.send(drafts.make(operation, number, item))
 
     arrivals.pump(client.world, plan(), fire)
-
-
-# Recorded arrivals
-
-
-def start_arrivals(world: World, name: str, spec: Arrivals) -> None:
-    """Set recorded arrivals to work. Raises BadInput when the recording cannot be used."""
-    crowd = _Crowd(world, name, spec)
-    first = crowd.clients[0]
-    replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, world.seed, name)
-    blocks = arrivals.replayed(lambda: spec.source.read(spec.scale), replay)
-    weights = [item.weight for item in spec.mix.values()] or [1.0]
-    if note := _spread_note(name, spec):
-        world.note(note)
-
-    def plan() -> Iterator[tuple[Micros, Any, int]]:
-        for block in blocks:
-            picked = arrivals.chosen(block, weights, seed=world.seed, name=name)
-            whats = picked if block.rows is None else zip(picked, block.rows, strict=True)
-            yield from zip(block.times.tolist(), whats, block.numbers.tolist(), strict=True)
-
-    fire = crowd.call_counted if spec.source.rates is not None else crowd.call_recorded
-    arrivals.pump(world, plan(), fire)
-
-
-def _spread_note(name: str, spec: Arrivals) -> str:
-    spread = HOUR if spec.source.spread is None else spec.source.spread
-    if spec.source.log is None or spread <= SECOND:
-        return ""
-    log = Path(spec.source.log).name
-    return (
-        f"clients.{name}: the calls of each {format_duration(spread)} of {log} are placed anew, "
-        f"uniformly over it; bursts shorter than that are not those of the recording"
-    )
-
-
-class _Crowd:
-    """The many clients behind a recording: one for each key of each account, and one way to call."""
-
-    def __init__(self, world: World, name: str, spec: Arrivals) -> None:
-        self.spec = spec
-        self.items = list(spec.mix.items())
-        operations = {*spec.mix, *(rule.operation for rule in spec.map)}
-        self.clients: list[Client] = []
-        for account in dict.fromkeys((spec.account, *spec.accounts)):
-            one = Client(world, name, spec, account)
-            every_key = spec.surface != "app" and spec.key is None
-            keys: Sequence[str | None] = list(one.actor.keys) if every_key else [spec.key]
-            self.clients += [Client(world, name, spec, account, key) for key in keys]
-        self.drafts = [Drafts(client, operations) for client in self.clients]
-        self.of_address = lru_cache(1 << 16)(lambda address: draws.entity(address) % len(self.clients))
-        self.rule_of = lru_cache(1 << 16)(self._rule_of)
-        self.entity = draws.entity(f"{name}/key")
-        self.seed = world.seed
-
-    def call_counted(self, which: int, number: int) -> None:
-        """Make a call of which nothing but the instant was recorded."""
-        who = draws.below(len(self.clients), self.seed, self.entity, number, draws.Purpose.CHOICE)
-        operation, item = self.items[which]
-        self.clients[who].send(self.drafts[who].make(operation, number, item))
-
-    def call_recorded(self, what: tuple[int, Recorded], number: int) -> None:
-        """Make a recorded call: by rule, else of the mix, else as the trace has it."""
-        which, row = what
-        who = self.of_address(row.client)
-        rule = self.rule_of(row.method, row.path)
-        if rule is not None:
-            item = Item(body=rule.body, query=rule.query)
-            self.clients[who].send(self.drafts[who].make(rule.operation, number, item))
-        elif self.items:
-            operation, item = self.items[which]
-            self.clients[who].send(self.drafts[who].make(operation, number, item))
-        elif row.operation in OPERATIONS and not self.spec.map:
-            client, request = self.clients[who], _as_recorded(row)
-            if request is not None:
-                client.send(request)
-            else:
-                recorded = f"clients.{client.name}: a recorded {row.operation}"
-                client.world.note(f"{recorded} has a path that is not its own, and is left out")
-
-    def _rule_of(self, method: str, path: str) -> Rule | None:
-        for rule in self.spec.map:
-            if fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path):
-                return rule
-        return None
-
-
-def _as_recorded(row: Recorded) -> Request | None:
-    """Make the request of an exchange again, with the path, query and body it had.
-
-    None where the path is not that of the operation, as with GraphQL, whose requests all have one path.
-    """
-    names = OPERATIONS[row.operation].path.split("/")
-    values = row.path.rpartition("/v1/")[2].split("/")
-    if len(names) != len(values):
-        return None
-    path: dict[str, str] = {}
-    for name, value in zip(names, values, strict=True):
-        if name.startswith("{"):
-            path[name[1:-1]] = value
-        elif name != value:
-            return None
-    try:
-        body = json.loads(row.body) if row.body else None
-    except ValueError:
-        body = None
-    return Request(row.operation, path, row.query or {}, body if isinstance(body, dict) else None)

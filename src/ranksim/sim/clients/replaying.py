@@ -1,0 +1,200 @@
+"""Recorded calls made again: whose they are, and what in this world stands for what they were about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ranksim import draws
+from ranksim.clock import HOUR, SECOND, Micros, format_duration
+from ranksim.service.operations import OPERATIONS
+from ranksim.sim import arrivals
+from ranksim.sim.arrivals import Recorded, Replay
+from ranksim.sim.clients.common import Client, Request, World
+from ranksim.sim.clients.drafts import Drafts, Item
+from ranksim.sim.clients.traffic import Arrivals, Rule
+
+Json = Any
+
+
+def start_arrivals(world: World, name: str, spec: Arrivals) -> None:
+    """Set recorded arrivals to work. Raises BadInput when the recording cannot be used."""
+    crowd = _Crowd(world, name, spec)
+    first = crowd.clients[0]
+    replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, world.seed, name)
+    blocks = arrivals.replayed(lambda: spec.source.read(spec.scale), replay)
+    weights = [item.weight for item in spec.mix.values()] or [1.0]
+    if note := _spread_note(name, spec):
+        world.note(note)
+
+    def plan() -> Iterator[tuple[Micros, Any, int]]:
+        for block in blocks:
+            picked = arrivals.chosen(block, weights, seed=world.seed, name=name)
+            whats = picked if block.rows is None else zip(picked, block.rows, strict=True)
+            yield from zip(block.times.tolist(), whats, block.numbers.tolist(), strict=True)
+
+    fire = crowd.call_counted if spec.source.rates is not None else crowd.call_recorded
+    arrivals.pump(world, plan(), fire)
+
+
+def _spread_note(name: str, spec: Arrivals) -> str:
+    spread = HOUR if spec.source.spread is None else spec.source.spread
+    if spec.source.log is None or spread <= SECOND:
+        return ""
+    log = Path(spec.source.log).name
+    return (
+        f"clients.{name}: the calls of each {format_duration(spread)} of {log} are placed anew, "
+        f"uniformly over it; bursts shorter than that are not those of the recording"
+    )
+
+
+class _Crowd:
+    """The many clients behind a recording: one for each key of each account, and one way to call."""
+
+    def __init__(self, world: World, name: str, spec: Arrivals) -> None:
+        self.spec = spec
+        self.items = list(spec.mix.items())
+        self.twins = Twins()
+        operations = {*spec.mix, *(rule.operation for rule in spec.map)}
+        self.clients: list[Client] = []
+        for account in dict.fromkeys((spec.account, *spec.accounts)):
+            one = Client(world, name, spec, account)
+            every_key = spec.surface != "app" and spec.key is None
+            keys: Sequence[str | None] = list(one.actor.keys) if every_key else [spec.key]
+            self.clients += [Client(world, name, spec, account, key) for key in keys]
+        self.drafts = [Drafts(client, operations) for client in self.clients]
+        self.of_address = lru_cache(1 << 16)(self._of_address)
+        self.rule_of = lru_cache(1 << 16)(self._rule_of)
+        self.entity = draws.entity(f"{name}/key")
+        self.seed = world.seed
+
+    def call_counted(self, which: int, number: int) -> None:
+        """Make a call of which nothing but the instant was recorded."""
+        who = draws.below(len(self.clients), self.seed, self.entity, number, draws.Purpose.CHOICE)
+        operation, item = self.items[which]
+        self.clients[who].send(self.drafts[who].make(operation, number, item))
+
+    def call_recorded(self, what: tuple[int, Recorded], number: int) -> None:
+        """Make a recorded call: by rule, else of the mix, else as the trace has it."""
+        which, row = what
+        who = self.of_address(row.client)
+        rule = self.rule_of(row.method, row.path)
+        if rule is not None:
+            item = Item(body=rule.body, query=rule.query)
+            self.clients[who].send(self.drafts[who].make(rule.operation, number, item))
+        elif self.items:
+            operation, item = self.items[which]
+            self.clients[who].send(self.drafts[who].make(operation, number, item))
+        elif row.operation in OPERATIONS and not self.spec.map:
+            self._repeat(self.clients[who], row)
+
+    def _repeat(self, client: Client, row: Recorded) -> None:
+        """Make a recorded call again, once, about what stands in this world for what it was about.
+
+        What was tried again is in the recording, too.
+        """
+        request = as_recorded(row, self.twins)
+        if request is None:
+            about = f"what a recorded {row.operation} is about is not told by its path, as over GraphQL"
+            client.world.note(f"clients.{client.name}: {about}; it is left out")
+            return
+        if self.spec.scale == 1:
+            request.idempotency_key = row.idempotency_key
+        reply = client.call(request)
+        if reply.status < 300:
+            self.twins.learn(parsed(row.response), reply.body)
+
+    def _of_address(self, address: str) -> int:
+        """Choose whose call it is: the key of that name where there is one, else one by the name's hash."""
+        named = [number for number, client in enumerate(self.clients) if client.key == address]
+        return named[0] if len(named) == 1 else draws.entity(address) % len(self.clients)
+
+    def _rule_of(self, method: str, path: str) -> Rule | None:
+        for rule in self.spec.map:
+            if fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path):
+                return rule
+        return None
+
+
+# One recorded call
+
+
+def as_recorded(row: Recorded, twins: Twins) -> Request | None:
+    """Make the request of an exchange again, with the path, query and body it had, but for ids and cursors.
+
+    None where the path is not that of the operation, as with GraphQL, whose requests all have one path; a
+    reading that needs no id is made again without its filters there.
+    """
+    operation = OPERATIONS[row.operation]
+    names, values = operation.path.split("/"), row.path.rpartition("/v1/")[2].split("/")
+    path: dict[str, str] = {}
+    if row.surface == "graphql":
+        return Request(row.operation) if operation.method == "GET" and "{" not in operation.path else None
+    if len(names) != len(values):
+        return None
+    for name, value in zip(names, values, strict=True):
+        if name.startswith("{"):
+            path[name[1:-1]] = twins.of(value)
+        elif name != value:
+            return None
+    body = parsed(row.body)
+    return Request(row.operation, path, twins.of(row.query or {}), twins.of(body))
+
+
+def parsed(text: str) -> dict[str, Json] | None:
+    """Read a JSON object; None for anything else."""
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class Twins:
+    """What stands in this world for each id and cursor of a recording, learnt from replies side by side.
+
+    What a recorded call created, the same call creates here under another id. What was there before is
+    paired as lists show it: the first unknown thing of the one with the first unpaired of the other.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, value: Json) -> Json:
+        """Give a value with all ids and cursors replaced that have a twin."""
+        if isinstance(value, str):
+            return self._of.get(value, value)
+        if isinstance(value, dict):
+            return {name: self.of(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.of(inner) for inner in value]
+        return value
+
+    def learn(self, recorded: Json, replied: Json) -> None:
+        """Pair the ids and cursors of two replies to one call."""
+        if isinstance(recorded, list) and isinstance(replied, list):
+            for old, new in zip(self._unknown(recorded), self._unpaired(replied), strict=False):
+                self.learn(old, new)
+        elif isinstance(recorded, dict) and isinstance(replied, dict):
+            for name, old in recorded.items():
+                new = replied.get(name)
+                if name in ("id", "next_cursor") and isinstance(old, str) and isinstance(new, str):
+                    self._pair(old, new)
+                else:
+                    self.learn(old, new)
+
+    def _pair(self, old: str, new: str) -> None:
+        if old not in self._of and new not in self._taken:
+            self._of[old] = new
+            self._taken.add(new)
+
+    def _unknown(self, things: list[Json]) -> list[Json]:
+        return [one for one in things if not (isinstance(one, dict) and one.get("id") in self._of)]
+
+    def _unpaired(self, things: list[Json]) -> list[Json]:
+        return [one for one in things if not (isinstance(one, dict) and one.get("id") in self._taken)]

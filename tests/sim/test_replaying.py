@@ -1,0 +1,78 @@
+"""Recorded calls made again: what stands in the world for what they were about."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ranksim.clock import MINUTE
+from ranksim.load.profiles import profile
+from ranksim.load.rehearsal import rehearse
+from ranksim.load.worlds import make_world
+from ranksim.sim.arrivals import Recorded
+from ranksim.sim.clients.replaying import Twins, as_recorded
+from ranksim.sim.runner import run
+from ranksim.sim.scenario import Scenario
+from ranksim.trace import Exchange
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replied", "asked", "expected"),
+    [
+        ({"data": {"id": "a"}}, {"data": {"id": "1"}}, {"domain_id": "a", "n": [{"x": "a"}, 2]}, None),
+        ({"data": [{"id": "b"}, {"id": "a"}]}, {"data": [{"id": "0"}, {"id": "1"}]}, "a", "1"),
+        ({"data": [{"id": "a"}]}, {"data": [{"id": "known"}, {"id": "1"}]}, "a", "1"),
+        ({"data": [{"id": "old"}, {"id": "a"}]}, {"data": [{"id": "1"}]}, "a", "1"),
+        ({"data": {"created": [{"id": "a"}]}}, {"data": {"created": [{"id": "1"}]}}, "a", "1"),
+        ({"next_cursor": "a"}, {"next_cursor": "1"}, {"cursor": "a"}, {"cursor": "1"}),
+        ({"next_cursor": "a"}, {"next_cursor": None}, "a", "a"),
+        ({"data": {"id": "a"}}, None, "a", "a"),
+        (None, {"data": {"id": "1"}}, "a", "a"),
+        ({"data": {"name": "a"}}, {"data": {"name": "1"}}, "a", "a"),
+        ({"data": {"id": "old"}}, {"data": {"id": "1"}}, "old", "known"),
+    ],
+)
+def test_twins(recorded: Any, replied: Any, asked: Any, expected: Any) -> None:
+    twins = Twins()
+    twins.learn({"id": "old"}, {"id": "known"})
+    twins.learn(recorded, replied)
+    assert twins.of(asked) == ({"domain_id": "1", "n": [{"x": "1"}, 2]} if expected is None else expected)
+
+
+def test_a_recorded_call_is_about_the_twin() -> None:
+    twins = Twins()
+    twins.learn({"id": "job_9"}, {"id": "job_1"})
+    row = Recorded(0, "main", "GET", "/api/v1/jobs/crawl/job_9", "jobs.get", {"after": "job_9"})
+    request = as_recorded(row, twins)
+    assert request is not None
+    assert (request.path, request.query) == ({"kind": "crawl", "id": "job_1"}, {"after": "job_1"})
+
+
+@pytest.mark.parametrize("name", ["everyday", "walk", "retry"])
+def test_a_recorded_run_is_answered_alike(name: str, tmp_path: Path) -> None:
+    """The world of the manual: what a rehearsal got is what its calls, made again, get."""
+    service, target = make_world(None, 5)
+    trace = rehearse(profile(name), service, target, duration=MINUTE, seed=5)
+    trace.write(tmp_path / "trace.jsonl")
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    [world] = re.findall(r"```yaml\n(# world.yaml.*?)```", page, re.DOTALL)
+    scenario = Scenario.parse(world.replace("run/trace.jsonl", str(tmp_path / "trace.jsonl")))
+    calls = loads(run(scenario, replications=1).to_json())["replications"][0]["calls"]
+    told = Counter((operation_of(e), e.status) for e in trace.exchanges if e.status is not None)
+    here: Counter[tuple[str, int]] = Counter()
+    for row in calls:
+        here[row["operation"], row["status"]] += row["count"]
+    assert sum(count for (_, status), count in told.items() if status == 201) > 10
+    otherwise = sum((here - told).values())
+    assert otherwise <= 0.05 * told.total(), here - told
+
+
+def operation_of(exchange: Exchange) -> str:
+    return exchange.operations[0] if exchange.operations else ""
