@@ -18,7 +18,13 @@ def late(d: ModuleType, *calls: Any) -> list[Any]:
 
 def spent(d: ModuleType, *calls: Any) -> list[Any]:
     """Calls of an account at its ceiling before and after."""
-    return [d.cost(0, "5.00"), *calls, d.cost(9, "5.00")]
+    return [d.cost(0, "5.01"), *calls, d.cost(9, "5.01")]
+
+
+def given_back(d: ModuleType) -> list[Any]:
+    """A deployment that charges jobs at acceptance and gives back what a failed one had cost (U49)."""
+    failed = [d.job(-9, "crawl", id="j1"), d.cost(0, "5.01"), d.job(1), d.cost(9, "5.02")]
+    return [*failed, d.shown(9.5, "j1", "failed")]
 
 
 def used_up(d: ModuleType, *calls: Any) -> list[Any]:
@@ -98,6 +104,8 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ("ceiling: refused", "guards.ceiling", lambda d: spent(d, d.job(1, **d.capped())), "held"),
     ("ceiling: spends", "guards.ceiling", lambda d: spent(d, d.job(1)), "broke"),
     ("ceiling: cooldown first", "guards.ceiling", lambda d: spent(d, d.job(1, **d.cooling(5))), "broke"),
+    ("ceiling: 4.996", "guards.ceiling", lambda d: [d.cost(0, "5.00"), d.job(1), d.cost(9, "5.01")], "-"),
+    ("ceiling: given back", "guards.ceiling", lambda d: given_back(d), "-"),
     ("ceiling: words may be free", "guards.ceiling", lambda d: spent(d, d.words(1, "a")), "-"),
     (
         "ceiling: what is reserved may be released",

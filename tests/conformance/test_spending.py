@@ -286,7 +286,7 @@ DEVIATIONS: list[tuple[str, str, tuple[Patch, ...], str]] = [
     ("no allowance", "race", ((admission, "over_quota", lambda *_: False),), "quota.limit"),
     ("a refusal consumes", "race", ((admission, "decide", then(not_rolled_back)),), "quota.counted"),
     ("updates are lost", "race", ((admission, "book", not_counted),), "quota.counted"),
-    ("a join is charged", "race", ((admission, "decide", then(join_charges)),), "quota.counted"),
+    ("a join is charged", "ladder", ((admission, "decide", then(join_charges)),), "quota.counted"),
     ("a dry run consumes", "ladder", ((admission, "decide", then(dry_consumes)),), "dry_run.free"),
     ("a dry run reserves", "ladder", ((admission, "decide", then(dry_reserves)),), "dry_run.free"),
     ("a dry run takes slots", "ladder", ((admission, "decide", then(dry_widens)),), "slots.counted"),

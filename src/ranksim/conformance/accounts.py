@@ -21,7 +21,7 @@ from ranksim.conformance.asks import (
 from ranksim.conformance.dealings import CHECKS, RANK_RUN, Dealings, Refused, Work
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import Health, body_of, plain, snaked, thing_of
+from ranksim.conformance.readings import Health, aligned, body_of, plain, snaked, thing_of
 from ranksim.conformance.seen import NEVER, Arrived, Seen, job_name
 
 Json = Any
@@ -44,6 +44,8 @@ def dealings_of(history: History, options: Options) -> Iterator[Dealings]:
         for work in dealings.works:
             for event in ends.get(work.id, ()):
                 dealings.fates[work.id].end(event.type, event.received)
+        dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
+        dealings.cost, dealings.slots = aligned(dealings.cost), aligned(dealings.slots)
         _settle_rank_runs(dealings, options)
         dealings.works.sort(key=lambda work: work.low)
         yield dealings
@@ -138,14 +140,15 @@ class _Sorter:
 
     def maybe(self, seen: Seen) -> None:
         """Count a call without an answer as one work that may exist, unless a repeat of it was answered."""
-        key, group = seen.idempotency_key, self.repeats.get(seen.idempotency_key or "", [])
+        key = seen.idempotency_key
+        group = [other for other in self.repeats.get(key or "", []) if other.key == seen.key]  # U27
         near = self.rate > 0 and group and (group[-1].sent - group[0].sent) * self.rate < MEMORY
         body = body_of(seen)
         identity: object = ("lost", seen.id)
         if key is not None and near and seen.surface == "rest":
             if any(other.ok and not dry(other) and other.operation == seen.operation for other in group):
                 return
-            identity = ("lost", key)
+            identity = ("lost", seen.key, key)
         if (seen.operation, identity) in self.works:
             self.works[seen.operation, identity].calls.append(seen)
             return
@@ -215,10 +218,10 @@ class _Sorter:
             return
         fate = self.dealings.fates[job_name(job)]
         status = job["status"].lower()
-        if job.get("error_detail") is not None or status in ("failed", "error"):
-            fate.end("job.failed", seen.received)
-        elif status == "done":
+        if status == "done":
             fate.end("job.completed", seen.received)
+        elif job.get("error_detail") or status in ("failed", "error"):
+            fate.end("job.failed", seen.received)
         elif status in ("queued", "running"):
             fate.alive = max(fate.alive, seen.sent)
 

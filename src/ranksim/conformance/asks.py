@@ -64,7 +64,9 @@ def identity_of(seen: Seen, made: Mapping[str, Json]) -> object:
         if isinstance(created, list)
         else ()
     )
-    return ids or ("key", seen.idempotency_key) if ids or seen.idempotency_key else ("call", seen.id)
+    if ids or not seen.idempotency_key:
+        return ids or ("call", seen.id)
+    return "key", seen.key, seen.idempotency_key  # another API key's may be another (U27)
 
 
 def report_of(seen: Seen, body: Mapping[str, Json], low: Micros) -> tuple[Report, dict[int, Json]]:

@@ -8,10 +8,18 @@ from itertools import pairwise
 from typing import Any
 
 from ranksim.clock import Micros, iso
-from ranksim.conformance.dealings import Dealings, Quiet, Refused
+from ranksim.conformance.dealings import JOBS, Dealings, Quiet, Refused, Work
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import Bracket, BusinessClock, Cost, moment, money
-from ranksim.conformance.seen import leaves
+from ranksim.conformance.readings import (
+    LONGEST_MONTH,
+    ROUNDING,
+    Bracket,
+    BusinessClock,
+    Cost,
+    moment,
+    money,
+)
+from ranksim.conformance.seen import NEVER, leaves
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 RULES = (
@@ -54,8 +62,6 @@ RULES = (
 
 _DIGIT = re.compile(r"[0-9]")
 _DATE = re.compile(r"[0-9]{4}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])")
-
-LONGEST_MONTH = 31 * 86_400_000_000
 
 
 def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tally) -> None:
@@ -116,7 +122,7 @@ def judge_meta(dealings: Dealings, refused: Refused, usage: Bracket[Cost], tally
     if not wrong and before is not None and after is not None:
         if None is not ceiling != before.ceiling == after.ceiling is not None:
             wrong, ids = f"usage has a ceiling of {usd(before.ceiling or 0)}", (before.seen.id, seen.id)
-        elif None is not ends != before.ends == after.ends is not None:
+        elif ends is not None and before.ends == after.ends and abs(ends - (after.ends or ends)) > ROUNDING:
             wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.seen.id, seen.id)
     evidence = Evidence(f"meta {dict(meta)}: {wrong}", ids, about=dealings.about, at=seen.sent)
     tally.check("cost.meta", not wrong, evidence)
@@ -133,12 +139,13 @@ def judge_sum(dealings: Dealings, cost: Cost, options: Options, tally: Tally) ->
     if cost.spent is None or cost.settled is None or cost.reserved is None:
         return
     says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
+    blur = 3 * cost.blur  # each amount is rounded
     evidence = Evidence(says, (cost.seen.id,), about=dealings.about, at=cost.low)
     sums = {
         "settled_and_reserved": cost.settled + cost.reserved,
         "settled": cost.settled,
     }
-    allowed = [name for name in options.candidates("spent_counts") if sums[name] == cost.spent]
+    allowed = [name for name in options.candidates("spent_counts") if abs(sums[name] - cost.spent) <= blur]
     tally.check("cost.sum", bool(allowed), evidence)
     if allowed and options.default("spent_counts") not in allowed:
         tally.differs(96, options.default("spent_counts"), allowed[0], evidence)
@@ -157,12 +164,23 @@ def judge_counted(dealings: Dealings, ordered: Sequence[Cost], tally: Tally) -> 
             continue
         wrong = ""
         if (second.settled or 0) < (first.settled or 0):
+            if any(work.low <= second.high for work in refundable(dealings)):
+                tally.open("cost.counted", "what a failed job had cost may have been given back (U49)")
+                continue
             wrong = f"settled cost fell from {usd(first.settled or 0)} to {usd(second.settled or 0)}"
         elif _rose(first, second) and dealings.alone and quiet.between(first.low, second.high):
             rise = f"{usd(first.reserved or 0)} to {usd(second.reserved or 0)}"
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
         ids = (first.seen.id, second.seen.id)
         tally.check("cost.counted", not wrong, Evidence(wrong, ids, about=dealings.about, at=second.low))
+
+
+def refundable(dealings: Dealings) -> list[Work]:
+    """Give the jobs whose settled cost may be given back as they fail: where it never was reserved (U49)."""
+    if any(cost.reserved for cost in dealings.cost):
+        return []
+    jobs = [work for work in dealings.works if work.spend in JOBS or not work.spend]
+    return [work for work in jobs if work.id not in dealings.fates or dealings.fates[work.id].done == NEVER]
 
 
 def _rose(first: Cost, second: Cost) -> bool:

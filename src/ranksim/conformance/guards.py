@@ -6,11 +6,13 @@ certainly failed throughout the call: by what the deployment states of the accou
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ranksim.clock import Micros
 from ranksim.conformance.asks import subject_of
+from ranksim.conformance.cost import refundable
 from ranksim.conformance.dealings import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
 from ranksim.conformance.options import Options
 from ranksim.conformance.quotas import metric_of
@@ -171,6 +173,8 @@ class Failures:
         self.metrics = {spend.label: metric_of(dealings, spend.label) for spend in Spend}
         self.lacking = self._learn_lacking()
         self.quiet = Quiet(dealings)
+        self.refundable = {work.seen.index: work.low for work in refundable(dealings)}
+        self.refunded = sorted(self.refundable.values())
         grouped: dict[tuple[object, ...], list[tuple[Micros, Micros, Report]]] = {}
         for report in dealings.reports:
             grouped.setdefault(subject_of(report.seen), []).append((report.low, report.high, report))
@@ -193,7 +197,7 @@ class Failures:
             if found is not None:
                 yield found
         if outcome.spend in JOBS:
-            ceiling = self.at_ceiling(outcome.low, outcome.high)
+            ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.seen)
             if ceiling is not None:
                 yield ceiling
         exhausted = self.exhausted(outcome)
@@ -250,12 +254,17 @@ class Failures:
             return Failure(2, f"the account is {before.status}", (before.seen.id, after.seen.id))
         return None
 
-    def at_ceiling(self, low: Micros, high: Micros) -> Failure | None:
-        """Tell that the month's settled cost had reached the ceiling: within the month it never falls."""
+    def at_ceiling(self, low: Micros, high: Micros, own: Seen | None = None) -> Failure | None:
+        """Tell that the month's settled cost had reached the ceiling: within the month it never falls.
+
+        But for what was given back of other jobs than the call's `own` (U49).
+        """
         before = self.cost.before(low)
         if before is None or before.settled is None or before.ceiling is None or before.ends is None:
             return None
-        if before.settled < before.ceiling or not self._same_month(before, high):
+        if before.settled - before.blur < before.ceiling or not self._same_month(before, high):
+            return None
+        if bisect_right(self.refunded, high) > (own is not None and own.index in self.refundable):
             return None
         says = f"{before.settled / 1_000_000} of {before.ceiling / 1_000_000} USD had been settled"
         return Failure(3, says, (before.seen.id,))
@@ -391,7 +400,8 @@ def judge_reads(failures: Failures, tally: Tally) -> None:
     for seen in failures.dealings.reads:
         if seen.lost:
             continue
-        if CHECKS.get(seen.code) in (2, 3, 4):
+        free = (2, 3, 4) if seen.operation == "keyword_briefs.list" else (2, 3)
+        if CHECKS.get(seen.code) in free:
             says = f"a read was refused as {seen.code}"
             evidence = Evidence(says, (seen.id,), about=failures.dealings.about, at=seen.sent)
             tally.broke("guards.reads", evidence)

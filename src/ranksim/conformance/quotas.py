@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
-from ranksim.clock import DAY, WEEK, Micros, iso, week_start
+from ranksim.clock import WEEK, Micros, iso, week_start
 from ranksim.conformance.counters import ANY_FALL, UNBOUNDED, Bound, Mark, Move, Sums, between, bounds
 from ranksim.conformance.dealings import JOBS, Dealings, Refused, Work, minds
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import BusinessClock, Meter, meter_of, snaked
+from ranksim.conformance.readings import (
+    LONGEST_MONTH,
+    LONGEST_WEEK,
+    BusinessClock,
+    Meter,
+    limit_of,
+    meter_of,
+    snaked,
+    whole,
+)
 from ranksim.conformance.seen import NEVER
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import SPENDING_OPERATIONS
@@ -66,13 +76,14 @@ RULES = (
 )
 
 BRIEFS = "keyword_briefs"
-UNITS = ("keyword", "request")
-"""What a set of briefs costs: a unit a keyword, or one in all (U54)."""
+Unit: TypeAlias = tuple[str, str]
+UNITS: tuple[Unit, ...] = (("keyword", "one"), ("request", "one"), ("keyword", "any"), ("request", "any"))
+"""What a set of briefs costs: a unit a keyword, or one in all (U54); and what a job or a scan costs: one, or
+any number, such as one a keyword or a page (U106)."""
 
 MOST_SHOWN = 50
 """Broken readings of one counter that are told; one wrong count spoils all that follow."""
 
-LONGEST_MONTH = 31 * DAY
 WIDEST_ZONE = 14 * 3_600_000_000
 """A Monday begins at most this far from 00:00 UTC (U52)."""
 
@@ -84,7 +95,7 @@ def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tal
             judge_sum(dealings, meter, tally)
         judge_resets(dealings, statements, clock, options, tally)
         judge_counter(dealings, statements, options, tally)
-    limits = limits_of(dealings)
+    limits = limits_of(dealings) if dealings.alone else {}
     for refused in dealings.refusals:
         if refused.check == 4:
             judge_meta(dealings, refused, limits, options, tally)
@@ -118,9 +129,9 @@ def consumers_of(dealings: Dealings, metric: str, marks: Sequence[Mark], options
     open_ = [spend for spend, owner in owners.items() if not owner]
     ordered = sorted(marks, key=lambda mark: mark.low)
     possible = set(known) | {""}
-    _, falls = moves_of(dealings, frozenset(), frozenset(open_) | known, "request", options)
+    _, falls = moves_of(dealings, frozenset(), frozenset(open_) | known, UNITS[-1], options)
     for spend in open_:
-        moves, own = moves_of(dealings, frozenset({spend}), frozenset({spend}), "request", options)
+        moves, own = moves_of(dealings, frozenset({spend}), frozenset({spend}), UNITS[-1], options)
         if not _left_behind(ordered, moves, [*falls, *own]):
             possible.add(spend)
     return Consumers(known, frozenset(possible))
@@ -139,7 +150,7 @@ def _left_behind(marks: Sequence[Mark], moves: Sequence[Move], falls: Sequence[M
 
 
 def moves_of(
-    dealings: Dealings, known: frozenset[str], possible: frozenset[str], unit: str, options: Options
+    dealings: Dealings, known: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
 ) -> tuple[list[Move], list[Move]]:
     """Give how works move a counter, and what failures of jobs may give back (U50)."""
     moves, falls = [], []
@@ -159,18 +170,19 @@ def moves_of(
     return moves, falls
 
 
-def units_of(work: Work, unit: str) -> tuple[int, int]:
-    """Give the fewest and most units of a work, were it done: keywords of briefs, else one a request."""
+def units_of(work: Work, unit: Unit) -> tuple[int, int]:
+    """Give the fewest and most units of a work, were it done, by one of `UNITS`."""
+    brief, other = unit
     if not work.spend or not work.body:
         return (0, UNBOUNDED)
     if work.spend == BRIEFS:
-        return (1, 1) if unit == "request" else brief_units(work)
+        return (1, 1) if brief == "request" else brief_units(work)
     if work.spend == "keywords":
         created, asked = work.made.get("created"), work.body.get("keywords")
         if isinstance(created, list):
             return len(created), len(created)
         return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
-    return (1, 1)
+    return (1, 1) if other == "one" else (1, UNBOUNDED)
 
 
 def brief_units(work: Work) -> tuple[int, int]:
@@ -216,10 +228,11 @@ def judge_counter(dealings: Dealings, statements: Sequence[Meter], options: Opti
     if broken:  # under every unit: show the default's
         unit, moves, found, broken = tried[0]
     elif unit != UNITS[0]:
-        first = tried[0][3][0]
-        tally.differs(
-            54, "a unit a keyword", "one a request", _evidence(dealings, metric, first, tried[0][1])
-        )
+        first = _evidence(dealings, metric, tried[0][3][0], tried[0][1])
+        if unit[1] == "any":
+            tally.differs(106, "one unit a job or scan", "another number of units", first)
+        else:
+            tally.differs(54, "a unit a keyword", "one a request", first)
     for bound in broken[:MOST_SHOWN]:
         tally.broke("quota.counted", _evidence(dealings, metric, bound, moves))
     _hold(dealings, found, tally)
@@ -229,7 +242,9 @@ def judge_counter(dealings: Dealings, statements: Sequence[Meter], options: Opti
         for spend in {work.spend for work in dealings.works} & consumers.possible
     )
     for bound in found:
-        limit = limits.get((bound.mark.id, bound.mark.ends))
+        limit, since = limits.get((bound.mark.id, bound.mark.ends)), bound.since
+        if since is not None and limits.get((since.id, since.ends)) != limit:
+            continue  # the plan was changed
         judge_limit(dealings, metric, bound, limit, moves, checked, tally)
 
 
@@ -301,11 +316,14 @@ def judge_refused(dealings: Dealings, refused: Refused, tally: Tally) -> None:
     The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
     most (U54), so that no reading of them makes the request fit.
     """
-    used, limit = (refused.seen.meta.get(name) for name in ("used", "limit"))
-    if not isinstance(used, int) or not isinstance(limit, int):
+    used, limit = whole(refused.seen.meta.get("used")), limit_of(refused.seen.meta.get("limit"))
+    if used is None or limit is None:
         tally.open("quota.refused", "the refusal states no used and limit")
         return
     most = asked_units(refused.body)[1] if refused.spend == BRIEFS else 1
+    if refused.spend not in (BRIEFS, "keywords") and used + most <= limit:
+        tally.open("quota.refused", "how many units a job or a scan costs is not stated (U106)")
+        return
     if refused.spend == "keywords":
         words = refused.body.get("keywords")
         most = len(words) if isinstance(words, list) else UNBOUNDED
@@ -374,7 +392,7 @@ def judge_sum(dealings: Dealings, meter: Meter, tally: Tally) -> None:
     if meter.remaining is None or meter.limit is None:
         return
     says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
-    holds = meter.remaining == max(0, meter.limit - meter.used)
+    holds = meter.remaining in (max(0, meter.limit - meter.used), meter.limit - meter.used)
     tally.check("quota.sum", holds, Evidence(says, (meter.seen.id,), about=dealings.about, at=meter.low))
 
 
@@ -410,7 +428,7 @@ def _wrong_reset(
     if clock.passed(meter.low, ends):
         return "that had passed when it was stated"
     weekly = meter.period == "week"
-    length = WEEK if weekly else LONGEST_MONTH
+    length = LONGEST_WEEK if weekly else LONGEST_MONTH
     if meter.period in ("week", "month") and clock.passed(meter.high, ends - length) is False:
         return f"that is more than a {meter.period} ahead"
     if not weekly:

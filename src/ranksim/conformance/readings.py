@@ -9,19 +9,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, TypeVar
 
-from ranksim.clock import DAY, SECOND, Micros, instant
+from ranksim.clock import DAY, HOUR, SECOND, WEEK, Micros, instant
 from ranksim.conformance.history import History
-from ranksim.conformance.seen import Seen
+from ranksim.conformance.seen import NEVER, Seen
 
 Json = Any
 
 ItemT = TypeVar("ItemT")
 
 MICRO_USD = 1_000_000
+
+ROUNDING = 5 * SECOND
+"""How far the same instant may be told apart, and the clock of calendars be from that of the Date headers."""
 
 RICHEST = 15
 """Digits of an amount of dollars; what has more is none."""
@@ -54,6 +57,8 @@ class Cost:
     reserved: int | None = None
     ceiling: int | None = None
     ends: Micros | None = None
+    blur: int = 0
+    """What rounding may have added to what is settled, or taken from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ def meter_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Meter | None:
         high,
         row["metric"],
         used,
-        whole(row.get("limit")),
+        limit_of(row.get("limit")),
         whole(row.get("remaining")),
         str(row.get("period", "")).lower(),
         moment(row.get("resets_at")),
@@ -131,16 +136,16 @@ def cost_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Cost | None:
     )
     if spent is None and settled is None:
         return None
-    return Cost(seen, low, high, spent, settled, reserved, ceiling, moment(row.get("resets_at")))
+    ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
+    return Cost(seen, low, high, spent, settled, reserved, ceiling, ends, blur)
 
 
 def slots_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Slots | None:
     """Read slots, of GET slots or of the meta of slot_limit_exceeded; None without what is used."""
     if not isinstance(row, dict):
         return None
-    numbers = {
-        name: whole(row.get(name)) for name in ("used", "active", "held", "limit", "available", "requested")
-    }
+    numbers = {name: whole(row.get(name)) for name in ("used", "active", "held", "available", "requested")}
+    numbers["limit"] = limit_of(row.get("limit"))
     used = numbers.pop("used")
     if used is None:
         return None
@@ -209,8 +214,16 @@ def snaked(value: Json) -> Json:
 
 
 def whole(value: Json) -> int | None:
-    """Read an integer; None for anything else."""
+    """Read an integer, which JSON may write as 20.0; None for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def limit_of(value: Json) -> int | None:
+    """Read a limit; None for anything else, and for a negative number, which stands for no limit."""
+    limit = whole(value)
+    return None if limit is None or limit < 0 else limit
 
 
 def money(value: Json) -> int | None:
@@ -224,6 +237,16 @@ def money(value: Json) -> int | None:
     return int(amount * MICRO_USD) if amount.is_finite() and amount.adjusted() < RICHEST else None
 
 
+def blur_of(value: Json) -> int:
+    """Give what rounding may hide of an amount of dollars, µUSD: half of its last digit, or half a cent."""
+    if money(value) is None:
+        return 0
+    exponent = Decimal(str(value)).as_tuple().exponent
+    decimals = max(2, -exponent) if isinstance(exponent, int) else 2
+    hidden: int = MICRO_USD // 10 ** min(decimals, 7) // 2
+    return hidden
+
+
 def moment(value: Json) -> Micros | None:
     """Read an ISO 8601 instant; None for anything else."""
     try:
@@ -233,6 +256,20 @@ def moment(value: Json) -> Micros | None:
 
 
 # By time
+
+Statement = TypeVar("Statement", Meter, Cost, Slots)
+
+
+def aligned(statements: Sequence[Statement]) -> list[Statement]:
+    """Give one end to all statements of one period: an end computed for each reply anew may be rounded so."""
+    ends: dict[Micros, Micros] = {}
+    first = -NEVER
+    for end in sorted({stated.ends for stated in statements if stated.ends is not None}):
+        first = end if end - first > ROUNDING else first
+        ends[end] = first
+    return [
+        stated if stated.ends is None else replace(stated, ends=ends[stated.ends]) for stated in statements
+    ]
 
 
 class Bracket(Generic[ItemT]):
@@ -256,6 +293,10 @@ class Bracket(Generic[ItemT]):
 
 
 # The deployment's clock
+
+LONGEST_WEEK = WEEK + 2 * HOUR
+LONGEST_MONTH = 31 * DAY + 2 * HOUR
+"""A week or a month of local time has an hour more where clocks are put back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,4 +330,4 @@ class BusinessClock:
             return None
         if not span[0] - DAY <= moment <= span[1] + 40 * DAY:
             return None
-        return True if span[0] >= moment else False if span[1] < moment else None
+        return True if span[0] >= moment + ROUNDING else False if span[1] < moment - ROUNDING else None

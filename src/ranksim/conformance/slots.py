@@ -126,7 +126,7 @@ def judge_counter(
         _judge_bound(dealings, bound, moves, tracked, tally)
         if _patched(tracked, bound, options):
             tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
-        else:
+        elif bound.since is None or limits[bound.since.id, bound.since.ends] == limits[mark.id, mark.ends]:
             judge_limit(dealings, bound, limits[mark.id, mark.ends], tally, refusing)
     for work in dealings.works:
         judge_stated(dealings, work, tracked, tally)
@@ -279,8 +279,9 @@ def judge_sum(dealings: Dealings, slots: Slots, tally: Tally) -> None:
     wrong = []
     if slots.active is not None and slots.held is not None and slots.active + slots.held != slots.used:
         wrong.append(f"active {slots.active} and held {slots.held}, used {slots.used}")
-    room = None if slots.limit is None else max(0, slots.limit - slots.used)
-    if None not in (room, slots.available) and slots.available != room:
-        wrong.append(f"used {slots.used} of {slots.limit}, available {slots.available}")
+    if slots.limit is not None and slots.available is not None:
+        room = slots.limit - slots.used
+        if slots.available not in (room, max(0, room)):
+            wrong.append(f"used {slots.used} of {slots.limit}, available {slots.available}")
     evidence = Evidence("; ".join(wrong), (slots.seen.id,), about=dealings.about, at=slots.low)
     tally.check("slots.sum", not wrong, evidence)
