@@ -400,6 +400,25 @@ def test_other_choices_are_differences_or_break_the_policy(
         assert Judged(history, **pinned).deviating
 
 
+@pytest.mark.fact("S105", "U8")
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"key": ""}, "conforms"),
+        ({"status": 401}, "conforms"),
+        ({"method": "OPTIONS"}, "conforms"),
+        ({}, "deviates"),
+    ],
+)
+def test_callers_without_a_key_may_have_a_limit_of_their_own(
+    limiters: ModuleType, changes: dict[str, Any], verdict: str
+) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1))
+    for name, value in {"limit": 60, "remaining": 59, **changes}.items():
+        setattr(history.seen[0], name, value)
+    assert Judged(history)["rate.headers"] == verdict
+
+
 @pytest.mark.fact("S100")
 def test_a_429_needs_retry_after(limiters: ModuleType) -> None:
     history = limiters.history(limiters.Limiter(), seconds(limiters, *range(21)))

@@ -59,7 +59,7 @@ def judge(history: History, options: Options, tally: Tally) -> None:
     for seen in history.seen:
         if seen.lost:
             continue
-        _judge_headers(seen, options, tally)
+        _judge_headers(seen, history, options, tally)
         if limits:
             _judge_class(seen, limits, options, tally)
         if limited(seen):
@@ -75,7 +75,7 @@ def _evidence(says: str, *seen: Seen) -> Evidence:
 # The three headers
 
 
-def _judge_headers(seen: Seen, options: Options, tally: Tally) -> None:
+def _judge_headers(seen: Seen, history: History, options: Options, tally: Tally) -> None:
     given = {
         "RateLimit-Limit": seen.limit,
         "RateLimit-Remaining": seen.remaining,
@@ -91,7 +91,7 @@ def _judge_headers(seen: Seen, options: Options, tally: Tally) -> None:
             says = f"a {seen.status} has no {', '.join(missing)} that is a whole number"
             tally.broke(HEADERS, _evidence(says, seen))
         return
-    wrong = _impossible(seen, options)
+    wrong = _impossible(seen, history, options)
     if wrong:
         tally.broke(HEADERS, _evidence(wrong, seen))
     else:
@@ -99,11 +99,12 @@ def _judge_headers(seen: Seen, options: Options, tally: Tally) -> None:
     _judge_reset_format(seen, options, tally)
 
 
-def _impossible(seen: Seen, options: Options) -> str:
-    """Say what of the three headers cannot be true, or ""."""
+def _impossible(seen: Seen, history: History, options: Options) -> str:
+    """Say what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
     limit, left = seen.limit or 0, seen.remaining or 0
     limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
-    if limit not in limits:
+    keyed = nominal(seen, options) is not None and seen.status != 401 and not foreign(seen, history)
+    if keyed and limit not in limits:
         return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
     if left > limit:
         return f"RateLimit-Remaining is {left}, above RateLimit-Limit {limit}"
