@@ -127,7 +127,7 @@ def waits(model: float) -> Compared:
     ]
     row = {"kind": "rank_run", "wait_p50": model, "wait_p95": None, "wait_p99": None}
     found = against(history(*lines), {"tables": TABLES | {"jobs": [row]}})
-    return by_name(found)["rank_run waits for a worker, 50 %"]
+    return by_name(found)["rank_run wait, 50 %"]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def _waits(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     for row in tables["jobs"]:
         for q, name in zip(QUANTILES, ("wait_p50", "wait_p95", "wait_p99"), strict=True):
             model = row.get(name)
-            title = f"{row['kind']} waits for a worker, {round(100 * q)} %"
+            title = f"{row['kind']} wait, {round(100 * q)} %"
             rows.append(_duration(title, spans.get(row["kind"], []), q, model, None, None))
     return rows
 

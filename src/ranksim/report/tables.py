@@ -143,6 +143,10 @@ def quantile_name(quantile: float) -> str:
     return "max" if quantile == 1 else f"p{quantile * 100:g}"
 
 
+WORD = 24
+"""Characters of a word that a first column has room for, however narrow the terminal."""
+
+
 def to_rich(view: View) -> Table:
     """The view as a table for a terminal, which wraps text where the terminal is narrow."""
     from rich.box import SIMPLE_HEAD
@@ -153,8 +157,15 @@ def to_rich(view: View) -> Table:
         title=Text(view.title, style="bold"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0),
         caption=Text(view.note) if view.note else None, caption_justify="left", show_edge=False,
     )  # fmt: skip
+    words = [word for row in view.rows for word in row[0].split()]
+    whole = min(WORD, max(map(len, words), default=0))
     for index, heading in enumerate(view.headings):
-        table.add_column(Text(heading), justify="left" if index < view.words else "right", overflow="fold")
+        table.add_column(
+            Text(heading),
+            justify="left" if index < view.words else "right",
+            overflow="fold",
+            min_width=None if index else whole,
+        )
     for row in view.rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
