@@ -318,6 +318,13 @@ def test_an_evenly_spread_schedule() -> None:
     assert [(one.call.body or {})["domain_id"] for one in made] == ["dom_1", "dom_2", "dom_3"]
 
 
+def test_a_spread_schedule_starts_nothing_after_its_client_stops() -> None:
+    made = play(kind="schedule", job="rank_run", at="02:00", spread="3h", stops="3h1us")
+    assert hours(made) == [2, 3]
+    made = play(kind="schedule", job="rank_run", at="02:00", spread="3h", stops="3h")
+    assert hours(made) == [2]
+
+
 def test_a_schedule_spread_by_draws() -> None:
     made = play(kind="schedule", job="rank_run", at="02:00", spread="3h", spread_by="draws")
     assert len(made) == 21

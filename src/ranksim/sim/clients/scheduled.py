@@ -152,7 +152,8 @@ def start_schedule(world: World, name: str, spec: Schedule) -> None:
                 address = which * len(domains) + index
                 u = draws.uniform(world.seed, client.entity, address, Purpose.PHASE)
                 delay = int(spec.spread * u)
-            world.after(delay, start_job, domain)
+            if world.now + delay < client.end:
+                world.after(delay, start_job, domain)
 
     def start_job(domain: str) -> None:
         body = {"kind": spec.job, "domain_id": domain}
