@@ -1,4 +1,4 @@
-"""What a key may read of its account: account, entitlements, usage (S38, S67, U109), and briefs (S36)."""
+"""What a key may read of its account: account, entitlements, usage, slots (S37, S38, U109); briefs (S36)."""
 
 from ranksim.clock import SECOND, billing_month, iso
 from ranksim.rules import admission
@@ -86,6 +86,25 @@ def get_usage(ctx: Context, request: Request) -> Reply:
         "resets_at": iso(month_resets(request)),
     }
     return single({"metrics": metrics, "cost": cost})
+
+
+def get_slots(ctx: Context, request: Request) -> Reply:
+    """GET /slots: used is active and held together (S37, U61)."""
+    if refused := not_for_scoped(ctx, request):
+        return refused
+    books = request.account.books
+    held = admission.held_at(request.now, books)
+    used = books.active + held
+    return single(
+        {
+            "active": books.active,
+            "held": held,
+            "used": used,
+            "limit": books.slot_limit,
+            "available": max(0, books.slot_limit - used),
+            "resets_at": iso(month_resets(request)),
+        }
+    )
 
 
 def list_briefs(ctx: Context, request: Request) -> Reply:

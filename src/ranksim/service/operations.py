@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
-from ranksim.service import account, catalog, deliveries, jobs, readonly, spending
+from ranksim.service import account, catalog, deliveries, jobs, readonly, scans, spending
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 
@@ -78,14 +78,14 @@ TABLE = (
     Operation("competitors.get", "GET", "competitors/{id}", READ, catalog.get_competitor),
     Operation("competitors.update", "PATCH", "competitors/{id}", WRITE, catalog.update_competitor),
     Operation("competitors.delete", "DELETE", "competitors/{id}", WRITE, catalog.delete_competitor),
-    Operation("scans.list", "GET", "scans", READ, catalog.list_scans),
+    Operation("scans.list", "GET", "scans", READ, scans.list_scans),
     Operation(
         "scans.create", "POST", "scans", WRITE, spending.create_scan, shown=True, spends=True, tracking=True
     ),
-    Operation("scans.get", "GET", "scans/{id}", READ, catalog.get_scan),
-    Operation("scans.update", "PATCH", "scans/{id}", WRITE, catalog.update_scan),
-    Operation("scans.delete", "DELETE", "scans/{id}", WRITE, catalog.delete_scan),
-    Operation("slots.get", "GET", "slots", READ, catalog.get_slots, shown=True),
+    Operation("scans.get", "GET", "scans/{id}", READ, scans.get_scan),
+    Operation("scans.update", "PATCH", "scans/{id}", WRITE, scans.update_scan),
+    Operation("scans.delete", "DELETE", "scans/{id}", WRITE, scans.delete_scan),
+    Operation("slots.get", "GET", "slots", READ, account.get_slots, shown=True),
     Operation("jobs.list", "GET", "jobs", READ, jobs.list_jobs),
     Operation("jobs.create", "POST", "jobs", EXPENSIVE, spending.create_job, shown=True, spends=True),
     Operation("jobs.get", "GET", "jobs/{kind}/{id}", READ, jobs.get_job, shown=True),

@@ -17,11 +17,12 @@ from ranksim.service import jobs, slots
 from ranksim.service.asking import Rows, ask_for, beyond_dimensions, book, decide, refuse, report, rows_of
 from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, read
 from ranksim.service.calls import Body, Reply
-from ranksim.service.catalog import show_keyword, show_scan
+from ranksim.service.catalog import show_keyword
 from ranksim.service.context import Context, Request
 from ranksim.service.lookup import check_ids, domain_for, list_for, record_for
 from ranksim.service.readonly import domain_pages
 from ranksim.service.replies import single
+from ranksim.service.scans import show_scan
 from ranksim.service.state import Account, Brief, Domain, Job, Keyword, Scan
 
 SPEND_OF: dict[str, Spend] = {
