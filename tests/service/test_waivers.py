@@ -73,6 +73,17 @@ def test_what_a_waived_check_minds_is_booked(desk: Any) -> None:
     assert desk.briefs("l").code == "quota_exhausted"
 
 
+@pytest.mark.fact("U50", "U64")
+def test_a_waived_check_cuts_nothing_where_parts_are_granted(open_desk: Any) -> None:
+    assumptions = {"quota_grant": "partial", "over_slots": "partial"}
+    for waived, briefs, words in (("rate",), 10, 1), (("quota", "slots"), 11, 2):
+        desk = open_desk({"slot_limit": 2}, assumptions=assumptions, words=["a"], scan=True)
+        waive(desk, *waived)
+        assert len(desk.must(desk.briefs(*map(str, range(11))))["briefs"]) == briefs
+        assert len(desk.must(desk.keywords("b", "c"))["created"]) == words
+        assert (desk.usage()["used"], desk.slots()["used"]) == (briefs, words + 1)
+
+
 def test_a_waived_check_passes_in_a_dry_run(desk: Any) -> None:
     desk.set_status("past_due")
     waive(desk, "subscription")

@@ -125,23 +125,18 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
     fresh = slots.fresh_words(ctx, keyword_list, body.keywords)
     already = len(body.keywords) - len(fresh)
     words = list(fresh)
-    widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
-    if ctx.policy.assumptions.over_slots == "partial":
-        held = admission.held_at(now, account.books)
-        room = max(0, account.books.slot_limit - account.books.active - held)
-        if widening.slots - widening.revived > room:
-            fitting = slots.fit_keywords(ctx, account, keyword_list, words, now, room)
-            words = fitting or words
-            widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
     rows = rows_of(ctx, account, Spend.KEYWORDS, keyword_list.domain)
     ask = ask_for(ctx, Spend.KEYWORDS, dry_run=body.dry_run)
-    ask.slots, ask.revived = widening.slots, widening.revived
+    if ctx.policy.assumptions.over_slots == "partial" and admission.applies(Refusal.SLOT_LIMIT_EXCEEDED, ask):
+        books = account.books
+        room = books.slot_limit - books.active - admission.held_at(now, books)
+        words = slots.fit_keywords(ctx, account, keyword_list, words, now, room) or words
     ask.units = len(words) if rows.metric else 0
     trim(ctx, request, ask, rows)
-    if ask.units < len(words) and rows.metric:
+    if rows.metric:
         words = words[: ask.units]
-        widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
-        ask.slots, ask.revived = widening.slots, widening.revived
+    widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
+    ask.slots, ask.revived = widening.slots, widening.revived
     refusal = decide(ctx, request, ask, rows)
     if body.dry_run:
         return report(ctx, request, refusal, ask, rows, None)
@@ -271,7 +266,8 @@ def _brief_keywords(ctx: Context, request: Request, body: BriefsBody) -> list[tu
 
 def trim(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     """Cut the units asked for to what is left, where the policy grants parts (U50); not to nothing."""
-    if ctx.policy.assumptions.quota_grant == "partial" and rows.meter.limit >= 0:
+    partial = ctx.policy.assumptions.quota_grant == "partial"
+    if partial and rows.meter.limit >= 0 and admission.applies(Refusal.QUOTA_EXHAUSTED, ask):
         left = rows.meter.limit - admission.used_at(request.now, rows.meter)
         if left > 0:
             ask.units = min(ask.units, left)
