@@ -52,6 +52,10 @@ def types(*things: Any, **more: Any) -> Entry:
     return call("webhook_events.list", 0, 1, list(things), key=None, **more)
 
 
+def missing(name: str) -> str:
+    return "differs 43" if name in ("last_full_crawl_at", "finished_at") else "broken"
+
+
 TABLE: dict[str, tuple[str, Entry, str]] = {
     "an id": (shapes.REQUEST_ID, domains(), "held"),
     "no id": (shapes.REQUEST_ID, domains(headers={"X-Request-Id": ""}), "broken"),
@@ -126,12 +130,12 @@ TABLE: dict[str, tuple[str, Entry, str]] = {
     "event types in any envelope": (shapes.ENVELOPE, types(reply={"data": []}), "held"),
     "a domain": (shapes.FIELDS, domains(DOMAIN), "held"),
     **{
-        f"a domain without {name}": (shapes.FIELDS, domains(DOMAIN, without(DOMAIN, name)), "broken")
+        f"a domain without {name}": (shapes.FIELDS, domains(DOMAIN, without(DOMAIN, name)), missing(name))
         for name in DOMAIN
     },
     "a job": (shapes.FIELDS, job(polled()), "held"),
     **{
-        f"a job without {name}": (shapes.FIELDS, job(without(polled(), name)), "broken")
+        f"a job without {name}": (shapes.FIELDS, job(without(polled(), name)), missing(name))
         for name in shapes.JOB
     },
     "a job without progress": (shapes.FIELDS, job(without(polled(), "progress")), "differs 42"),
@@ -152,7 +156,11 @@ TABLE: dict[str, tuple[str, Entry, str]] = {
     "no zone": (shapes.TIMES, domains(DOMAIN | {"created_at": "2026-03-02T09:00:00"}), "broken"),
     "Unix time": (shapes.TIMES, domains(DOMAIN | {"created_at": 1772442000}), "broken"),
     "month 13": (shapes.TIMES, domains(DOMAIN | {"created_at": "2026-13-02T09:00:00Z"}), "broken"),
-    "a field of later versions": (shapes.TIMES, domains({"id": "a", "looked_at": "never"}), "nothing"),
+    "a field of later versions": (
+        shapes.TIMES,
+        domains({"last_full_crawl_at": None, "looked_at": "never"}),
+        "nothing",
+    ),
     "both types": (shapes.EVENTS, types(*TYPES), "held"),
     "both types and a later one": (shapes.EVENTS, types(*TYPES, {"type": "x.y"}), "held"),
     "one type": (shapes.EVENTS, types(TYPES[0]), "broken"),

@@ -31,7 +31,11 @@ EVENTS = "resource.event_types"
 RULES = (
     Rule(ENVELOPE, "A success is {data}, a collection {data, has_more, next_cursor}", (8, 9), (), "everyday"),
     Rule(
-        FIELDS, "A resource has the fields that are shown for it", (12, 13, 16, 38), (42, 85, 109), "everyday"
+        FIELDS,
+        "A resource has the fields that are shown for it",
+        (12, 13, 16, 38),
+        (42, 43, 85, 109),
+        "everyday",
     ),
     Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday"),
     Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
@@ -113,6 +117,9 @@ QUOTA: Fields = {"metric": text, "used": whole, "limit": whole, "resets_at": tex
 
 SPENT_VALUES = 3
 """What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99)."""
+
+LATER = ("last_full_crawl_at", "finished_at")
+"""Timestamps of what happens later: how they look before is not shown, so they may be missing (U43)."""
 
 TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
 """The fields that are shown to be timestamps (S17); any other name may mean anything (S113)."""
@@ -252,15 +259,19 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Seen, tally: 
         if not isinstance(thing, dict):
             continue
         if fields is not None:
-            if wrong := _wrong(thing, fields):
+            absent = [name for name in LATER if name in fields and name not in thing]
+            if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
                 _broke(
                     FIELDS, f"shows {seen.operation} with wrong or missing {', '.join(wrong)}", seen, tally
                 )
             else:
                 whole += 1
+            for name in absent:
+                found = Evidence(f"{seen.id} shows no {name}", (seen.id,), about=seen.operation, at=seen.sent)
+                tally.differs(43, "null", "no such field", found)
         for name in TIMESTAMPS:
             value = thing.get(name)
-            if value is None:
+            if value is None or (value == "" and name in LATER):
                 continue
             if _is_utc(value):
                 told += 1
