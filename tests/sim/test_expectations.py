@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ranksim.clock import HOUR, MINUTE, instant, iso
 from ranksim.errors import BadInput
-from ranksim.sim.expectations import Expectation, judge
+from ranksim.sim.expectations import Expectation, judge, show
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication
@@ -215,6 +215,21 @@ def test_an_instant_is_kept_to_the_microsecond() -> None:
     at = instant("2026-03-01T00:00:00Z")
     found = expect(f"endpoints.shop.disabled_at == {iso(at)}").judge(result(1, disabled_at=at + 1))
     assert (found.passed, found.off) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.00042, "0.00042"),
+        (0.0104, "0.0104"),
+        (1 / 3, "0.333"),
+        (-0.5, "-0.5"),
+        (12.3456, "12.346"),
+    ],
+)
+def test_a_small_number_is_not_shown_as_nothing(value: float, text: str) -> None:
+    assert show(value, "share") == text
 
 
 def test_all_are_judged_in_order() -> None:

@@ -194,6 +194,8 @@ def show(value: float | None, unit: Unit) -> str:
         case "money":
             return format_money(round(value))
         case _:
+            if abs(value) < 1:
+                return f"{value:.3g}"
             return f"{round(value, 3):g}" if abs(value) < 1e6 else f"{round(value)}"
 
 
