@@ -77,7 +77,8 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     ),
     "signed as it came": (webhooks.FRESH, [READ, created(), hook(0)], "held"),
     "signed 20 s before": (webhooks.FRESH, [READ, created(), hook(0, t=-20)], "held"),
-    "signed a minute before": (webhooks.FRESH, [READ, created(), hook(0, t=-60)], "broken"),
+    "signed a minute before": (webhooks.FRESH, [READ, created(), hook(0, t=-60)], "open"),
+    "signed six minutes before": (webhooks.FRESH, [READ, created(), hook(0, t=-360)], "broken"),
     "signed a minute ahead": (webhooks.FRESH, [READ, created(), hook(0, t=60)], "broken"),
     "a retry signed as the first": (
         webhooks.FRESH,
@@ -86,7 +87,7 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     ),
     "a retry signed in between": (
         webhooks.FRESH,
-        [READ, created(), hook(0, status=500), hook(300, attempt=2, t=200)],
+        [READ, created(), hook(0, status=500), hook(900, attempt=2, t=400)],
         "broken",
     ),
     "all headers": (webhooks.HEADERS, [created(), hook(0)], "held"),

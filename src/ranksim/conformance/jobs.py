@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ranksim.clock import Micros
+from ranksim.clock import SECOND, Micros
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
+from ranksim.conformance.readings import moment
 from ranksim.conformance.seen import NEVER, Arrived, Json, Seen, job_name
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES, JobKind
@@ -212,7 +213,13 @@ def _judge_pair(job_id: str, one: Told, other: Told, tally: Tally) -> None:
 
 
 def _differ(one: Told, other: Told, name: str) -> bool:
-    return name in one.job and name in other.job and one.job[name] != other.job[name]
+    """Tell whether a field differs; an instant may be written to the second or finer."""
+    if name not in one.job or name not in other.job:
+        return False
+    before, after = one.job[name], other.job[name]
+    if (first := moment(before)) is not None and (second := moment(after)) is not None:
+        return abs(first - second) >= SECOND
+    return bool(before != after)
 
 
 def _evidence(says: str, sources: Sequence[Seen | Arrived], job_id: str) -> Evidence:

@@ -98,7 +98,7 @@ def judge(history: History, options: Options, tally: Tally) -> None:
         _judge_page(page, options, tally)
     given = _given(pages)
     moved = {seen.parameters["id"] for seen in history.seen if seen.method == "PATCH" and seen.parameters}
-    moved |= history.mutated
+    moved |= history.mutated | _refreshed(history)
     walks: dict[Query, list[list[Seen]]] = defaultdict(list)
     deleted = _deletions(history)
     for walk in _walks([page for page in pages if _is_steady(page)], given):
@@ -112,6 +112,27 @@ def judge(history: History, options: Options, tally: Tally) -> None:
         if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
             _judge_cursor(seen, given.get(cursor, {}), acting, history.rate, options, tally)
     _judge_too_large(history, options, tally)
+
+
+def _refreshed(history: History) -> set[str]:
+    """Give the briefs that were told of by a list or a creation before a creation told of them again.
+
+    One that is refreshed may stay the same brief, and move (U37); a call without an answer may refresh any.
+    """
+    known, refreshed = set[str](), set[str]()
+    lost = False
+    for seen in sorted(history.seen, key=lambda seen: seen.received):
+        if seen.operation == "keyword_briefs.list" and isinstance(seen.data, tuple):
+            known.update(seen.data)
+        elif seen.operation == "keyword_briefs.create" and not seen.dry_run:
+            lost |= seen.happened is not False and (seen.lost or seen.status >= 500)
+            made = seen.data if seen.ok and isinstance(seen.data, dict) else {}
+            briefs = made.get("briefs")
+            things = [made, *(briefs if isinstance(briefs, list) else ())]
+            named = {str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing}
+            refreshed |= named & known
+            known |= named
+    return known if lost else refreshed
 
 
 def _query(page: Seen) -> Query:

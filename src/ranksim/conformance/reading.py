@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -87,6 +88,7 @@ class Reader:
         history = self.history
         history.seen.sort(key=lambda seen: (seen.sent, seen.index))
         history.arrived.sort(key=lambda arrived: arrived.received)
+        _find_repeats(history.seen)
         for seen in self._unsure:
             if (seen.key, seen.idempotency_key) not in self._answered:
                 self._name(seen.body, UNKNOWN)
@@ -100,9 +102,10 @@ class Reader:
         reply = parsed(exchange.response)
         seen = see(exchange, reply, len(self.history.seen), self.history.header, self._told)
         self.history.seen.append(seen)
-        for name, value in exchange.response_headers.items():
-            if name.lower() == "date" and not seen.lost and (date := http_date(value)) is not None:
-                self.history.offset = self.history.offset.of(seen.sent, seen.received, date)
+        headers = {name.lower(): value for name, value in exchange.response_headers.items()}
+        date = None if seen.lost or "age" in headers else http_date(headers.get("date", ""))
+        if date is not None:  # what a cache answered has the Date of an earlier reply
+            self.history.offset = self.history.offset.of(seen.sent, seen.received, date)
         if seen.operation.startswith("webhooks."):
             self._endpoints_of(seen)
         if seen.surface == "graphql" and seen.happened is not False and not 400 <= seen.status <= 499:
@@ -168,6 +171,24 @@ class Reader:
         }
         if note.t is not None and told:
             self.history.paces += (Pace(note.t, **told),)
+
+
+def _find_repeats(exchanges: Iterable[Seen]) -> None:
+    """Tell which exchanges may be replays: those that are marked, or all but a surely first one of a key.
+
+    Where a deployment marks replays (U31), what it does not mark is none.
+    """
+    groups: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for seen in exchanges:
+        seen.repeat = seen.replayed
+        if seen.idempotency_key is not None and seen.method == "POST":
+            groups[seen.environment, seen.idempotency_key].append(seen)
+    if any(seen.replayed for group in groups.values() for seen in group):
+        return
+    for first, *others in groups.values():
+        for seen in others:
+            seen.repeat = True
+            first.repeat |= seen.sent < first.received
 
 
 # One exchange
@@ -259,9 +280,9 @@ def _see_request(seen: Seen, told: Told, exchange: Exchange) -> None:
 
 def _see_headers(seen: Seen, told: Told, exchange: Exchange) -> None:
     headers = {name.lower(): value for name, value in exchange.response_headers.items()}
-    seen.limit = _whole(headers.get("ratelimit-limit"))
-    seen.remaining = _whole(headers.get("ratelimit-remaining"))
-    seen.reset = _whole(headers.get("ratelimit-reset"))
+    seen.limit = _first_whole(headers.get("ratelimit-limit"))
+    seen.remaining = _first_whole(headers.get("ratelimit-remaining"))
+    seen.reset = _first_whole(headers.get("ratelimit-reset"))
     seen.retry_after = _whole(headers.get("retry-after"))
     if seen.retry_after is None:
         told.retry_at = http_date(headers.get("retry-after", ""))
@@ -370,6 +391,14 @@ def _read_slowly(text: str) -> Json:
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _first_whole(text: str | None) -> int | None:
+    """Read the first of several values, as in ``20, 20;w=60`` of the drafts; a fraction is rounded up."""
+    first = re.match(r"\s*([0-9]{1,15})(\.[0-9]+)?\s*(?=$|[,;])", text or "")
+    if first is None:
+        return None
+    return int(first[1]) + (float(first[2] or 0) > 0)
 
 
 @lru_cache(maxsize=4096)

@@ -75,6 +75,9 @@ class Seen:
     reset: int | None = None
     retry_after: int | None = None
     replayed: bool = False
+    """Whether it is marked as a replay (U31)."""
+    repeat: bool = False
+    """Whether it may be a replay, marked or not: its headers may be those of the first reply (E5)."""
     outside: bool = False
     """Whether what answered need not be the API: outside /v1, or at an address without GraphQL."""
 

@@ -62,8 +62,8 @@ def text_or_null(value: Json) -> bool:
 
 
 def whole(value: Json) -> bool:
-    """Tell whether it is an integer."""
-    return type(value) is int
+    """Tell whether it is an integer, which JSON may write as 402.0."""
+    return type(value) is int or (isinstance(value, float) and value.is_integer())
 
 
 ERROR_FIELDS: Fields = {
@@ -181,6 +181,8 @@ def _check_headers(exchange: Exchange, seen: Seen, given: str, tally: Tally) -> 
         if name.lower() == "x-request-id" and _is_plain(sent):
             if given == sent:
                 tally.held(ECHO)
+            elif seen.idempotency_key is not None:
+                tally.open(ECHO, "a replay may be the first response to the letter (E5)")
             else:
                 _broke(ECHO, f"was sent X-Request-Id {sent!r} and gives {given!r}", seen, tally)
 
@@ -203,7 +205,9 @@ def _check_error(reply: dict[str, Json], given: str, seen: Seen, tally: Tally) -
         tally.held(TYPE)
     else:
         _broke(TYPE, f"has type {reply['type']} and documentation_url {url} for {code}", seen, tally)
-    if given and reply["request_id"] != given:
+    if given and reply["request_id"] != given and seen.idempotency_key is not None:
+        tally.open(ID, "a replay may be the first response to the letter (E5)")
+    elif given and reply["request_id"] != given:
         _broke(ID, f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}", seen, tally)
     elif given:
         tally.held(ID)

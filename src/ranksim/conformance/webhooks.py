@@ -176,6 +176,11 @@ def _judge_age(arrived: Arrived, first: Arrived, history: History, options: Opti
     says = (
         f"attempt {arrived.attempt} was signed {abs(arrived.received - signed) // SECOND} s off its arrival"
     )
+    late = _clocks(arrived.received, history, options.facts.signature_tolerance // max(1, history.rate))
+    own = arrived.attempt == 1 or arrived.t != first.t
+    if own and any(low <= signed <= high for low, high in late):
+        tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
+        return
     early = any(low <= signed <= high for low, high in _clocks(first.received, history))
     lost = first.attempt > 1 and any(signed <= high for _, high in _clocks(first.received, history))
     if arrived.attempt > 1 and (early or lost) and "first" in options.candidates("signature_time"):
@@ -184,15 +189,18 @@ def _judge_age(arrived: Arrived, first: Arrived, history: History, options: Opti
         tally.broke(FRESH, _evidence(says, arrived))
 
 
-def _clocks(came: Micros, history: History) -> list[tuple[Micros, Micros]]:
-    """Give what t may be of an attempt that came at an instant: by the clock of calls, and of business."""
+def _clocks(came: Micros, history: History, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:
+    """Give what t may be of an attempt that came at an instant: by the clock of calls, and of business.
+
+    `way` is how long it may have been under way since it was signed.
+    """
     low, high = history.offset.low - SECOND - APART, history.offset.high + APART
-    spans = [(came - ON_THE_WAY + low, came + high)]
+    spans = [(came - way + low, came + high)]
     for pace in history.paces:
         if pace.business is None:
             continue
         then = pace.business + (came - pace.t) * pace.rate
-        spans.append((then - ON_THE_WAY * pace.rate + min(0, low), then + max(0, high)))
+        spans.append((then - way * pace.rate + min(0, low), then + max(0, high)))
     return spans
 
 
@@ -204,6 +212,8 @@ def _judge_target(arrived: Arrived, ledger: Ledger, tests: Mapping[str, Seen], t
     endpoint = ledger.known[arrived.endpoint]
     takes = endpoint.may_take(arrived.type)
     test = arrived.event in tests or arrived.type == TEST_EVENT
+    if arrived.attempt > 1 and endpoint.created is None:
+        return  # its event is from before the trace, perhaps, and so from before another setting
     if takes is not None and not test and ledger.exclusive:
         says = f"endpoint {arrived.endpoint} does not list {arrived.type}, and got it"
         if takes or arrived.type in EVENT_TYPES:

@@ -225,8 +225,8 @@ def _row(position: int, seen: Seen, rate_class: RateClass) -> tuple[int, ...]:
         int(seen.surface == "graphql"),
         max(1, fields),
         -1 if seen.limit is None else seen.limit,
-        -1 if seen.remaining is None or seen.replayed else seen.remaining,
-        -1 if seen.reset is None or seen.replayed else seen.reset,
+        -1 if seen.remaining is None or seen.repeat else seen.remaining,
+        -1 if seen.reset is None or seen.repeat else seen.reset,
     )
 
 
@@ -238,7 +238,7 @@ def _kind(seen: Seen, rate_class: RateClass) -> int:
     if limited(seen):
         return UNSURE if seen.limit is None and rate_class == RateClass.EXPENSIVE else REFUSED
     answered = 200 <= seen.status <= 399 or seen.code in NAMED
-    return ADMITTED if answered and not seen.replayed else UNSURE
+    return ADMITTED if answered and not seen.repeat else UNSURE
 
 
 def _ledger(owner: tuple[str, str, str], rows: array[int]) -> Ledger:

@@ -39,7 +39,7 @@ def _out_of_range(calls: Calls, window: str, refused_count: bool) -> Evidence | 
         return calls.evidence(says, int(stated.who[wrong[0]]))
     if window == "sliding_counter" or (window == "gcra" and refused_count):
         return None  # these may take longer than one length to empty
-    late = np.flatnonzero(stated.high - stated.done > calls.length)
+    late = np.flatnonzero(stated.high - stated.done > calls.length + calls.second)  # rounded twice
     if not len(late):
         return None
     told = int(stated.high[late[0]] - stated.done[late[0]]) // calls.second
