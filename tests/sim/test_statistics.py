@@ -305,8 +305,9 @@ def test_notes_are_counted_and_bounded() -> None:
         counted.note(f"odd {number}")
         counted.note("odd 0")
     notes = ended(counted).notes
-    assert len(notes) == MAX_NOTES
+    assert len(notes) == MAX_NOTES + 1
     assert notes["odd 0"] == 2 * MAX_NOTES + 1
+    assert notes[f"notes beyond the first {MAX_NOTES} are left out"] == MAX_NOTES
 
 
 # Warm-up

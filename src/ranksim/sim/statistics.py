@@ -26,6 +26,8 @@ MAX_SAMPLES = 1_000
 MAX_NOTES = 100
 """The most different notes that are kept."""
 
+LEFT_OUT = f"notes beyond the first {MAX_NOTES} are left out"
+
 MAX_DISABLINGS = 20
 """The most disablings of one endpoint that are kept."""
 
@@ -278,9 +280,10 @@ class Tally:
             row.disablings.append([now, reason])
 
     def note(self, text: str) -> None:
-        """Keep a remark; the same text twice is counted."""
-        if text in self._notes or len(self._notes) < MAX_NOTES:
-            self._notes[text] = self._notes.get(text, 0) + 1
+        """Keep a remark; the same text twice is counted, and so are those that find no room."""
+        if text not in self._notes and len(self._notes) >= MAX_NOTES:
+            text = LEFT_OUT
+        self._notes[text] = self._notes.get(text, 0) + 1
 
     def sample(self, now: Micros, service: Service) -> None:
         """Read the service's state into the series: on a fixed grid of `sample_every`, in order of time."""
