@@ -125,8 +125,14 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     (
         "stated: more than there is",
         "cooldown.stated",
-        lambda d: lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(120)), d.shown(51, "a")),
+        lambda d: lasting(d, d.job(0, id="a"), d.shown(40, "a"), d.job(50, **d.cooling(120))),
         "broke",
+    ),
+    (
+        "stated: more than there is, with what is left of the run perhaps",
+        "cooldown.stated",
+        lambda d: lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(120)), d.shown(51, "a")),
+        "open",
     ),
     (
         "stated: and not kept",

@@ -208,8 +208,9 @@ def _judge_length(
     holds: bool | None = span * runs.rate + wait + runs.slack(span) >= length
     if not holds and not runs.unfailed(first, refused.high):
         holds = None
+    running = kind.begins == "finish" and runs.latest_beginning(first, kind) >= refused.low
     if wait > length + runs.slack(span):
-        holds = False
+        holds = None if running else False  # what is left of the run may be in it, as it is estimated
     says = (
         f"accepted at most {span * runs.rate / SECOND:.3f} s before, "
         f"refused with {wait // SECOND} s to wait, and the cooldown is {length // SECOND} s"
