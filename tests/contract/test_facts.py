@@ -40,8 +40,6 @@ def test_fact_by_number() -> None:
         pytest.param("signature_tolerance", 300_000_000, marks=pytest.mark.fact("S86")),
         pytest.param("quota_exhausted_status", 402, marks=pytest.mark.fact("S98")),
         pytest.param("rate_limited_status", 429, marks=pytest.mark.fact("S100")),
-        pytest.param("brief_add_on_amount", 50, marks=pytest.mark.fact("S109")),
-        pytest.param("brief_add_on_price", 15_000_000, marks=pytest.mark.fact("S109")),
     ],
 )
 def test_numbers(name: str, value: int) -> None:

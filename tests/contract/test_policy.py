@@ -55,7 +55,6 @@ CHANGES = st.fixed_dictionaries(
             optional={
                 "page_max": st.integers(1, 10**6),
                 "rate_window": st.integers(1, 10**12),
-                "brief_add_on_price": st.integers(0, 10**10),
                 "webhook_delays": st.lists(st.integers(0, 10**12), max_size=4).map(tuple),
             },
         ),
@@ -226,10 +225,6 @@ def test_missing_files(tmp_path: Path) -> None:
         (
             "facts:\n  webhook_delays: 1m\n",
             "policy.yaml:2: facts.webhook_delays: expected a list, found '1m'",
-        ),
-        (
-            "facts:\n  brief_add_on_price: 15\n",
-            "policy.yaml:2: facts.brief_add_on_price: write an amount such as '15 USD', found 15",
         ),
         (
             "name: x\n\nassumptions:\n  window: foo\n",

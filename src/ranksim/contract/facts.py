@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND
-from ranksim.contract.quantities import MICRO_USD, Duration, Frozen, Money
+from ranksim.contract.quantities import Duration, Frozen
 
 
 class JobKind(StrEnum):
@@ -89,7 +89,10 @@ class Rates(Frozen):
 
 
 class Facts(Frozen):
-    """The numbers of the specification; a policy departs from them only to ask "what if"."""
+    """The numbers of the specification; a policy departs from them only to ask "what if".
+
+    What an add-on gives and costs (S109) is data of the catalogue.
+    """
 
     rates: Rates = Field(Rates(), description="S102, S103, S104: rate limits")
     rate_window: Annotated[Duration, Field(gt=0)] = Field(MINUTE, description="S102, S103, S104: the window")
@@ -115,8 +118,6 @@ class Facts(Frozen):
     rate_limited_status: Annotated[int, Field(ge=400, le=599)] = Field(
         429, description="S100: status when the rate limit is exceeded"
     )
-    brief_add_on_amount: Count = Field(50, description="S109: keyword briefs a week that one add-on gives")
-    brief_add_on_price: Money = Field(15 * MICRO_USD, description="S109: price of one add-on a month")
 
     @property
     def webhook_attempts(self) -> int:
