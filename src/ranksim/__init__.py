@@ -1,4 +1,4 @@
-"""A digital twin of a rank-tracking API service: one rulebook, driven by a simulation.
+"""A digital twin of a rank-tracking API service: one rulebook, and what simulates, serves and checks by it.
 
 The public names load their modules on first use, so `import ranksim` is fast and needs the core alone.
 """
