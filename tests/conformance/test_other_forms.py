@@ -53,6 +53,14 @@ CASES: dict[str, tuple[str, Callable[[ModuleType], list[Any]]]] = {
     ),
     # Cost
     "a charge given back": ("cost.counted", lambda d: given_back(d)),
+    "a scheduled run of a scan": (
+        "cost.counted",
+        lambda d: [d.cost(0), scheduled(d, 1), d.cost(2, reserved="0.10")],
+    ),
+    "a scheduled run around a dry run": (
+        "dry_run.free",
+        lambda d: [d.cost(0), d.briefs(1, dry=True), d.cost(2, reserved="0.10"), scheduled(d, 3)],
+    ),
     # Plans that are changed
     "a smaller plan": (
         "quota.limit",
@@ -70,6 +78,11 @@ CASES: dict[str, tuple[str, Callable[[ModuleType], list[Any]]]] = {
 def given_back(d: ModuleType) -> list[Any]:
     job, failed = d.job(1, id="j1"), d.shown(3, "j1", "failed")
     return [d.cost(0, "1.00"), job, d.cost(2, "1.50"), failed, d.cost(4, "1.00")]
+
+
+def scheduled(d: ModuleType, at: float) -> Any:
+    job = {"id": "j9", "kind": "rank_run", "status": "running", "domain_id": "d1", "error_detail": None}
+    return d.call(at, "jobs.list", [job], more={"has_more": False, "next_cursor": None})
 
 
 def monthly(d: ModuleType, at: float, used: int) -> Any:

@@ -46,6 +46,7 @@ def dealings_of(history: History, options: Options) -> Iterator[Dealings]:
                 dealings.fates[work.id].end(event.type, event.received)
         dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
         dealings.cost, dealings.slots = aligned(dealings.cost), aligned(dealings.slots)
+        dealings.alone = dealings.alone and not _runs_by_itself(dealings)
         _settle_rank_runs(dealings, options)
         dealings.works.sort(key=lambda work: work.low)
         yield dealings
@@ -248,6 +249,25 @@ def _ends_of_jobs(history: History) -> dict[str, list[Arrived]]:
         if len(owners.get(name, ())) == 1:
             ends[name].append(arrived)
     return ends
+
+
+def _runs_by_itself(dealings: Dealings) -> bool:
+    """Tell whether a rank run is under way that no call asked for, dry or not: a scheduled one of a scan."""
+    asked = {work.id for work in dealings.works}
+    if any(work.spend in ("", RANK_RUN) and not work.id for work in dealings.works):
+        return False  # a call without an answer may have begun it
+    dry = [(seen, body_of(seen)) for seen in dealings.dry_runs]
+    tried = {domain_of(body, {}) for seen, body in dry if spend_of(seen, body) in ("", RANK_RUN)}
+    return any(
+        str(job.get("kind")).lower() == RANK_RUN
+        and str(job.get("status")).lower() in ("queued", "running")
+        and job_name(job) not in asked
+        and str(job.get("domain_id")) not in tried
+        for seen in dealings.reads
+        if seen.ok and seen.operation in ("jobs.get", "jobs.list")
+        for job in (snaked([plain(seen)] if seen.operation == "jobs.get" else seen.items or []))
+        if isinstance(job, dict)
+    )
 
 
 def _settle_rank_runs(dealings: Dealings, options: Options) -> None:
