@@ -437,6 +437,25 @@ def test_accounts_keys_and_plans(kind: Kind) -> None:
             world.account("other", plan="platinum")
 
 
+def test_an_account_has_its_anchor_by_text_or_number() -> None:
+    with World() as world:
+        for anchor in ("2026-01-31T09:00:00Z", instant("2026-01-31T09:00:00Z")):
+            client = world.client(world.account("acme", anchor=anchor))
+            shown = client.get("/v1/account").json()["data"]
+            assert (shown["period_start"], shown["period_end"]) == (
+                "2026-02-28T09:00:00Z",
+                "2026-03-31T09:00:00Z",
+            )
+        with pytest.raises(BadInput, match=r"^anchor: 'soon' is not an ISO 8601 instant"):
+            world.account("acme", anchor="soon")
+
+
+@pytest.mark.parametrize("how", [{"by": 1.5}, {"to": 1e18}])
+def test_time_moves_by_whole_microseconds(how: dict[str, Any]) -> None:
+    with World() as world, pytest.raises(BadInput, match=r"^clock: expected text or a whole number of µs, f"):
+        world.clock.advance(**how)
+
+
 def test_jobs_end_as_told() -> None:
     with World() as world:
         job = job_of(world)
@@ -534,7 +553,7 @@ def test_a_deployment_is_called_but_not_controlled(deployment: Deployment) -> No
         ({"by": "1h", "account": "acc_1"}, "clock: account says whose meter is meant; "),
     ],
 )
-def test_an_advance_that_says_too_much_is_refused(more: dict[str, str], message: str) -> None:
+def test_an_advance_that_says_too_much_is_refused(more: dict[str, Any], message: str) -> None:
     with World() as world, pytest.raises(BadInput, match=f"^{message}"):
         world.clock.advance(**more)
 

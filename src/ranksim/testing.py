@@ -258,16 +258,27 @@ class World:
 
     # What the API does not offer
 
-    def account(self, name: str, plan: str = "pro", environment: str = "production", **more: Any) -> Account:
-        """Open an account with a key; `more` are `status`, `add_ons` and `anchor`. Raises BadInput."""
+    def account(
+        self,
+        name: str,
+        plan: str = "pro",
+        environment: str = "production",
+        *,
+        status: str = "active",
+        add_ons: Mapping[str, int] | None = None,
+        anchor: Moment | None = None,
+    ) -> Account:
+        """Open an account with a key; its months begin at `anchor`, by default now. Raises BadInput."""
+        said = {"name": name, "plan": plan, "environment": environment, "status": status}
+        more = {
+            "add_ons": dict(add_ons or {}),
+            "anchor": None if anchor is None else _instant(anchor, "anchor"),
+        }
 
         def opened() -> Account:
-            account = self.twin.administer(
-                "open_account", name=name, plan=plan, environment=environment, **more
-            )
-            return Account(
-                account, name, environment, self.twin.administer("issue_key", account=account, name=name)
-            )
+            account = self.twin.administer("open_account", **said, **more)
+            key = self.twin.administer("issue_key", account=account, name=name)
+            return Account(account, name, environment, key)
 
         return self.run(opened)
 
@@ -575,13 +586,20 @@ def _micros(length: Length) -> Micros:
     try:
         if isinstance(length, timedelta):
             return length // timedelta(microseconds=1)
-        return duration(length) if isinstance(length, str) else length
+        return _whole(duration(length) if isinstance(length, str) else length)
     except ValueError as error:
         raise BadInput(f"clock: {error}") from None
 
 
-def _instant(moment: Moment) -> Micros:
+def _instant(moment: Moment, where: str = "clock") -> Micros:
     try:
-        return instant(moment) if isinstance(moment, str) else moment
+        return _whole(instant(moment) if isinstance(moment, str) else moment)
     except ValueError as error:
-        raise BadInput(f"clock: {error}") from None
+        raise BadInput(f"{where}: {error}") from None
+
+
+def _whole(us: Micros) -> Micros:
+    """Refuse what is no whole number: a fraction of a microsecond would spread to every instant after it."""
+    if not isinstance(us, int):
+        raise ValueError(f"expected text or a whole number of µs, found {us!r}")
+    return us
