@@ -9,16 +9,18 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.conformance.building import a_trace, call
 from typer.testing import CliRunner
 
 from ranksim.cli import app
 from ranksim.clock import MINUTE, SECOND
 from ranksim.conformance.calibrate import Calibration, calibrate, numbers_of
-from ranksim.conformance.calibrate_jobs import fitted, median_bounds
+from ranksim.conformance.calibrate_jobs import fitted, job_durations, median_bounds
 from ranksim.conformance.calibrate_windows import phases, reset_signs
 from ranksim.conformance.compare import compare
 from ranksim.conformance.history import Offset
 from ranksim.conformance.options import Options
+from ranksim.conformance.reading import read
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.load.profiles import profile
@@ -215,6 +217,24 @@ def test_a_lognormal_is_found_again_behind_polls(poll: int) -> None:
     low, high = median_bounds(spans)
     assert low <= 8 * SECOND <= high
     assert high - low < 2 * SECOND + poll
+
+
+@pytest.mark.parametrize(("polled", "fits"), [((3, 4), True), ((4,), False)])
+def test_durations_are_fitted_only_where_polls_tell_them(polled: tuple[int, ...], fits: bool) -> None:
+    """Six jobs end 3 to 4 s after acceptance; where nobody looked before, they may have ended at once."""
+    job = {"kind": "crawl", "domain_id": "d1", "error_detail": None, "finished_at": None}
+    calls = []
+    for number in range(6):
+        begun, name = 10 * number, f"job_{number}"
+        running, done = job | {"id": name, "status": "running"}, job | {"id": name, "status": "done"}
+        calls.append(call("jobs.create", begun, begun + 0.1, running, status=202, body={"kind": "crawl"}))
+        for second in polled:
+            shown = running if second == 3 else done
+            path = {"kind": "crawl", "id": name}
+            calls.append(call("jobs.get", begun + second, begun + second + 0.1, shown, path=path))
+    [(kind, low, high, count, fit)] = job_durations(read(a_trace(calls)))
+    assert (kind, count, fit is not None) == ("crawl", 6, fits)
+    assert low < 3.5 * SECOND < high
 
 
 def test_the_numbers_of_a_field() -> None:

@@ -22,6 +22,9 @@ from ranksim.contract.quantities import Distribution
 FEWEST = 5
 """Jobs of a kind from which on a distribution is fitted."""
 
+WIDEST = 4
+"""How many times the least median the largest may be: where polls tell less, many distributions fit."""
+
 NORMAL = NormalDist()
 
 Span = tuple[Micros, Micros]
@@ -55,7 +58,8 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
             by_kind[life.kind].append((max(0, low) * history.rate, max(1, high) * history.rate))
     for kind, spans in sorted(by_kind.items()):
         low, high = median_bounds(spans)
-        yield kind, low, high, len(spans), fitted(spans) if len(spans) >= FEWEST else None
+        known = len(spans) >= FEWEST and high <= WIDEST * low
+        yield kind, low, high, len(spans), fitted(spans) if known else None
 
 
 def lives(history: History) -> dict[str, Life]:
