@@ -164,8 +164,14 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     (
         "codes: payment_required",
         "guards.codes",
-        lambda d: [d.job(0, code="payment_required", status=402)],
+        lambda d: [d.job(0, "rank_run", code="payment_required", status=402)],
         "broke",
+    ),
+    (
+        "codes: beyond a cap",
+        "guards.codes",
+        lambda d: [d.job(0, "crawl", code="page_cap_exceeded", status=402)],
+        "open",
     ),
     (
         "codes: of another refusal, whose status is open",

@@ -183,7 +183,12 @@ def test_parsing(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("Sun, 06 Nov 1994 08:49:37 GMT", 784111777), ("", None), ("yesterday", None)],
+    [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 784111777),
+        ("Sun, 06 Nov 1994 08:49:37", None),  # of no zone, which is not that of this machine
+        ("", None),
+        ("yesterday", None),
+    ],
 )
 def test_dates(text: str, seconds: int | None) -> None:
     assert http_date(text) == seconds

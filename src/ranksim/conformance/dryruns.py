@@ -243,8 +243,8 @@ def _said(check: int) -> str:
 def judge_order(dealings: Dealings, report: Report, options: Options, tally: Tally) -> None:
     """One report is of one instant: the refusal is that of the first check that its list shows to fail.
 
-    Where a run would be joined, the later checks do not count (U89); a report without a list, or the error of
-    the live call, is another form (U56).
+    Where a run would be joined, the later checks do not count (U89); a report without a list, one of only the
+    checks that apply (U58), or the error of the live call, is another form (U56).
     """
     seen = report.seen
     about = dealings.about
@@ -258,16 +258,19 @@ def judge_order(dealings: Dealings, report: Report, options: Options, tally: Tal
             tally.differs(56, "report", "live_error", evidence)
             tally.open("dry_run.order", "dry runs answer with the error of the live call (U56)")
         return
-    if report.failing is None or report.check is None or 0 in report.failing:
-        form = Evidence("a dry run reports no list of checks", (seen.id,), about=about, at=report.low)
+    if (
+        report.failing is None
+        or report.check is None
+        or 0 in report.failing
+        or len(report.names) != len(NAMES)
+    ):
+        form = Evidence("a dry run reports no list of six checks", (seen.id,), about=about, at=report.low)
         tally.differs(89, "allowed, refusal and six checks", "another form", form)
         tally.open("dry_run.order", "the report has another form (U89)")
         return
     first = report.failing[0] if report.failing else 0
     wrong = ""
-    if len(report.names) != len(NAMES):
-        wrong = f"it lists {len(report.names)} checks, expected six"
-    elif set(report.names) == set(NAMES) and report.names != NAMES:
+    if set(report.names) == set(NAMES) and report.names != NAMES:
         wrong = f"it lists its checks as {', '.join(report.names)}"
     elif list(report.failing) != sorted(report.failing):
         wrong = f"its failing checks are {list(report.failing)}, out of order"

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ranksim.clock import Micros
-from ranksim.conformance.asks import subject_of
+from ranksim.conformance.asks import spend_of, subject_of
 from ranksim.conformance.cost import refundable
 from ranksim.conformance.dealings import CHECKS, JOBS, Dealings, Quiet, Refused, Report, Work
 from ranksim.conformance.options import Options
 from ranksim.conformance.quotas import metric_of
-from ranksim.conformance.readings import Bracket, BusinessClock, Cost, Meter
+from ranksim.conformance.readings import Bracket, BusinessClock, Cost, Meter, body_of
 from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.windows.ledger import NAMED
@@ -103,18 +103,29 @@ def judge(dealings: Dealings, clock: BusinessClock, options: Options, tally: Tal
         judge_names(failures, work, options, tally)
         if work.sure or (work.spend in JOBS and work.high < NEVER):
             judge_outcome(failures, Outcome.of_work(work), tally)
-    judge_codes(dealings, tally)
+    judge_codes(dealings, options, tally)
     judge_reads(failures, tally)
 
 
-def judge_codes(dealings: Dealings, tally: Tally) -> None:
-    """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17)."""
+CAPPED = ("crawl", "ai_scan")
+"""Jobs that a plan caps (S53, S55)."""
+
+
+def judge_codes(dealings: Dealings, options: Options, tally: Tally) -> None:
+    """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17).
+
+    Where a job beyond a cap is refused, no code is stated for that (U47).
+    """
+    refuses = "refuse" in options.candidates("cap")
     for seen in dealings.asked:
         if seen.lost or seen.ok:
             continue
         if seen.code in CHECKS:
             tally.held("guards.codes")
         elif seen.status == 402 and seen.code not in NAMED and seen.surface == "rest":
+            if refuses and spend_of(seen, body_of(seen)) in CAPPED:
+                tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
+                continue
             says = f"refused with status 402 and code {seen.code!r}, which is of none of the six checks"
             tally.broke("guards.codes", Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
 

@@ -407,7 +407,8 @@ def http_date(text: str) -> int | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        return int(parsedate_to_datetime(text).timestamp()) if text else None
+        said = parsedate_to_datetime(text) if text else None
+        return None if said is None or said.tzinfo is None else int(said.timestamp())
     except (ValueError, OverflowError):
         return None
 
