@@ -337,6 +337,11 @@ def test_an_endpoint_deleted_while_an_attempt_is_out_is_no_trouble() -> None:
     assert attempts(world, log) == [(5 * SECOND, 1, 200, True)]
 
 
+def test_a_tick_is_at_least_a_microsecond() -> None:
+    with pytest.raises(BadInput, match=r"^tick: expected at least 1 µs, found 0$"):
+        make(env=simpy.Environment(), tick=0)
+
+
 def test_an_endpoint_that_the_service_refuses_is_bad_input() -> None:
     with pytest.raises(BadInput, match=r"receivers\.erp: the service refused the endpoint"):
         make(RECEIVER.format("event_types: [job.nonsense]"))
@@ -415,6 +420,26 @@ def test_a_world_may_begin_late_in_a_callers_environment() -> None:
     world.run()
     assert (replies[0].status, env.now) == (202, 2 * DAY // SECOND)
     assert since(world, log.lines)[-1] == (2 * DAY, "finish")
+
+
+CLIENTS = """
+clients:
+  steady: {kind: caller, account: acme, every: 12h, mix: {account.get: 1}}
+  later: {kind: poller, account: acme, every: 12h, operation: jobs.list, starts: 1d}
+"""
+
+
+def test_the_clients_of_a_world_that_begins_late_begin_with_it() -> None:
+    world, log = make(CLIENTS, env=simpy.Environment(3600), tick=SECOND)
+    world.run()
+    calls = [(t, what) for t, what, *_ in since(world, log.lines) if what == "call"]
+    assert [t for t, _ in calls] == [hours * HOUR for hours in (1, 13, 24, 25, 36, 37)]
+
+
+def test_a_timeline_cannot_begin_before_its_world() -> None:
+    action = "timeline:\n  - {at: 30m, do: set_status, account: acme, status: past_due}\n"
+    with pytest.raises(BadInput, match=r"^timeline\[0\]\.at: .*T00:30:00Z is past, the environment stands"):
+        make(action, env=simpy.Environment(3600), tick=SECOND)
 
 
 def test_a_client_may_be_a_generator_in_the_callers_environment() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
 
-from ranksim.clock import Micros
+from ranksim.clock import Micros, iso
 from ranksim.contract.facts import JobKind
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -52,7 +52,8 @@ class World(Timebase):
     scenario's start is where it reads 0, and the caller runs the environment. At the end the statistics close
     (`replication`, and `tally` is None from then on), but a caller's environment may run the world further.
     `seed` stands in for the scenario's. Without a `trace`, memory does not grow with the length of the run
-    beyond what the service itself keeps. Raises BadInput when the scenario does not hold together.
+    beyond what the service itself keeps. Where the environment stands past the start, clients begin there.
+    Raises BadInput when the scenario does not hold together, or its timeline has begun before.
     """
 
     def __init__(
@@ -65,6 +66,8 @@ class World(Timebase):
         tally: Tally | None = None,
         trace: Recorder | None = None,
     ) -> None:
+        if tick < 1:
+            raise BadInput(f"tick: expected at least 1 µs, found {tick}")
         super().__init__(env, start=scenario.start, tick=tick)
         scenario.check()
         self.scenario = scenario
@@ -86,8 +89,12 @@ class World(Timebase):
         for name, account in scenario.accounts.items():
             self.actors[name] = open_actor(self, name, account)
         self._make_receivers()
-        for action in scenario.timeline:
-            self.at(action.at.on(scenario.start), self._act, action)
+        for index, action in enumerate(scenario.timeline):
+            when = action.at.on(scenario.start)
+            if when < self.now:
+                where = f"timeline[{index}].at: {iso(when)} is past"
+                raise BadInput(f"{where}, the environment stands at {iso(self.now)}; make the world sooner")
+            self.at(when, self._act, action)
         for name, client in scenario.clients.items():
             start_client(self, name, client)
         self.at(self.end, self.finish, urgent=True)

@@ -167,7 +167,7 @@ class Client:
             if not self.actor.keys:
                 raise BadInput(f"clients.{name}: account {account!r} has no key; give it one")
             self.key = next(iter(self.actor.keys))
-        self.start = world.start + spec.starts
+        self.start = max(world.now, world.start + spec.starts)
         self.end = world.end if spec.stops is None else min(world.end, world.start + spec.stops)
         self.entity = draws.entity(name)
         self.sent = 0
