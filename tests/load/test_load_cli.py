@@ -57,8 +57,8 @@ def test_nothing_is_left_of_a_load_that_could_not_begin(
     run = start(*COMMAND, deployment.url, "--out", str(tmp_path / "out"), RANKSIM_KEY="rk_live_nobody")
 
     assert run.wait() == 2
-    said = "no key of the target works (main: 401: the key is refused); check the address and the keys"
-    assert run.said() == f"ranksim: {said}\n"
+    check = "check the address, which is without the /v1, and the keys"
+    assert run.said() == f"ranksim: no key of the target works (main: 401: the key is refused); {check}\n"
     assert not (tmp_path / "out").exists()
 
 

@@ -91,7 +91,7 @@ def test_purposes_are_found_out_where_the_target_does_not_say() -> None:
 
 
 ODD: dict[str, tuple[Received, bool, str]] = {
-    "all is missing": (reply(404, {"code": "not_found"}), True, "404 not_found"),
+    "all is missing": (reply(404, {"code": "not_found"}), False, ""),
     "nothing is allowed": (reply(403), True, "403"),
     "the key is refused": (reply(401, {"code": "unauthorized"}), False, ""),
     "silence": (reply(0), False, ""),

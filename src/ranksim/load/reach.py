@@ -160,10 +160,15 @@ def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
         reason = "401: the key is refused" if answer.status else _why(answer)
         return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
     _note("domains.list", answer, reads, lacks)
+    missing = answer.status == 404
     for operation in (*SINGLES, *LISTS[1:]):
         query = {"limit": "200"} if operation in LISTS else {}
         answer = yield from politely(Send(operation, name, query=query))
         _note(operation, answer, reads, lacks)
+        missing = missing and answer.status == 404
+    if missing:
+        reason = "404 for whatever is read: there is no such API"
+        return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
     account = reads.get("account.get")
     return KeyReach(
         name=name,

@@ -210,7 +210,8 @@ class Run:
         found: Reach = self.part.perform(reach.explore(target), "explore")
         if not found.main:
             reasons = "; ".join(f"{key.name}: {key.reason}" for key in found.keys.values())
-            raise BadInput(f"no key of the target works ({reasons}); check the address and the keys")
+            check = "check the address, which is without the /v1, and the keys"
+            raise BadInput(f"no key of the target works ({reasons}); {check}")
         self._write_header(found)
         self.part.perform(reach.state(found), "before")
         return found
