@@ -352,6 +352,19 @@ def test_a_window_that_opened_after_silence_admits_no_more_than_its_limit(limite
     assert Judged(history, window="first_hit")["rate.expensive"] == "conforms"
 
 
+@pytest.mark.fact("S104", "U1")
+@pytest.mark.parametrize(("beyond", "verdict"), [(0, "conforms"), (2, "deviates"), (-2, "deviates")])
+def test_a_sliding_counter_weighs_a_burst_wherever_its_edge_stands(
+    limiters: ModuleType, beyond: int, verdict: str
+) -> None:
+    """Some 20 calls within a second: an edge amid them takes next to nothing from their weight."""
+    calls = seconds(limiters, *(200 + number / 40 for number in range(25)))
+    calls += seconds(limiters, 0, rate_class=READ)
+    history = limiters.history(limiters.Limiter("sliding_counter", beyond=beyond), calls)
+    pinned = Judged(history, window="sliding_counter", refused_calls_count=False)
+    assert pinned["rate.expensive"] == verdict
+
+
 @pytest.mark.fact("S105", "E36")
 def test_every_response_needs_the_headers(limiters: ModuleType) -> None:
     history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1, 2))

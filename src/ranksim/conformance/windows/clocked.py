@@ -214,30 +214,38 @@ def _likeliest(calls: Calls) -> Ints:
 
 
 def _admitted_over(calls: Calls, counted: Side, which: Ints, low: int, width: int) -> int | None:
-    """A call that was admitted although no phase in [low, low + width] leaves room for it."""
+    """A call that was admitted although no phase in [low, low + width] leaves room for it.
+
+    Calls that may be of this window or of the one before are weighed as those before, which is less; so are
+    all, where the call itself may still be of the window before.
+    """
     if not len(which):
         return None
     length, side = calls.length, calls.admitted
     sent, done = side.sent[which], side.done[which]
     edge = low + (done - low) // length * length
-    sure = sent >= edge + width
     now = np.maximum(0, counted.before(sent) - counted.begun_before(edge + width))
-    before = np.maximum(0, counted.before(edge) - counted.begun_before(edge - length + width))
-    weight = before * np.maximum(0, length - (done - edge)) // length
-    over = np.flatnonzero(sure & (now + weight + 1 > calls.limit))
+    both = np.maximum(now, counted.before(sent) - counted.begun_before(edge - length + width))
+    weight = (both - now) * np.maximum(0, length - (done - edge)) // length
+    over = np.flatnonzero(now + weight + 1 > calls.limit)
     return int(side.who[which[over[0]]]) if len(over) else None
 
 
 def _refused_under(calls: Calls, possible: Side, which: Ints, low: int, width: int, own: int) -> int | None:
-    """A call that was refused although every phase in [low, low + width] leaves room for it."""
+    """A call that was refused although every phase in [low, low + width] leaves room for it.
+
+    Calls that may be of this window or of the one before are counted in this one, where they weigh more; and
+    where the call itself may be of the window before, that one is taken, which holds all of them.
+    """
     if not len(which):
         return None
     length, side = calls.length, calls.refused
     sent, done = side.sent[which], side.done[which]
     edge = low + (done - low) // length * length
+    edge = np.where(sent < edge + width, edge - length, edge)
     sure = sent >= edge + width
+    both = possible.begun(done) - possible.before(edge - length) - own
     now = possible.begun(done) - possible.before(edge) - own
-    before = np.maximum(0, possible.begun_before(edge + width) - possible.before(edge - length))
-    weight = before * np.clip(length - (sent - edge - width), 0, length)
+    weight = (both - now) * np.clip(length - (sent - edge - width), 0, length)
     under = np.flatnonzero(sure & ((calls.limit - now - 1) * length >= weight))
     return int(side.who[which[under[0]]]) if len(under) else None
