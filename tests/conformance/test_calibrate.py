@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.conformance.building import a_trace, call
+from ruamel.yaml import YAML
+from tests.conformance.building import START, a_trace, call
 from typer.testing import CliRunner
 
 from ranksim.cli import app
@@ -26,7 +27,8 @@ from ranksim.contract.policy import Policy
 from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import compact, make_world
-from ranksim.trace import Trace
+from ranksim.service.service import Service
+from ranksim.trace import Exchange, Trace
 
 
 def recorded(
@@ -172,6 +174,71 @@ def test_what_a_policy_states_is_not_asked() -> None:
     found = calibrate(trace, Policy.parse("assumptions: {reset_format: delta, month: calendar}"))
     assert {"reset_format", "month"}.isdisjoint(choice.name for choice in found.choices)
     assert "month: calendar" in found.dump()
+
+
+def a_read_plan(*capabilities: str, start: float = 0) -> list[Exchange]:
+    """What a key reads of an account whose plan grants an AI scan between, whatever it lists."""
+    entitled, metered = {"capabilities": list(capabilities)}, {"metrics": [], "cost": {}}
+    job = {"id": "job_1", "kind": "ai_scan", "domain_id": "d1", "status": "queued", "error_detail": None}
+    return [
+        call("account.get", start, start + 0.1, {"id": "alpha", "plan": "gold", "status": "active"}),
+        call("account.usage", start + 1, start + 1.1, metered),
+        call("account.entitlements", start + 2, start + 2.1, entitled),
+        call(
+            "jobs.create",
+            start + 3,
+            start + 3.1,
+            job,
+            status=202,
+            body={"kind": "ai_scan", "domain_id": "d1"},
+        ),
+        call("account.entitlements", start + 4, start + 4.1, entitled),
+    ]
+
+
+@pytest.mark.fact("U60")
+def test_a_plan_that_was_read_says_nothing_of_what_needs_which_capability() -> None:
+    trace = a_trace(a_read_plan("rank_tracking"))
+    found = calibrate(trace)
+    written = Policy.parse(found.dump())
+    assert written.catalogue.plans["gold"].capabilities == ("rank_tracking",)
+    assert "capability_of" not in found.dump()
+    for policy in (written, found.policy()):
+        assert compare(trace, policy).deviating == found.deviating
+    service = Service(written, seed=1)
+    assert service.open_account("alpha", "gold", START)
+
+
+@pytest.mark.fact("U60")
+def test_a_catalogue_of_which_nothing_was_learnt_is_not_stated() -> None:
+    trace = a_trace(a_read_plan("seo", "ai"))  # names that the rules do not know
+    found = calibrate(trace)
+    assert "catalogue" not in YAML(typ="safe", pure=True).load(found.dump())
+    assert "catalogue" not in found.policy().model_fields_set
+    assert Policy.parse(found.dump()) == found.policy()
+
+
+@pytest.mark.fact("U60")
+def test_a_catalogue_that_was_given_is_stated() -> None:
+    given = Policy.parse("catalogue: illustrative")
+    trace = a_trace(a_read_plan("rank_tracking"))
+    assert "capability_of" in calibrate(trace, given).dump()
+    assert "catalogue: illustrative\n" in calibrate(a_trace(a_read_plan("seo", "ai")), given).dump()
+
+
+def test_what_is_open_is_not_stated_beside_what_is_pinned() -> None:
+    trace, _ = recorded("scope", {})
+    found = calibrate(trace, Policy.parse("assumptions: {month: calendar}"))
+    stated = found.policy().assumptions.model_fields_set
+    assert stated == set(YAML(typ="safe", pure=True).load(found.dump())["assumptions"])
+    assert {choice.name for choice in found.choices if not choice.pinned}.isdisjoint(stated)
+
+
+def test_no_comment_of_the_file_ends_in_a_blank() -> None:
+    trace, _ = recorded("scope", {})
+    dumped = calibrate(trace).dump()
+    assert "\n#\n# Measured:\n" in dumped
+    assert [line for line in dumped.splitlines() if line != line.rstrip()] == []
 
 
 # Windows

@@ -25,18 +25,25 @@ SPENDS = ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs",
 
 
 def policy_of(found: Calibration) -> Policy:
-    """Make the policy: what is pinned from the trace, all else from the policy that was given."""
-    changes: dict[str, Any] = {
-        "assumptions": {
-            choice.name: choice.left[0] for choice in found.choices if choice.name and choice.pinned
-        }
-        | {name: measure.low for name, measure in _exact(found).items()},
-        "statuses": {shown.name: shown.status for shown in found.statuses if shown.status is not None},
-    }
+    """Make the policy: what is pinned from the trace, all else from the policy that was given.
+
+    It states what is pinned and what was given, and nothing more, so that a judge leaves the rest open.
+    """
+    base = found.base
+    pinned = {choice.name: choice.left[0] for choice in found.choices if choice.name and choice.pinned}
+    pinned |= {name: measure.low for name, measure in _exact(found).items()}
     if any(difference.number == 31 for difference in found.differences):
-        changes["assumptions"]["replay_header"] = None
-    policy = found.base.replace(**changes)
-    return policy.model_copy(update={"name": "calibrated", "catalogue": _catalogue(found)})
+        pinned["replay_header"] = None
+    shown = {one.name: one.status for one in found.statuses if one.status is not None}
+    changes: dict[str, Any] = {
+        "name": "calibrated",
+        "assumptions": base.assumptions.model_copy(update=pinned),
+        "statuses": base.statuses.model_copy(update=shown),
+    }
+    catalogue = _catalogue(found)
+    if catalogue is not None:
+        changes["catalogue"] = catalogue
+    return base.model_copy(update=changes)
 
 
 def _exact(found: Calibration) -> dict[str, Measure]:
@@ -51,8 +58,11 @@ def _exact(found: Calibration) -> dict[str, Measure]:
 # Plans and jobs
 
 
-def _catalogue(found: Calibration) -> Catalogue:
-    """The catalogue with the durations that were fitted, and the plan as the account could read it."""
+def _catalogue(found: Calibration) -> Catalogue | None:
+    """The catalogue with the durations that were fitted, and plans as accounts could read them; else None.
+
+    What needs which capability no trace shows: unless a policy stated it, the catalogue does not.
+    """
     catalogue = found.base.catalogue
     durations = {
         measure.name.removeprefix("job duration "): measure.fit
@@ -68,15 +78,17 @@ def _catalogue(found: Calibration) -> Catalogue:
         ):  # else its capabilities go by names that the rules do not know
             plans[name] = plan
     if not durations and plans == catalogue.plans:
-        return catalogue
-    return catalogue.model_copy(
-        update={
-            "name": "calibrated",
-            "note": "as far as a trace shows it; what it does not show is nobody's",
-            "plans": plans,
-            "job_durations": catalogue.job_durations | durations,
-        }
-    )
+        return None
+    given = catalogue.model_fields_set
+    if "catalogue" not in found.base.model_fields_set:
+        given = given - {"capability_of"}
+    learnt = {
+        "name": "calibrated",
+        "note": "as far as a trace shows it; what it does not show is nobody's",
+        "plans": plans,
+        "job_durations": catalogue.job_durations | durations,
+    }
+    return Catalogue(**{name: getattr(catalogue, name) for name in given} | learnt)
 
 
 def _cooldowns(found: Calibration, account: str) -> dict[str, int]:
@@ -185,13 +197,17 @@ def dump(found: Calibration) -> str:
     for section in ("assumptions", "statuses"):
         if not document[section]:
             del document[section]
-    same = [name for name in CATALOGUES if shipped_catalogue(name) == policy.catalogue]
-    document["catalogue"] = same[0] if same else policy.catalogue.model_dump(mode="json")
+    if "catalogue" in policy.model_fields_set:
+        same = [name for name in CATALOGUES if shipped_catalogue(name) == policy.catalogue]
+        document["catalogue"] = (
+            same[0] if same else policy.catalogue.model_dump(mode="json", exclude_unset=True)
+        )
     stream = StringIO()
     yaml = YAML(typ="rt", pure=True)
     yaml.width = 1000
     yaml.dump(document, stream)
-    return stream.getvalue() + "".join(f"# {line}\n" for line in [*_measured(found), *_unpinned(found)])
+    comments = [f"# {line}".rstrip() + "\n" for line in [*_measured(found), *_unpinned(found)]]
+    return stream.getvalue() + "".join(comments)
 
 
 def _assumptions(found: Calibration, policy: Policy) -> CommentedMap:

@@ -245,15 +245,15 @@ class Failures:
 
     def _needed(self, spend: str, listed: frozenset[str]) -> str:
         """Give the name that a policy states for what a call needs; "" where the plan lists other names."""
-        policy = self.options.policy
+        catalogue = self.options.policy.catalogue
         known = {kind.label: kind for kind in Spend}.get(spend)
-        if known is None or "catalogue" not in policy.model_fields_set:
+        if known is None or not self.options.names_capabilities:
             return ""
         if known not in NAMES_CAPABILITY and self.options.candidates("checks_apply") != ("all",):
             return ""
-        if not listed.issubset(policy.catalogue.capability_of.values()):
+        if not listed.issubset(catalogue.capability_of.values()):
             return ""
-        return str(policy.catalogue.capability_for(known.label))
+        return str(catalogue.capability_for(known.label))
 
     def unhealthy(self, low: Micros, high: Micros) -> Failure | None:
         """Tell that the subscription was past due on both sides of a call (S61); others are U57."""
@@ -364,7 +364,7 @@ def _weigh(failures: Failures, outcome: Outcome, failure: Failure, evidence: Evi
 
 def judge_names(failures: Failures, work: Work, options: Options, tally: Tally) -> None:
     """What is granted without the capability that is assumed for it is known by another name (U60)."""
-    if work.spend not in NEEDED or not work.sure or "catalogue" in options.policy.model_fields_set:
+    if work.spend not in NEEDED or not work.sure or options.names_capabilities:
         return
     before, after = failures.entitled.before(work.low), failures.entitled.after(work.high)
     needed = NEEDED[work.spend]

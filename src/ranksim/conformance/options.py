@@ -47,6 +47,12 @@ class Options:
         """Tell whether the policy states this assumption."""
         return name in self.assumptions
 
+    @property
+    def names_capabilities(self) -> bool:
+        """Tell whether the policy states which capability each operation needs (U60)."""
+        catalogue = self.policy.catalogue
+        return "catalogue" in self.policy.model_fields_set and "capability_of" in catalogue.model_fields_set
+
     def candidates(self, name: str) -> tuple[Any, ...]:
         """The values an assumption may have, the default first: one when it is pinned.
 
