@@ -10,7 +10,11 @@ from tests.conformance.building import Entry, a_job, a_trace, an_endpoint, call,
 
 from ranksim.conformance.compare import compare
 from ranksim.conformance.reading import read
-from ranksim.trace import Exchange
+from ranksim.contract.policy import Policy
+from ranksim.load.profiles import profile
+from ranksim.load.rehearsal import rehearse
+from ranksim.load.worlds import make_world
+from ranksim.trace import Exchange, Trace
 
 
 def rates(limit: int | str, remaining: int, reset: int | str = 60) -> dict[str, str]:
@@ -113,6 +117,49 @@ def test_another_reply_is_no_deviation(rules: Sequence[str], entries: Sequence[E
     ]
     judgement = compare(a_trace(entries))
     assert [piece.says for rule in rules for piece in judgement.finding(rule).evidence] == []
+
+
+@pytest.fixture(scope="module")
+def burst() -> Trace:
+    service, target = make_world(Policy(), seed=1)
+    return rehearse(profile("burst"), service, target, seed=3)
+
+
+FORMS = ("{0}, {0};w=60", "{0};w=60", '{0} , {0}; w=60; comment="a, b", 9000;w=3600')
+
+
+@pytest.mark.fact("S100", "S102", "S103", "S104", "S105", "S106", "U5")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_limit_may_be_told_with_its_policies(burst: Trace, form: str) -> None:
+    """S105 names the headers and no text shows their form; the drafts list policies after the limit."""
+    listed = [
+        one.model_copy(
+            update={
+                "response_headers": {
+                    name: form.format(text) if name.lower() == "ratelimit-limit" else text
+                    for name, text in one.response_headers.items()
+                }
+            }
+        )
+        for one in burst.exchanges
+    ]
+    assert any(form.format(20) in one.response_headers.values() for one in listed)
+    told, plain = (
+        compare(Trace(burst.header, those, burst.deliveries)) for those in (listed, burst.exchanges)
+    )
+    assert [(one.rule.name, one.verdict, one.held) for one in told.findings] == [
+        (one.rule.name, one.verdict, one.held) for one in plain.findings
+    ]
+    assert told.finding("rate.headers").verdict == told.finding("rate.classes").verdict == "conforms"
+
+
+@pytest.mark.fact("S105")
+@pytest.mark.parametrize("text", ["", "many", "w=60", "-1", "limit=120"])
+@pytest.mark.parametrize("name", ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"])
+def test_a_header_without_its_number_tells_nothing(name: str, text: str) -> None:
+    found = compare(a_trace([label(0, 119, headers={name: text})])).finding("rate.headers")
+    assert found.verdict == "deviates"
+    assert name in found.evidence[0].says
 
 
 WRITES = [label(n, 119 - n, once=f"k{n}", id=f"l{n}") for n in range(6)]
