@@ -116,3 +116,19 @@ def test_other_readings_of_the_ceiling_differ_or_break_where_pinned(d: ModuleTyp
 
 def test_a_scaled_clock_leaves_the_month_open(d: ModuleType) -> None:
     assert d.verdict("cost.reset", [d.cost(0)], rate=60) == "-"
+
+
+@pytest.mark.fact("U109")
+def test_what_would_exercise_a_rule_names_what_usage_has_to_state(d: ModuleType) -> None:
+    """No profile helps where usage states what is spent and no more."""
+    spent = {"metrics": [], "cost": {"spent": "1.00", "ceiling": "5.00"}}
+    tally = d.judged([d.call(0, "account.usage", spent), d.job(1), d.call(2, "account.usage", spent)])
+    needed = {
+        "cost.sum": ("spent", "settled", "reserved"),
+        "cost.counted": ("settled", "resets"),
+        "cost.reset": ("resets",),
+    }
+    for rule, parts in needed.items():
+        found = d.finding(tally, rule)
+        assert found.verdict == "not exercised"
+        assert [part for part in parts if part not in found.rule.exercise] == []

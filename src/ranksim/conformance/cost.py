@@ -42,21 +42,21 @@ RULES = (
         "What is spent is what is settled and what is reserved.",
         (62,),
         (96, 109),
-        "everyday: read usage while jobs run",
+        "everyday: read usage that states spent, settled and reserved cost, while jobs run",
     ),
     Rule(
         "cost.counted",
         "Within a month settled cost only grows, and reserved cost grows only as work is accepted.",
         (62, 66),
         (49,),
-        "everyday: read usage around jobs",
+        "everyday: read usage that states settled cost and when it resets, around jobs",
     ),
     Rule(
         "cost.reset",
         "The month's spend resets at the stated time, which lies ahead and within a month.",
         (62, 99),
         (51,),
-        "everyday: read usage, best across a month's end",
+        "everyday: read usage that states when the month's spend resets, best across a month's end",
     ),
 )
 
