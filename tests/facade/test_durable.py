@@ -5,6 +5,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,7 @@ STEPS = st.lists(
     | st.tuples(st.just("status"), st.sampled_from(["active", "past_due"]))
     | st.tuples(st.just("plan"), st.sampled_from(["agency", "starter"]))
     | st.tuples(st.just("key"), st.text(max_size=3))
+    | st.tuples(st.just("account"), st.sampled_from(["starter", "no plan"]))
     | st.tuples(st.just("finish"), st.sampled_from(["done", "failed"]))
     | st.tuples(st.just("world"), st.sampled_from(["reset", "restore"]))
     | st.tuples(st.just("fault"), st.sampled_from(["add", "strike", "clear"]))
@@ -217,6 +219,9 @@ class Story:
                 twin.administer("change_plan", account=accounts[0], plan=details)
             case "key":
                 twin.administer("issue_key", account=accounts[0], name=details)
+            case "account":
+                with suppress(BadInput):
+                    twin.administer("open_account", name="more", plan=details)
             case "finish":
                 running = [job.id for job in twin.service.state.jobs.values() if job.finished_at is None]
                 if running:
@@ -641,6 +646,23 @@ def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     assert [again.faults.pick(Call("domains.list")) for _ in range(20)] == more != struck
     again.restore(again.snapshots["one"].world)
     assert len(again.service.state.jobs) == 1
+    durable.close()
+
+
+def test_an_account_that_was_refused_is_as_if_nobody_had_asked(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    twin = make()
+    durable = attach(twin, path)
+    for refused in ({"plan": "gold"}, {"plan": "pro", "status": "late"}, {"plan": "pro", "add_ons": {"x": 1}}):
+        with pytest.raises(BadInput):
+            twin.administer("open_account", name="acme", **refused)
+    account = twin.administer("open_account", name="acme", plan="pro")
+    key = twin.administer("issue_key", account=account, name="first")
+    durable.close()
+    again = make()
+    durable = attach(again, path)
+    assert again.service.state.keys[key].account == account
+    assert again.service.save() == twin.service.save()
     durable.close()
 
 

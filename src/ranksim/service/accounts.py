@@ -43,7 +43,7 @@ def open_account(
     if ctx.policy.assumptions.month == "calendar":
         anchor = calendar_anchor()
     account = Account(
-        id=ctx.state.new_id("acc"),
+        id="",
         name=name,
         environment=environment,
         plan=plan,
@@ -57,6 +57,7 @@ def open_account(
         _expect_add_on(ctx, add_on, count)
         account.add_ons[add_on] = count
     change_plan(ctx, account, plan, now)
+    account.id = ctx.state.new_id("acc")  # what is refused above takes no number
     ctx.state.accounts[account.id] = account
     return account
 
