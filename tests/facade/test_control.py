@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,20 @@ def test_time_is_advanced_until_something_is_so() -> None:
             assert month["met"] is False
             month = await control.post("/clock/advance", until={"meter": "research_lookups"})
             assert (month["met"], month["now"]) == (True, "2026-04-04T10:00:00Z")
+
+    run(story)
+
+
+def test_a_clock_that_runs_meanwhile_is_advanced_too() -> None:
+    async def story() -> None:
+        twin = make(clock="real", read_wall=count(START).__next__)
+        async with panel(twin) as control:
+            assert (await control.post("/clock/advance", next=True))["settled"]
+            month = await control.post("/clock/advance", until={"meter": "research_lookups"}, by="0s")
+            assert (month["settled"], month["met"]) == (True, False)
+            month = await control.post("/clock/advance", until={"meter": "research_lookups"}, by="400d")
+            assert month["met"]
+            assert month["now"].startswith("2026-04-04T10:00:00.")
 
     run(story)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -163,6 +164,19 @@ def test_advances_go_to_an_instant_and_to_the_next_event() -> None:
         done = await twin.advance_to_next()
         assert (done.now, words(done.happened)) == (START + 20 * MINUTE, ["job.done"])
         assert twin.next_due() is None
+
+    run(story)
+
+
+def test_a_clock_that_runs_meanwhile_goes_to_the_next_event_too() -> None:
+    async def story() -> None:
+        twin = make(clock="real", read_wall=count(START).__next__)
+        assert (await twin.advance_to_next()).settled
+        job(twin)
+        done = await twin.advance_to_next()
+        assert words(done.happened) == ["job.done"]
+        assert 0 <= done.now - START - 20 * MINUTE < 100
+        await twin.close()
 
     run(story)
 

@@ -76,8 +76,10 @@ async def advance(twin: Twin, asked: Asked) -> shapes.AdvanceShown:
         until = _condition(body.until)
         if body.until.meter is not None:
             resets = _resets(twin, body.until.meter, body.until.account)
-            latest = resets if by is None else twin.now() + by
-            by, to = None, min(latest if to is None else to, resets)
+            if by is None:
+                to = resets if to is None else min(to, resets)
+            else:
+                by = min(by, resets - twin.now())
     try:
         if body.next:
             done = await twin.advance_to_next(body.timeout)

@@ -247,7 +247,8 @@ class Twin:
     async def advance_to_next(self, timeout: float | None = None) -> Advance:
         """Advance to the next piece of work; where there is none the clock stays."""
         due = self.next_due()
-        return await self.advance(to=self.now() if due is None else max(due, self.now()), timeout=timeout)
+        left = 0 if due is None else max(0, due - self.now())  # no instant: a clock that runs passes it
+        return await self.advance(by=left, timeout=timeout)
 
     def _target(self, by: Micros | None, to: Micros | None, until: Condition | None) -> Micros:
         if by is not None and to is not None:
