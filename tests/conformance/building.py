@@ -232,7 +232,8 @@ def judged(
     options, tally = Options.of(policy), Tally(judge.RULES)
     trace = a_trace(entries, **header)
     if judge is shapes:
-        reading.read(trace, lambda exchange, seen, reply: shapes.check(exchange, seen, reply, options, tally))
+        checks = shapes.Checks(tally)
+        checks.finish(reading.read(trace, checks.see))
     else:
         judge.judge(reading.read(trace), options, tally)
     return tally

@@ -62,6 +62,11 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "no reason when failed": (jobs.REASON, [poll(0, status="failed")], "broken"),
     "says when": (jobs.FINISHED, [poll(0)], "held"),
     "does not say when": (jobs.FINISHED, [poll(0, finished_at=None)], "broken"),
+    "ended under another name, and does not say when": (
+        jobs.FINISHED,
+        [poll(0, status="error", error_detail="timeout", finished_at=None)],
+        "broken",
+    ),
     "says when too early": (jobs.FINISHED, [poll(0, status="running")], "differs 43"),
     "not found elsewhere": (jobs.WRONG_KIND, [start(0), refused(2, "ai_scan")], "held"),
     "a limit elsewhere": (jobs.WRONG_KIND, [start(0), refused(2, "ai_scan", 429)], "nothing"),

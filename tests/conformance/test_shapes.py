@@ -52,8 +52,8 @@ def types(*things: Any, **more: Any) -> Entry:
     return call("webhook_events.list", 0, 1, list(things), key=None, **more)
 
 
-def missing(name: str) -> str:
-    return "differs 43" if name in ("last_full_crawl_at", "finished_at") else "broken"
+def unfinished(**fields: Any) -> Entry:
+    return job(without(polled(**fields), "finished_at"))
 
 
 TABLE: dict[str, tuple[str, Entry, str]] = {
@@ -130,14 +130,31 @@ TABLE: dict[str, tuple[str, Entry, str]] = {
     "event types in any envelope": (shapes.ENVELOPE, types(reply={"data": []}), "held"),
     "a domain": (shapes.FIELDS, domains(DOMAIN), "held"),
     **{
-        f"a domain without {name}": (shapes.FIELDS, domains(DOMAIN, without(DOMAIN, name)), missing(name))
+        f"a domain without {name}": (shapes.FIELDS, domains(DOMAIN, without(DOMAIN, name)), "broken")
         for name in DOMAIN
+        if name != "last_full_crawl_at"
     },
+    "a domain that was never crawled, perhaps": (
+        shapes.FIELDS,
+        domains(DOMAIN, without(DOMAIN, "last_full_crawl_at")),
+        "differs 43",
+    ),
     "a job": (shapes.FIELDS, job(polled()), "held"),
     **{
-        f"a job without {name}": (shapes.FIELDS, job(without(polled(), name)), missing(name))
+        f"a job without {name}": (shapes.FIELDS, job(without(polled(), name)), "broken")
         for name in shapes.JOB
     },
+    "a job that has not finished": (shapes.FIELDS, unfinished(status="running"), "differs 43"),
+    "a job in a state of another name": (
+        shapes.FIELDS,
+        unfinished(status="retrying", error_detail="no such host"),
+        "differs 43",
+    ),
+    "a job that ended in error": (
+        shapes.FIELDS,
+        unfinished(status="error", error_detail="no such host"),
+        "broken",
+    ),
     "a job without progress": (shapes.FIELDS, job(without(polled(), "progress")), "differs 42"),
     "a dry run is no job": (
         shapes.FIELDS,
@@ -177,3 +194,53 @@ def test_shapes(rule: str, entry: Entry, expected: str) -> None:
 def test_paths_outside_the_api_are_nobodys() -> None:
     entry = call("domains.list", 0, 1, reply="<html>").model_copy(update={"path": "/health"})
     assert found(judged(shapes, [entry]), shapes.JSON) == "nothing"
+
+
+CRAWLED = DOMAIN | {"last_full_crawl_at": "2026-03-01T09:00:00Z"}
+BARE = without(DOMAIN, "last_full_crawl_at")
+
+
+def read(sent: float, thing: dict[str, Any], **more: Any) -> Entry:
+    return call("domains.get", sent, sent + 1, thing, path={"id": "dom_1"}, **more)
+
+
+def listed(sent: float, thing: dict[str, Any]) -> Entry:
+    return call("domains.list", sent, sent + 1, [thing])
+
+
+SEVERAL: dict[str, tuple[list[Entry], str]] = {
+    "crawled in between": ([listed(0, BARE), read(2, CRAWLED)], "differs 43"),
+    "crawled, and not in the list": ([read(0, CRAWLED), listed(2, BARE)], "broken"),
+    "crawled, and null in the list": ([read(0, CRAWLED), listed(2, DOMAIN)], "broken"),
+    "crawled, and empty later": (
+        [listed(0, CRAWLED), read(2, DOMAIN | {"last_full_crawl_at": ""})],
+        "broken",
+    ),
+    "at once": ([read(0, CRAWLED), listed(0.5, DOMAIN)], "held"),
+    "another domain": ([read(0, CRAWLED), listed(2, DOMAIN | {"id": "dom_2"})], "held"),
+    "another account's": ([read(0, CRAWLED), read(2, DOMAIN, key="other")], "held"),
+    "of another host since": (
+        [read(0, CRAWLED), call("domains.update", 2, 3, DOMAIN, path={"id": "dom_1"}), read(4, DOMAIN)],
+        "held",
+    ),
+    "an id that is used again": (
+        [
+            read(0, CRAWLED),
+            call("domains.delete", 2, None, path={"id": "dom_1"}),
+            call("domains.create", 4, 5, DOMAIN, status=201),
+            read(6, DOMAIN),
+        ],
+        "held",
+    ),
+}
+
+
+@pytest.mark.fact("S12", "U43")
+@pytest.mark.parametrize(("entries", "expected"), SEVERAL.values(), ids=SEVERAL)
+def test_a_full_crawl_that_was_shown_has_happened(entries: list[Entry], expected: str) -> None:
+    assert found(judged(shapes, entries), shapes.FIELDS) == expected
+
+
+def test_others_may_have_changed_a_domain() -> None:
+    entries = [read(0, CRAWLED), read(2, DOMAIN)]
+    assert found(judged(shapes, entries, exclusive=False), shapes.FIELDS) == "held"

@@ -127,7 +127,9 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
     What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
     """
     options, tally = Options.of(policy), Tally(RULES)
-    history = read(source, lambda exchange, seen, reply: shapes.check(exchange, seen, reply, options, tally))
+    checks = shapes.Checks(tally)
+    history = read(source, checks.see)
+    checks.finish(history)
     for _, judge in FAMILIES:
         judge(history, options, tally)
     findings, differences = tally.findings(), tuple(tally.differences)

@@ -123,14 +123,14 @@ def _judge_one(seen: Seen, job: dict[str, Json], tally: Tally) -> None:
     if status not in STATES:
         found = Evidence(f"{seen.id} shows status {status!r}", (seen.id,), about=job["id"], at=seen.sent)
         tally.differs(39, ", ".join(STATES), repr(status), found)
-        return
-    says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
-    _check(REASON, bool(reason) == (status == "failed"), says, (seen,), job["id"], tally)
+    else:
+        says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
+        _check(REASON, bool(reason) == (status == "failed"), says, (seen,), job["id"], tally)
     finished = job.get("finished_at")
-    if status in ENDED:
+    if status in ENDED or (status == "error" and reason):  # another name of an error ending (U39)
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
         _check(FINISHED, isinstance(finished, str) and finished != "", says, (seen,), job["id"], tally)
-    elif finished is not None:
+    elif status in STATES and finished is not None:
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
         tally.differs(43, "null", repr(finished), Evidence(says, (seen.id,), about=job["id"], at=seen.sent))
 

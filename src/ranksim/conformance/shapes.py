@@ -1,16 +1,18 @@
 """Judge headers and bodies, exchange by exchange: what every response must look like (S8-S17, S94-S99, S107).
 
-Each check needs one exchange alone, so it is made while the trace is read (`check`), before raw texts are
-dropped. Unknown fields are no fault (S113, E46); a missing or misshapen one is.
+Checks are made while the trace is read, before raw texts are dropped, and nearly all of them need one
+exchange alone. Unknown fields are no fault (S113, E46); a missing or misshapen one is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ranksim.clock import instant
-from ranksim.conformance.options import Options
+from ranksim.conformance.history import History
 from ranksim.conformance.seen import Json, Seen, leaves
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
@@ -118,8 +120,10 @@ QUOTA: Fields = {"metric": text, "used": whole, "limit": whole, "resets_at": tex
 SPENT_VALUES = 3
 """What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99)."""
 
-LATER = ("last_full_crawl_at", "finished_at")
-"""Timestamps of what happens later: how they look before is not shown, so they may be missing (U43)."""
+CRAWLED = "last_full_crawl_at"
+FINISHED = "finished_at"
+LATER = (CRAWLED, FINISHED)
+"""Timestamps of what happens later: how they look before is not shown, so they may be missing then (U43)."""
 
 TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
 """The fields that are shown to be timestamps (S17); any other name may mean anything (S113)."""
@@ -128,7 +132,55 @@ GATEWAY = frozenset({502, 503, 504})
 """Statuses with which something in front of the deployment answers in its stead."""
 
 
-def check(exchange: Exchange, seen: Seen, reply: Json, options: Options, tally: Tally) -> None:
+Domain: TypeAlias = tuple[str, str, str]
+"""Environment, account and id of a domain."""
+
+
+@dataclass(slots=True)
+class Checks:
+    """Checks each exchange as it is read, and in the end what only two of them together can show."""
+
+    tally: Tally
+    _crawled: dict[Domain, Seen] = field(default_factory=dict)
+    """What first showed a domain with its last full crawl."""
+    _bare: dict[Domain, Seen] = field(default_factory=dict)
+    """What last showed a domain without one."""
+    _changed: set[Domain] = field(default_factory=set)
+
+    def see(self, exchange: Exchange, seen: Seen, reply: Json) -> None:
+        """Take the next exchange with its parsed reply."""
+        check(exchange, seen, reply, self.tally)
+        if seen.operation in ("domains.update", "domains.delete"):
+            self._changed.add((seen.environment, seen.account, seen.parameters.get("id", "")))
+        elif seen.operation in ("domains.get", "domains.list") and seen.ok and isinstance(reply, dict):
+            data = reply.get("data")
+            for thing in data if isinstance(data, list) else [data]:
+                if isinstance(thing, dict) and isinstance(thing.get("id"), str) and seen.surface == "rest":
+                    self._see_domain((seen.environment, seen.account, thing["id"]), thing, seen)
+
+    def _see_domain(self, domain: Domain, thing: dict[str, Json], seen: Seen) -> None:
+        if thing.get(CRAWLED):
+            first = self._crawled.setdefault(domain, seen)
+            if seen.received < first.received:
+                self._crawled[domain] = seen
+        elif domain not in self._bare or self._bare[domain].sent < seen.sent:
+            self._bare[domain] = seen
+
+    def finish(self, history: History) -> None:
+        """A full crawl that was shown has happened, so a later reading shows the last one, too (S12).
+
+        Nothing can be told of a domain that was changed: it may be of another host since, or another one.
+        """
+        for domain, shown in self._crawled.items():
+            bare = self._bare.get(domain)
+            changed = domain in self._changed or domain[-1] in history.mutated or not history.exclusive
+            if bare is not None and shown.received < bare.sent and not changed:
+                says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {shown.id} did before"
+                pair = (shown.id, bare.id)
+                self.tally.broke(FIELDS, Evidence(says, pair, about=bare.operation, at=bare.sent))
+
+
+def check(exchange: Exchange, seen: Seen, reply: Json, tally: Tally) -> None:
     """Check one exchange with its parsed reply.
 
     Lost replies show no shape, and neither do answers from outside the API or of a gateway, or answers to
@@ -264,6 +316,8 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Seen, tally: 
             continue
         if fields is not None:
             absent = [name for name in LATER if name in fields and name not in thing]
+            if FINISHED in absent and _has_finished(thing):
+                absent.remove(FINISHED)
             if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
                 _broke(
                     FIELDS, f"shows {seen.operation} with wrong or missing {', '.join(wrong)}", seen, tally
@@ -285,6 +339,12 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Seen, tally: 
         tally.held(FIELDS, whole)
     if told:
         tally.held(TIMES, told)
+
+
+def _has_finished(job: dict[str, Json]) -> bool:
+    """Tell whether a job has surely finished: it is done, or failed by a usual name with a reason (U39)."""
+    status = job.get("status")
+    return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
 
 
 def _check_usage(data: dict[str, Json], seen: Seen, tally: Tally) -> None:
