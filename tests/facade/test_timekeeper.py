@@ -4,7 +4,7 @@ import pytest
 
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
 from ranksim.errors import BadInput
-from ranksim.facade.timekeeper import LAST, Rate, Timekeeper, wall
+from ranksim.facade.timekeeper import FIRST, LAST, Rate, Timekeeper, wall
 
 START = instant("2026-03-04T10:00:00Z")
 WALL = instant("2026-11-20T08:00:00Z")
@@ -66,6 +66,17 @@ def test_time_runs_as_the_mode_says(wall_clock: Wall, clock: str, passed: int, r
 
 def test_without_a_start_the_clock_begins_at_wall_time(wall_clock: Wall) -> None:
     assert Timekeeper(read_wall=wall_clock).now() == WALL
+
+
+@pytest.mark.parametrize("start", [FIRST - 1, LAST + 1, instant("0000-12-31T23:59:59Z"), 10**30, -(10**30)])
+def test_a_clock_does_not_begin_where_no_timestamp_leads(wall_clock: Wall, start: int) -> None:
+    with pytest.raises(BadInput, match="clock: expected a start from the year 1 to the year 9999"):
+        Timekeeper("manual", start, read_wall=wall_clock)
+
+
+@pytest.mark.parametrize("start", [FIRST, LAST])
+def test_a_clock_may_begin_at_the_first_and_the_last_instant(wall_clock: Wall, start: int) -> None:
+    assert Timekeeper("manual", start, read_wall=wall_clock).now() == start
 
 
 def test_a_change_of_mode_goes_on_from_the_instant_it_happens_at(wall_clock: Wall) -> None:

@@ -88,6 +88,10 @@ class Timekeeper:
         self.signature = _one_of("signature clock", signature, SIGNATURE_CLOCKS)
         self._wall_then = self.wall()
         self._then = self._wall_then if start is None else start
+        if not is_instant(self._then):
+            raise BadInput(
+                "clock: expected a start from the year 1 to the year 9999, which timestamps can name"
+            )
         self._held = False
         self.traffic_clock = _one_of("traffic clock", traffic, TRAFFIC_CLOCKS)
         self.traffic_ahead = 0
