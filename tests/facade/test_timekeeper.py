@@ -219,6 +219,13 @@ def test_another_world_may_begin_earlier(wall_clock: Wall) -> None:
     assert keeper.now() == START - DAY + SECOND
 
 
+def test_traffic_time_of_another_world_is_not_before_what_its_windows_read(wall_clock: Wall) -> None:
+    keeper = Timekeeper("manual", START, traffic="wall", read_wall=wall_clock)
+    for read, expected in ((WALL + DAY, WALL + DAY), (WALL - DAY, WALL), (None, WALL)):
+        keeper.jump(START, read)
+        assert keeper.traffic(START) == expected
+
+
 def test_the_wall_clock_is_microseconds_and_does_not_go_back() -> None:
     first, second = wall(), wall()
     assert instant("2020-01-01T00:00:00Z") < first <= second < LAST

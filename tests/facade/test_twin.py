@@ -626,6 +626,20 @@ def test_a_snapshot_brings_a_world_back() -> None:
     run(story)
 
 
+@pytest.mark.fact("S102")
+@pytest.mark.parametrize(("saved_under", "restored_under"), [("same", "wall"), ("wall", "same")])
+def test_rate_windows_do_not_go_back_when_a_world_is_restored_under_another_clock(
+    saved_under: str, restored_under: str
+) -> None:
+    business = {"same": START + DAY, "wall": START - DAY}[saved_under]
+    twin = make(start=business, traffic_clock=saved_under, read_wall=lambda: START)
+    ask(twin, "domains.list")
+    snapshot = twin.snapshot()
+    twin.set_clock(traffic=restored_under)
+    twin.restore(snapshot)
+    assert ask(twin, "domains.list").headers["RateLimit-Reset"] == "60"
+
+
 def test_restoring_sends_again_what_was_under_way_under_the_same_number() -> None:
     async def story() -> None:
         gate = Gate()
@@ -721,8 +735,8 @@ def test_what_is_no_snapshot_is_refused_and_changes_nothing(saved: bytes) -> Non
         {"now": -(10**17)},
         {"now": 1.5},
         {"now": float("inf")},
-        {"traffic_ahead": 10**30},
-        {"traffic_ahead": None},
+        {"traffic": 10**30},
+        {"traffic": None},
         {"keys": {"production": 7}},
         {"keys": ["production"]},
     ],

@@ -159,7 +159,7 @@ class Timekeeper:
         if source != self.traffic_clock:
             read = self.traffic(now)
             self.traffic_clock, self.traffic_ahead = source, 0
-            self.traffic_ahead = max(0, read - self.traffic(now))  # windows cannot go back either
+            self._catch_up(read)
 
     def hold(self) -> None:
         """Stand still, whatever the mode, until `release`: an advance is under way."""
@@ -169,9 +169,15 @@ class Timekeeper:
         """Run on from the instant that the clock stands at."""
         self._wall_then, self._held = self.wall(), False
 
-    def jump(self, to: Micros, traffic_ahead: Micros = 0) -> None:
-        """Begin another world at any instant, earlier ones included."""
-        self._then, self._wall_then, self.traffic_ahead = to, self.wall(), traffic_ahead
+    def jump(self, to: Micros, traffic: Micros | None = None) -> None:
+        """Begin another world at any instant, earlier ones included; its rate windows read `traffic` last."""
+        self._then, self._wall_then, self.traffic_ahead = to, self.wall(), 0
+        if traffic is not None:
+            self._catch_up(traffic)
+
+    def _catch_up(self, read: Micros) -> None:
+        """Put traffic time ahead of its source as far as it takes: windows cannot go back either."""
+        self.traffic_ahead += max(0, read - self.traffic(self.now()))
 
     # Over restarts
 
@@ -196,7 +202,7 @@ class Timekeeper:
         self._then, self._wall_then = saved["now"], saved["wall"]
         if self.now() < now:
             self._then, self._wall_then = now, self.wall()
-        self.traffic_ahead += max(0, traffic - self.traffic(self.now()))
+        self._catch_up(traffic)
 
 
 def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:

@@ -491,11 +491,12 @@ class Twin:
 
     def snapshot(self) -> bytes:
         """Give the whole world as JSON; `restore` reads it back under the same policy."""
+        now = self.clock.now()
         heading = {
             "ranksim_snapshot": 1,
             "policy": policy_digest(self.policy),
-            "now": self.clock.now(),
-            "traffic_ahead": self.clock.traffic_ahead,
+            "now": now,
+            "traffic": self.clock.traffic(now),
             "keys": self.keys,
         }
         return json.dumps(heading)[:-1].encode() + b', "state": ' + self.service.save() + b"}"
@@ -507,9 +508,9 @@ class Twin:
         """
         try:
             saved = from_json(snapshot)
-            now, ahead, keys = saved["now"], saved["traffic_ahead"], dict(saved["keys"])
+            now, traffic, keys = saved["now"], saved["traffic"], dict(saved["keys"])
             policy, state = saved["policy"], json.dumps(saved["state"]).encode()
-            sound = is_instant(now) and isinstance(ahead, int) and abs(ahead) <= 2 * LAST
+            sound = is_instant(now) and isinstance(traffic, int) and abs(traffic) <= 2 * LAST
             sound = sound and all(isinstance(text, str) for pair in keys.items() for text in pair)
         except (ValueError, TypeError, KeyError):
             sound = False
@@ -521,7 +522,7 @@ class Twin:
             )
         service = Service.restore(state, self.policy)
         self.keys = keys
-        self._begin(service, now, ahead)
+        self._begin(service, now, traffic)
 
     def save_as(self, name: str, saved: Saved) -> None:
         """Remember a saved world under a name."""
@@ -569,10 +570,10 @@ class Twin:
             self.keys[environment] = service.issue_key(account, "demo", now)
         return service
 
-    def _begin(self, service: Service, now: Micros, traffic_ahead: Micros = 0) -> None:
+    def _begin(self, service: Service, now: Micros, traffic: Micros | None = None) -> None:
         self.service = service
         self.world_id = _new_world()
-        self.clock.jump(now, traffic_ahead)
+        self.clock.jump(now, traffic)
         if self.record is not None:
             self.record("began", now, {})
         self._note(now, "world.began", world_id=self.world_id)
