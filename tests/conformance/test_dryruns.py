@@ -161,15 +161,67 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "broke",
     ),
     ("order: five checks", "dry_run.order", lambda d: [d.job(0, dry=True, report=short(d))], "open"),
+    (
+        "order: five checks, and not the first that fails",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=short(d, 2, 4, refusal=4))],
+        "broke",
+    ),
+    (
+        "order: five checks, allowed though one fails",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=short(d, 4, refusal=0))],
+        "broke",
+    ),
+    (
+        "order: five checks, refused with one that is listed as met",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=short(d, refusal=3))],
+        "broke",
+    ),
+    (
+        "order: five checks, refused with the sixth",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=short(d, 6))],
+        "open",
+    ),
+    (
+        "order: five checks, refused with one before those that are listed to fail",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report={**short(d, 1, 4), "checks": d.report(1, 4)["checks"][1:]})],
+        "open",
+    ),
+    (
+        "order: five checks, listed otherwise",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report={**d.report(2, 4), "checks": short(d, 2, 4)["checks"][::-1]})],
+        "open",
+    ),
+    (
+        "order: five checks, and a run to join",
+        "dry_run.order",
+        lambda d: [d.job(0, "rank_run", dry=True, report=short(d, 4, refusal=0, joins="j1"))],
+        "open",
+    ),
+    (
+        "order: five checks, and names of its own",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=renamed(short(d, refusal=3)))],
+        "open",
+    ),
     ("order: listed otherwise", "dry_run.order", lambda d: [d.job(0, dry=True, report=turned(d))], "broke"),
     ("order: another form", "dry_run.order", lambda d: [d.job(0, dry=True)], "open"),
     ("order: the live error", "dry_run.order", lambda d: [d.job(0, dry=True, **d.LACKING)], "open"),
 ]
 
 
-def short(d: ModuleType) -> Any:
-    said = d.report()
+def short(d: ModuleType, *failing: int, **more: Any) -> Any:
+    said = d.report(*failing, **more)
     return {**said, "checks": said["checks"][:5]}
+
+
+def renamed(said: Any) -> Any:
+    return {**said, "checks": [{**check, "check": check["check"].upper()} for check in said["checks"]]}
 
 
 def turned(d: ModuleType) -> Any:

@@ -243,8 +243,9 @@ def _said(check: int) -> str:
 def judge_order(dealings: Dealings, report: Report, options: Options, tally: Tally) -> None:
     """One report is of one instant: the refusal is that of the first check that its list shows to fail.
 
-    Where a run would be joined, the later checks do not count (U89); a report without a list, one of only the
-    checks that apply (U58), or the error of the live call, is another form (U56).
+    Where a run would be joined, the later checks do not count (U89). A report without a list, or the error of
+    the live call, is another form (U56); so is a list of only the checks that apply (U58), which still agrees
+    with the refusal as far as it goes.
     """
     seen = report.seen
     about = dealings.about
@@ -258,23 +259,36 @@ def judge_order(dealings: Dealings, report: Report, options: Options, tally: Tal
             tally.differs(56, "report", "live_error", evidence)
             tally.open("dry_run.order", "dry runs answer with the error of the live call (U56)")
         return
-    if (
-        report.failing is None
-        or report.check is None
-        or 0 in report.failing
-        or len(report.names) != len(NAMES)
-    ):
-        form = Evidence("a dry run reports no list of six checks", (seen.id,), about=about, at=report.low)
-        tally.differs(89, "allowed, refusal and six checks", "another form", form)
-        tally.open("dry_run.order", "the report has another form (U89)")
-        return
-    first = report.failing[0] if report.failing else 0
     wrong = ""
+    if report.failing is not None and report.check is not None and 0 not in report.failing:
+        whole = len(report.names) == len(NAMES)
+        wrong = (_wrong_list if whole else _wrong_part)(report, report.failing)
+        if whole or wrong:
+            says = f"dry run of {report.spend}: {wrong}"
+            tally.check("dry_run.order", not wrong, Evidence(says, (seen.id,), about=about, at=report.low))
+            return
+    form = Evidence("a dry run reports no list of six checks", (seen.id,), about=about, at=report.low)
+    tally.differs(89, "allowed, refusal and six checks", "another form", form)
+    tally.open("dry_run.order", "the report has another form (U89)")
+
+
+def _wrong_list(report: Report, failing: Sequence[int]) -> str:
+    """Say what is wrong with a list of all six checks, or ""."""
+    first = failing[0] if failing else 0
     if set(report.names) == set(NAMES) and report.names != NAMES:
-        wrong = f"it lists its checks as {', '.join(report.names)}"
-    elif list(report.failing) != sorted(report.failing):
-        wrong = f"its failing checks are {list(report.failing)}, out of order"
-    elif first != report.check and not report.joins:
-        wrong = f"it refuses with {_said(report.check)}, and the first check to fail is {_said(first)}"
-    says = f"dry run of {report.spend}: {wrong}"
-    tally.check("dry_run.order", not wrong, Evidence(says, (seen.id,), about=about, at=report.low))
+        return f"it lists its checks as {', '.join(report.names)}"
+    if list(failing) != sorted(failing):
+        return f"its failing checks are {list(failing)}, out of order"
+    if first != report.check and not report.joins:
+        return f"it refuses with {_said(report.check or 0)}, and the first check to fail is {_said(first)}"
+    return ""
+
+
+def _wrong_part(report: Report, failing: Sequence[int]) -> str:
+    """Say what is wrong with a list of some checks, or "": what refuses may be one that is not listed."""
+    said, first = report.check or 0, min(failing, default=0)
+    if first and not 0 < said <= first and not report.joins:
+        return f"it says {_said(said)}, and {_said(first)} fails"
+    if said and said not in failing and NAMES[said - 1] in report.names:
+        return f"it refuses with {_said(said)}, and lists that check as met"
+    return ""
