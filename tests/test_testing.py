@@ -496,6 +496,7 @@ def test_go_back_fork_and_begin_anew(kind: Kind) -> None:
         world.restore(saved)
         assert (hosts(world), str(world.clock)) == (["one.example"], START)
         world.reset()
+        assert world.requests.count() == 0
         assert hosts(world) == []
 
 

@@ -13,6 +13,7 @@ from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.conditions import EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.faults import Rule
 from ranksim.facade.happenings import AdvanceUnderWay, Happening
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
@@ -702,6 +703,19 @@ def test_a_reset_begins_anew() -> None:
         assert twin.world_id != world
 
     run(story)
+
+
+def test_after_a_reset_the_same_requests_meet_the_same_faults() -> None:
+    twin = make()
+
+    def met() -> list[bool]:
+        twin.faults.add(Rule(error_rate=0.5))
+        return [twin.faults.pick(Call("domains.list")).fails for _ in range(20)]
+
+    first = met()
+    twin.reset()
+    assert not twin.faults.active
+    assert met() == first
 
 
 def test_an_advance_ends_when_another_world_begins() -> None:

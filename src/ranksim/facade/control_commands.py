@@ -128,9 +128,6 @@ async def get_world(twin: Twin, asked: Asked) -> shapes.WorldShown:
 async def reset(twin: Twin, asked: Asked) -> shapes.WorldShown:
     """Begin anew, as at the start. Fault rules and the journal of requests are emptied too."""
     twin.reset()
-    twin.faults.clear()
-    if twin.journal is not None:
-        twin.journal.clear()
     return await get_world(twin, asked)
 
 

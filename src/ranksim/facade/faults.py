@@ -140,6 +140,11 @@ class Faults:
         self.active.clear()
         self._change()
 
+    def reset(self) -> None:
+        """End all rules, and number them anew: what rules do is drawn by their numbers."""
+        self._made = 0
+        self.clear()
+
     def pick(self, call: Call) -> Fault | None:
         """Say what befalls a request: delays add up, of dropping before and after the first rule's counts."""
         fault = None

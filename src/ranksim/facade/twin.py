@@ -555,9 +555,12 @@ class Twin:
         return other
 
     def reset(self) -> None:
-        """Begin anew, as at the start: state, accounts, keys and the first instant."""
+        """Begin anew, as at the start: accounts, keys, the first instant; no fault rules and no journal."""
         self.clock.jump(self.clock.wall() if self._start is None else self._start)
         self._begin(self._new_service(), self.clock.now())
+        self.faults.reset()
+        if self.journal is not None:
+            self.journal.clear()
 
     def _new_service(self) -> Service:
         service = Service(self.policy, self.seed)
