@@ -101,6 +101,27 @@ def test_no_false_alarm(limiters: ModuleType, kind: str, seed: int) -> None:
             assert truth[number] in judged.differences[number].found.split(" or "), f"seed {kind} {seed}"
 
 
+@pytest.mark.fact("S105", "U1", "U4", "U88")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_in_use_is_never_excluded(limiters: ModuleType, kind: str, seed: int) -> None:
+    """A policy pins the truth, so that no other reading can explain what the judge gets wrong about it."""
+    rng = random.Random(f"in use {kind} {seed}")
+    for refused_count in (False, True):
+        network = limiters.Network(rng, rng.choice((300, 20_000, 400_000, 3_000_000)), rng.choice((0, 0.02)))
+        limiter = limiters.Limiter(kind, refused_count, rounds=rng.choice(("ceil", "floor", "round")))
+        for before in range(rng.choice((0, 10, 40))):
+            limiter.call(network.send(limiters.START - (120 - before) * SECOND, WRITE))
+        calls = network.steady(WRITE, rng.choice((0.4, 0.7, 1.5)))
+        if rng.random() < 0.7:
+            calls += network.burst(WRITE, rng.choice((1, 20, 200)), probe=rng.choice((50_000, 3_000_000)))
+        judged = Judged(limiters.history(limiter, calls), window=kind, refused_calls_count=refused_count)
+        wrong = {
+            rule: says for rule, says in judged.deviating.items() if rule in ("rate.write", "rate.remaining")
+        }
+        assert wrong == {}, f"seed {kind} {seed}, {limiter}"
+
+
 # What is off is found
 
 
@@ -363,6 +384,31 @@ def test_a_sliding_counter_weighs_a_burst_wherever_its_edge_stands(
     history = limiters.history(limiters.Limiter("sliding_counter", beyond=beyond), calls)
     pinned = Judged(history, window="sliding_counter", refused_calls_count=False)
     assert pinned["rate.expensive"] == verdict
+
+
+@pytest.mark.fact("S105", "U1", "U4")
+@pytest.mark.parametrize(
+    "told", [lambda _: 15, lambda n: min(19, n + 1), lambda n: max(0, n - 2), lambda n: n // 2]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_false_remaining_is_found_though_the_limit_is_not_come_up_to(
+    limiters: ModuleType, kind: str, told: Any
+) -> None:
+    """No call is refused, and no reading explains the numbers: stuck, one more, two less, half."""
+    calls = limiters.Network(random.Random(5)).steady(EXPENSIVE, 0.3)
+    history = limiters.history(limiters.Limiter(kind), calls)
+    assert Judged(history)["rate.remaining"] == "conforms"
+    for one in history.seen:
+        one.remaining = told(one.remaining)
+    assert Judged(history)["rate.remaining"] == "deviates"
+
+
+@pytest.mark.fact("S105")
+def test_a_slow_call_may_open_a_later_window_than_one_sent_after_it(limiters: ModuleType) -> None:
+    slow = limiters.Sent(limiters.START, limiters.START + 90 * SECOND, limiters.START + 95 * SECOND)
+    history = limiters.history(limiters.Limiter(), [slow, *seconds(limiters, 5)])
+    assert [one.remaining for one in history.seen] == [19, 19]
+    assert Judged(history, window="first_hit", refused_calls_count=False)["rate.remaining"] == "conforms"
 
 
 @pytest.mark.fact("S105", "E36")

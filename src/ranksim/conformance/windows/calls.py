@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.seen import Seen
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -139,6 +139,23 @@ class Calls:
     def long(self) -> Micros:
         """The window at its longest, likewise."""
         return self.length + self.slack
+
+    def may_count(self, refused_count: bool) -> tuple[Side, Micros]:
+        """Give all calls that may be counted, and the instant from which there were no more.
+
+        Refused calls before the trace, if they count, may be any number; but once a call is admitted they can
+        be no more than `limit`, and a window later none weighs as less than it is.
+        """
+        if not refused_count:
+            return self.possible, -NEVER
+        possible = self.possible.joined(self.refused)
+        if self.fresh:
+            return possible, -NEVER
+        if not len(self.admitted):
+            return possible, NEVER
+        admitted = int(self.admitted.ends[0])
+        done = np.where(possible.who == HIDDEN, np.maximum(possible.done, admitted), possible.done)
+        return Side.of(possible.sent, done, possible.who), admitted + self.long
 
     def clock(self, t: int) -> str:
         """Write an instant as seconds since the trace began."""

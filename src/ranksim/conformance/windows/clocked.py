@@ -1,4 +1,4 @@
-"""Windows that stand on a clock: fixed ones and sliding counters, at whatever phase fits (U1).
+"""Windows that stand on a clock, at whatever phase fits (U1).
 
 Where the windows' edges stand is not stated, so it is an unknown phase on a circle of one window's length.
 Each pair of calls forbids an arc of it; when the arcs cover the circle, no such windows counted the calls.
@@ -11,13 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ranksim.conformance.verdicts import Evidence
-from ranksim.conformance.windows.calls import HIDDEN, NONE, Calls, Ints, Side
-
-CELLS = 240
-"""Into how many cells the phase of a sliding counter is divided; all that lie in one are judged together."""
-
-MOST = 4000
-"""Calls of a kind that are held against each cell: those that are likeliest to exclude it."""
+from ranksim.conformance.windows.calls import HIDDEN, NONE, Calls, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,93 +153,3 @@ def open_phases(arcs: Arcs, length: int) -> list[tuple[int, int]]:
     if reached < length:
         found.append((reached, length))
     return found
-
-
-# Sliding counters
-
-
-def check_counter(calls: Calls, refused_count: bool) -> Evidence | None:
-    """This clock window's calls, and those of the one before weighed by what a window still covers of it.
-
-    For each cell of phases: no call is admitted when what is certainly counted leaves no room, and none is
-    refused when what may be counted leaves some.
-    """
-    late = _likeliest(calls)
-    step = max(1, len(calls.refused) // MOST)
-    early = np.arange(0, len(calls.refused), step)
-    if not calls.exclusive or (refused_count and not calls.fresh):
-        early = NONE  # what others, or refused calls before the trace, left behind has no bound
-    counted = calls.admitted.joined(calls.refused) if refused_count else calls.admitted
-    possible = calls.possible.joined(calls.refused) if refused_count else calls.possible
-    drift = calls.slack + _span(calls) // (calls.length // max(1, calls.slack))
-    who: int | None = None
-    for cell in range(CELLS):
-        low = calls.length * cell // CELLS
-        width = calls.length * (cell + 1) // CELLS - low + 2 * drift
-        who = _admitted_over(calls, counted, late, low - drift, width)
-        if who is None:
-            own = 1 if refused_count else 0
-            who = _refused_under(calls, possible, early, low - drift, width, own)
-        if who is None:
-            return None
-    says = (
-        f"wherever the edges of clock windows of {calls.length / 1e6:g} s stand, a sliding counter of "
-        f"{calls.limit} would have admitted a call that was refused or refused one that was admitted"
-    )
-    return calls.evidence(says, HIDDEN if who is None else who)
-
-
-def _span(calls: Calls) -> int:
-    """How long after the trace began the last of these calls was sent."""
-    return max(
-        int(side.sent[-1]) - calls.start
-        for side in (calls.admitted, calls.refused, calls.possible)
-        if len(side)
-    )
-
-
-def _likeliest(calls: Calls) -> Ints:
-    """The admitted calls before which most others came within two windows."""
-    side = calls.admitted
-    if len(side) <= MOST:
-        return np.arange(len(side))
-    count = side.before(side.sent) - side.begun(side.sent - 2 * calls.length)
-    return np.sort(np.argpartition(count, -MOST)[-MOST:])
-
-
-def _admitted_over(calls: Calls, counted: Side, which: Ints, low: int, width: int) -> int | None:
-    """A call that was admitted although no phase in [low, low + width] leaves room for it.
-
-    Calls that may be of this window or of the one before are weighed as those before, which is less; so are
-    all, where the call itself may still be of the window before.
-    """
-    if not len(which):
-        return None
-    length, side = calls.length, calls.admitted
-    sent, done = side.sent[which], side.done[which]
-    edge = low + (done - low) // length * length
-    now = np.maximum(0, counted.before(sent) - counted.begun_before(edge + width))
-    both = np.maximum(now, counted.before(sent) - counted.begun_before(edge - length + width))
-    weight = (both - now) * np.maximum(0, length - (done - edge)) // length
-    over = np.flatnonzero(now + weight + 1 > calls.limit)
-    return int(side.who[which[over[0]]]) if len(over) else None
-
-
-def _refused_under(calls: Calls, possible: Side, which: Ints, low: int, width: int, own: int) -> int | None:
-    """A call that was refused although every phase in [low, low + width] leaves room for it.
-
-    Calls that may be of this window or of the one before are counted in this one, where they weigh more; and
-    where the call itself may be of the window before, that one is taken, which holds all of them.
-    """
-    if not len(which):
-        return None
-    length, side = calls.length, calls.refused
-    sent, done = side.sent[which], side.done[which]
-    edge = low + (done - low) // length * length
-    edge = np.where(sent < edge + width, edge - length, edge)
-    sure = sent >= edge + width
-    both = possible.begun(done) - possible.before(edge - length) - own
-    now = possible.begun(done) - possible.before(edge) - own
-    weight = (both - now) * np.clip(length - (sent - edge - width), 0, length)
-    under = np.flatnonzero(sure & ((calls.limit - now - 1) * length >= weight))
-    return int(side.who[which[under[0]]]) if len(under) else None

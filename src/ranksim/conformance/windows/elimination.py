@@ -11,7 +11,8 @@ from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence
 from ranksim.conformance.windows.calls import Calls
-from ranksim.conformance.windows.clocked import check_clock, check_counter
+from ranksim.conformance.windows.clocked import check_clock
+from ranksim.conformance.windows.counter import check_counter
 from ranksim.conformance.windows.first_hit import check_first_hit
 from ranksim.conformance.windows.ledger import REFUSED, Ledger, Reading, calls_of
 from ranksim.conformance.windows.sliding import check_gcra, check_log

@@ -81,7 +81,7 @@ def _first_refusals(calls: Calls) -> Evidence | None:
     if not len(first):
         return None
     soonest = np.minimum.reduceat(refused.done, first)
-    few = np.flatnonzero(most_counted(calls, refused.sent[first], soonest) < calls.limit)
+    few = np.flatnonzero(most_counted(calls.possible, refused.sent[first], soonest, calls.long) < calls.limit)
     if not len(few):
         return None
     says = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ranksim.clock import Micros
 from ranksim.conformance.verdicts import Evidence
 from ranksim.conformance.windows.calls import Calls, Ints, Side
 
@@ -48,12 +49,9 @@ def _log_too_many(calls: Calls, refused_count: bool) -> Evidence | None:
     return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
 
 
-def most_counted(calls: Calls, sent: Ints, done: Ints, windows: int = 1) -> Ints:
-    """Count the calls that a window at an instant of [sent, done] may hold, `windows` lengths long."""
-    possible = calls.possible
-    counted: Ints = possible.begun(done) - np.searchsorted(
-        possible.ends, sent - windows * calls.long, "right"
-    )
+def most_counted(possible: Side, sent: Ints, done: Ints, length: Micros) -> Ints:
+    """Count the calls that a window of this length at an instant of [sent, done] may hold."""
+    counted: Ints = possible.begun(done) - np.searchsorted(possible.ends, sent - length, "right")
     return counted
 
 
@@ -62,12 +60,8 @@ def refused_too_early(calls: Calls, refused_count: bool) -> Evidence | None:
     refused = calls.refused
     if not calls.exclusive or not len(refused):
         return None
-    most = most_counted(calls, refused.sent, refused.done)
-    if refused_count:
-        most += refused.begun(refused.done) - np.searchsorted(
-            refused.ends, refused.sent - calls.long, "right"
-        )
-        most -= 1  # itself
+    possible = calls.possible.joined(refused) if refused_count else calls.possible
+    most = most_counted(possible, refused.sent, refused.done, calls.long) - int(refused_count)  # itself
     few = np.flatnonzero(most < calls.limit)
     if not len(few):
         return None
@@ -142,9 +136,8 @@ def drained_at_least(calls: Calls, sent: Ints, done: Ints, refused_count: bool) 
     return most
 
 
-def drained_at_most(calls: Calls, sent: Ints, done: Ints, refused_count: bool) -> Ints:
+def drained_at_most(calls: Calls, drained: Side, sent: Ints, done: Ints) -> Ints:
     """How many tokens the bucket may lack after what came by `done`, rounded up."""
-    drained = calls.possible.joined(calls.refused) if refused_count else calls.possible
     most = (
         drained.begun(done) * calls.long + _longest(drained, sent, calls) - (sent - calls.start) * calls.limit
     )
@@ -154,10 +147,11 @@ def drained_at_most(calls: Calls, sent: Ints, done: Ints, refused_count: bool) -
 
 def _bucket_too_few(calls: Calls, refused_count: bool) -> Evidence | None:
     refused = calls.refused
-    if not calls.exclusive or not len(refused) or (refused_count and not calls.fresh):
-        return None  # what refused calls took before the trace has no bound
-    most = drained_at_most(calls, refused.sent, refused.done, refused_count) - int(refused_count)
-    few = np.flatnonzero(most < calls.limit)
+    if not calls.exclusive or not len(refused):
+        return None
+    possible, since = calls.may_count(refused_count)
+    most = drained_at_most(calls, possible, refused.sent, refused.done) - int(refused_count)
+    few = np.flatnonzero((most < calls.limit) & (refused.sent >= since))
     if not len(few):
         return None
     which = int(few[np.argmin(most[few])])

@@ -12,6 +12,7 @@ import numpy as np
 from ranksim.conformance.verdicts import Evidence
 from ranksim.conformance.windows.calls import NONE, Calls, Ints, Mask
 from ranksim.conformance.windows.clocked import Arcs, covering
+from ranksim.conformance.windows.counter import check_counter_stated
 from ranksim.conformance.windows.first_hit import Chain
 from ranksim.conformance.windows.sliding import drained_at_least, drained_at_most, most_counted
 
@@ -26,6 +27,7 @@ def check_stated(calls: Calls, window: str, refused_count: bool) -> Evidence | N
         or _too_few_counted(calls, window, refused_count)
         or (_edges(calls, window) if window in ("first_hit", "clock") else None)
         or (_openers(calls) if window == "first_hit" and not refused_count else None)
+        or (check_counter_stated(calls, refused_count) if window == "sliding_counter" else None)
     )
 
 
@@ -52,19 +54,14 @@ def _too_many_counted(calls: Calls, window: str, refused_count: bool) -> Evidenc
     if not calls.exclusive:
         return None
     stated = calls.stated
+    fixed = window in ("first_hit", "clock")  # these count no refused calls while they admit any
+    possible, since = calls.may_count(refused_count and not fixed)
     if window == "gcra":
-        if refused_count and not calls.fresh:
-            return None
-        most = drained_at_most(calls, stated.sent, stated.done, refused_count)
+        most = drained_at_most(calls, possible, stated.sent, stated.done)
     else:
         back = 2 if window == "sliding_counter" else 1
-        most = most_counted(calls, stated.sent, stated.done, back)
-        if refused_count and window in ("sliding_log", "sliding_counter"):
-            if not calls.fresh:
-                return None
-            refused = calls.refused
-            gone = np.searchsorted(refused.ends, stated.sent - back * calls.long, "right")
-            most = most + refused.begun(stated.done) - gone
+        most = most_counted(possible, stated.sent, stated.done, back * calls.long)
+    most = np.where(stated.sent < since, calls.limit, most)
     return _first(calls, stated.counted > most, stated.counted, most, "at most {} can have been counted")
 
 
@@ -233,15 +230,15 @@ def _openers(calls: Calls) -> Evidence | None:
     """A call that is told it is the first opens a window: at least one length after the one before it did."""
     stated = calls.stated
     first = np.flatnonzero(stated.counted == 1)
-    soon = np.flatnonzero(stated.done[first[1:]] < stated.sent[first[:-1]] + calls.short)
+    one, other = first[:-1], first[1:]  # whichever of them came first
+    lasted = np.maximum(stated.done[other] - stated.sent[one], stated.done[one] - stated.sent[other])
+    soon = np.flatnonzero(lasted < calls.short)
     if len(soon):
-        one, other = first[soon[0]], first[soon[0] + 1]
-        lasted = (int(stated.done[other]) - int(stated.sent[one])) / 1e6
         says = (
-            f"RateLimit-Remaining starts again after {lasted:.3f} s at most, and a window lasts "
-            f"{calls.length / 1e6:g} s"
+            f"RateLimit-Remaining starts again after {int(lasted[soon[0]]) / 1e6:.3f} s at most, and a "
+            f"window lasts {calls.length / 1e6:g} s"
         )
-        return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
+        return calls.evidence(says, int(stated.who[one[soon[0]]]), int(stated.who[other[soon[0]]]))
     told = first[stated.high[first] >= stated.low[first]]
     wrong = (stated.low[told] > stated.done[told] + calls.long) | (
         stated.high[told] + calls.second < stated.sent[told] + calls.short
