@@ -1,5 +1,6 @@
 """What tests of the surfaces share: a service with something of everything, and sample calls on it."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -373,3 +374,12 @@ class Stage:
 def stage() -> Stage:
     """A stage under the default policy; calls go to forks of its service, so that nobody changes it."""
     return Stage()
+
+
+class LoopClock:
+    """The clock of the running event loop, which only the test moves: no machine is too slow for it."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.now = loop.time()
+        loop.time = lambda: self.now  # type: ignore[method-assign]  # what asyncio reads for all its timers

@@ -5,6 +5,7 @@ import json
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +17,8 @@ from ranksim.facade.sender import Scripted
 from ranksim.facade.threads import Listener
 from ranksim.facade.twin import Twin
 
+from .conftest import LoopClock
+
 
 class Victim:
     """A served twin, spoken to byte by byte."""
@@ -26,6 +29,13 @@ class Victim:
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.listener.port)
+
+    async def taken(self) -> Any:
+        """The server's side of the one connection there is, which can be fed piece by piece."""
+        while not self.listener._server.server_state.connections:
+            await asyncio.sleep(0)
+        (connection,) = self.listener._server.server_state.connections
+        return connection
 
     async def answer(self, *parts: bytes) -> tuple[int, dict[str, str], bytes]:
         """Send these bytes, and give the one response, read until the server closes or it is complete."""
@@ -45,6 +55,19 @@ class Victim:
             % self.key
         )
         assert (status, json.loads(body)["data"]) == (200, [])
+
+    async def hangs_up(self, *readers: asyncio.StreamReader) -> bool:
+        """Whether the server closes all of these without a word while it goes on to answer others."""
+        for _ in range(50):
+            await self.check()
+            if all(map(gone, readers)):
+                return True
+        return False
+
+
+def gone(reader: asyncio.StreamReader) -> bool:
+    """Whether the server has closed a connection, on which it said nothing more."""
+    return reader.at_eof() or isinstance(reader.exception(), ConnectionError)
 
 
 async def response(
@@ -174,48 +197,88 @@ def test_a_flood_of_headers_is_refused() -> None:
     run(story)
 
 
-def test_headers_that_never_end_are_waited_for_no_longer_than_allowed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.05)
+@pytest.mark.parametrize("cut", [1, 60_000, 100_000])
+def test_headers_are_measured_however_they_are_cut(cut: int) -> None:
+    large = b"".join(b"X-%d: %b\r\n" % (n, b"y" * 1000) for n in range(100))
 
     async def story() -> None:
         async with victim() as it:
+            reader, writer = await it.open()
+            taken = await it.taken()
+            heading = b"GET /v1/domains HTTP/1.1\r\nHost: x\r\n" + large + b"\r\n"
+            for part in (heading[:cut], heading[cut:]):
+                taken.data_received(part)
+            status, _, body = await response(reader, writer)
+            assert status == 400
+            assert "headers are larger than 65536 bytes" in json.loads(body)["detail"]
+
+    run(story)
+
+
+def test_what_comes_before_headers_does_not_count_as_theirs() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            reader, writer = await it.open()
+            taken = await it.taken()
+            first = post(it, b"/v1/nothing", b"Content-Length: 65000") + b"x" * 65_000
+            second = b"OPTIONS / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 1000
+            for part in (first + second, b"\r\n\r\n"):
+                taken.data_received(part)
+            assert [(await response(reader, writer))[0] for _ in range(2)] == [404, 204]
+
+    run(story)
+
+
+def test_headers_that_never_end_are_waited_for_no_longer_than_allowed() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            clock = LoopClock()
             connections = [await it.open() for _ in range(100)]
-            for number, (_, writer) in enumerate(connections):
-                writer.write(b"GET /v1/domains HTTP/1.1\r\n"[:number])
-            await it.check()
-            assert {await reader.read() for reader, _ in connections} == {b""}
-            for _, writer in connections:
+            try:
+                for number, (_, writer) in enumerate(connections):
+                    writer.write(b"GET /v1/domains HTTP/1.1\r\n"[:number])
+                await it.check()
+                clock.now += server.REQUEST_SECONDS - 0.1
+                await it.check()
+                assert not any(gone(reader) for reader, _ in connections)
+                clock.now += 0.2
+                assert await it.hangs_up(*(reader for reader, _ in connections))
+            finally:
+                for _, writer in connections:
+                    writer.close()
+
+    run(story)
+
+
+def test_a_second_request_that_never_ends_is_hung_up_on_too() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            clock = LoopClock()
+            reader, writer = await it.open()
+            try:
+                writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n")
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"GET /v1/dom")
+                await it.check()
+                clock.now += server.REQUEST_SECONDS
+                assert await it.hangs_up(reader)
+            finally:
                 writer.close()
 
     run(story)
 
 
-def test_a_second_request_that_never_ends_is_hung_up_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_never_comes_is_waited_for_no_longer_than_allowed() -> None:
     async def story() -> None:
         async with victim() as it:
+            clock = LoopClock()
             reader, writer = await it.open()
-            writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n")
-            await reader.readuntil(b"\r\n\r\n")
-            monkeypatch.setattr(server, "REQUEST_SECONDS", 0.05)
-            writer.write(b"GET /v1/dom")
-            assert await reader.read() == b""
-            writer.close()
-
-    run(story)
-
-
-def test_a_body_that_never_comes_is_waited_for_no_longer_than_allowed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.05)
-
-    async def story() -> None:
-        async with victim() as it:
-            status, headers, body = await it.answer(post(it, b"/v1/domains", b"Content-Length: 10"), b"{")
+            writer.write(post(it, b"/v1/domains", b"Content-Length: 10") + b"{")
+            await it.check()
+            clock.now += server.REQUEST_SECONDS
+            status, headers, body = await response(reader, writer)
             assert (status, headers["connection"]) == (400, "close")
-            assert "did not arrive within" in json.loads(body)["detail"]
+            assert "did not arrive within 30 s" in json.loads(body)["detail"]
             await it.check()
 
     run(story)

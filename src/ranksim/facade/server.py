@@ -43,6 +43,8 @@ class Connection(HttpToolsProtocol):
     """Whether a request's line and headers are on their way."""
     _chunk = 0
     """Bytes that are being read."""
+    _first = 0
+    """Bytes of the chunk in which the request began, which earlier ones may share."""
     _arrived = 0
     """Bytes read since the chunk in which the request began."""
     _left = 0
@@ -87,7 +89,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to count, and let the app close the connection."""
         super().on_message_begin()
-        self._heading, self._arrived = True, 0
+        self._heading, self._first, self._arrived = True, self._chunk, 0
         self.scope["ranksim.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # our own
         if self._waiting is None:
             self._wait()
@@ -95,7 +97,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Check what came as a whole, and begin to answer."""
         self._heading = False
-        if self._arrived + self._chunk > MOST_HEADERS:
+        if self._first + self._arrived > MOST_HEADERS:
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > MOST_HEADERS:
                 self._problem = TOO_LARGE

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from ranksim.errors import BadInput
@@ -102,7 +103,12 @@ class Listener:
 
     async def close(self) -> None:
         """Stop accepting, drop every connection and cancel what is being answered."""
-        state = self._server.server_state
+        state, loop = self._server.server_state, asyncio.get_running_loop()
+        with suppress(NotImplementedError):  # where the loop is not one of selectors
+            for listening in (one for server in self._server.servers for one in server.sockets):
+                loop.remove_reader(listening)
+        for _ in range(3):
+            await asyncio.sleep(0)  # asyncio loses what it has accepted in the turn before a server is closed
         for server in self._server.servers:
             server.close()
         for connection in list(state.connections):

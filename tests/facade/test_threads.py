@@ -1,0 +1,34 @@
+"""A listener: it closes what it has accepted, at whatever moment."""
+
+import asyncio
+import gc
+import socket
+import warnings
+from typing import Any
+
+import pytest
+
+from ranksim.facade.threads import Listener
+
+
+async def silent(scope: Any, receive: Any, send: Any) -> None:
+    """An app that never answers."""
+    await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
+@pytest.mark.parametrize("turns", range(6))
+def test_no_connection_outlives_it_however_new(turns: int, sent: bytes) -> None:
+    async def story() -> None:
+        listener = await Listener(silent).open()
+        with socket.create_connection(("127.0.0.1", listener.port), timeout=60) as client:
+            client.sendall(sent)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await listener.close()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        asyncio.run(story())
+        gc.collect()
+    assert [str(one.message) for one in told] == []
