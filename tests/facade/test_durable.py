@@ -620,6 +620,21 @@ def test_what_fell_due_while_nobody_was_there_is_done_at_its_instant(tmp_path: P
     durable.close()
 
 
+def test_a_world_that_is_kept_begins_anew_as_it_began(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    twin = make(seed=3, plan="starter")
+    durable = attach(twin, path)
+    began = twin.service.save()
+    crawl(twin, "a.example")
+    durable.close()
+    again = make(plan="agency", start=START + DAY)
+    durable = attach(again, path)
+    assert again.plan == "starter"
+    again.reset()
+    assert (again.now(), again.service.save()) == (START, began)
+    durable.close()
+
+
 def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     path = tmp_path / "state"
     twin = make(seed=3)

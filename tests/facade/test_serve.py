@@ -149,6 +149,8 @@ def test_a_world_that_is_kept_says_which_flags_count_for_nothing(tmp_path: Path)
     with serving(*flags, "--seed", "3", "--start", START) as one:
         assert one.said["now"] == START
         assert "counts" not in one.stop()[1]
+    with serving(*flags, "--start", START, "--plan", "pro") as one:
+        assert one.stop() == (0, "")
     with serving(*flags, "--start", "2030-01-01T00:00:00Z", RANKSIM_SERVE_SEED="4") as one:
         assert (one.said["now"], one.said["clock"]) == (START, "manual")
         log = one.stop()[1]

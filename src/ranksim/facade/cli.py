@@ -235,7 +235,7 @@ def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> Durable:
     ignored = [
         f"--{name.replace('_', '-')}"
         for name in ("seed", "plan", "start", "clock", "traffic_clock", "signature_clock")
-        if holds and _given(ctx, name) and (name not in asked or asked[name] != found[name])
+        if holds and _given(ctx, name) and asked[name] != found[name]
     ]
     if ignored:
         verb = "counts" if len(ignored) == 1 else "count"
@@ -252,7 +252,7 @@ def _given(ctx: typer.Context, name: str) -> bool:
 
 
 def _of_the_world(twin: Twin) -> dict[str, Any]:
-    return {"seed": twin.seed, **twin.clock.saved()}
+    return {"seed": twin.seed, "plan": twin.plan, "start": twin.first, **twin.clock.saved()}
 
 
 def _instant(flag: str, text: str) -> int | None:

@@ -45,9 +45,9 @@ OF_THE_CLOCK = ("set_clock", "moved")
 def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> Durable:
     """Let a twin go on from a state file, and keep everything there; a new file begins with the twin's world.
 
-    From a file that holds a world come its state, keys, seed and clock, whatever the twin was made with; a
-    clock that runs has run on meanwhile. `every` is the number of inputs between two snapshots. Call it
-    before the twin starts, and `close` what it gives in the end. Raises BadInput.
+    From a file that holds a world come its state, keys, seed, plan, start and clock, whatever the twin was
+    made with; a clock that runs has run on meanwhile. `every` is the number of inputs between two snapshots.
+    Call it before the twin starts, and `close` what it gives in the end. Raises BadInput.
     """
     file = StateFile(path, policy_digest(twin.policy))
     try:
@@ -124,6 +124,7 @@ class Durable:
         heading = {
             "world_id": twin.world_id,
             "keys": twin.keys,
+            "beginning": (twin.plan, twin.first, twin.empty),
             "clock": twin.clock.saved(),
             "now": twin.clock.now(),
             "traffic": twin.clock.traffic(twin.clock.now()),
@@ -215,6 +216,7 @@ class Replayed:
     service: Service
     world_id: str
     keys: dict[str, str]
+    beginning: tuple[str, Micros | None, bool]
     clock: dict[str, Any]
     now: Micros
     traffic: Micros
@@ -245,6 +247,7 @@ def _opened(world: bytes, policy: Policy) -> Replayed:
         Service.restore(rest, policy),
         heading["world_id"],
         heading["keys"],
+        heading["beginning"],
         heading["clock"],
         heading["now"],
         heading["traffic"],
@@ -303,6 +306,7 @@ def _go_on(twin: Twin, file: StateFile) -> None:
     file.batches = []
     twin.service, twin.seed = at.service, at.service.state.seed
     twin.keys, twin.world_id, twin.snapshots = at.keys, at.world_id, at.snapshots
+    twin.plan, twin.first, twin.empty = at.beginning
     twin.faults = Faults(twin.seed)
     twin.faults.resume(at.faults)
     twin.clock.resume(at.clock, at.now, at.traffic)

@@ -23,7 +23,7 @@ APPLICATION = 0x52414E4B
 MAGIC = b"SQLite format 3\0"
 """What every SQLite database begins with."""
 
-FORMAT = "1"
+FORMAT = "2"
 
 RULEBOOK = ("clock.py", "draws.py", "contract", "rules", "service")
 """What decides how inputs lead from state to state; a file is bound to these sources."""

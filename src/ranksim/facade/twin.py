@@ -107,7 +107,8 @@ class Twin:
         plans = list(self.policy.catalogue.plans)
         self.plan = plan or ("pro" if "pro" in plans else plans[-1])
         """The plan of accounts for which no other is wanted."""
-        self._start, self._empty = start, empty
+        self.first, self.empty = start, empty
+        """How a reset begins: at which instant, None for the wall clock's, and whether without accounts."""
         self._out: dict[int, Out] = {}
         self._unsent: list[Out] = []
         self._happened: list[Happening] | None = None
@@ -550,13 +551,13 @@ class Twin:
             empty=True,
             read_wall=self.clock.wall,
         )
-        other._start, other._empty = self._start, self._empty
+        other.first, other.empty = self.first, self.empty
         other.restore(self.snapshot())
         return other
 
     def reset(self) -> None:
         """Begin anew, as at the start: accounts, keys, the first instant; no fault rules and no journal."""
-        self.clock.jump(self.clock.wall() if self._start is None else self._start)
+        self.clock.jump(self.clock.wall() if self.first is None else self.first)
         self._begin(self._new_service(), self.clock.now())
         self.faults.reset()
         if self.journal is not None:
@@ -565,7 +566,7 @@ class Twin:
     def _new_service(self) -> Service:
         service = Service(self.policy, self.seed)
         self.keys = {}
-        if self._empty:
+        if self.empty:
             return service
         now = self.clock.now()
         for environment in ENVIRONMENTS:
