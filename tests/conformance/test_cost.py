@@ -18,6 +18,8 @@ OTHER_FORM = {
 }
 WITH_UNITS = {"spent": "$5.00", "ceiling": "5 USD", "resets": "2026-04-01T00:00:00Z"}
 
+TWO_DATES = {"spent": "5.00", "since": "2026-03-01", "resets_at": "2026-04-01T00:00:00Z"}
+
 
 def reached(d: ModuleType, meta: dict[str, Any]) -> Any:
     return d.job(0, code="cost_cap_reached", meta=meta)
@@ -38,6 +40,13 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ),
     ("meta: amounts with units", "cost.meta", lambda d: [reached(d, WITH_UNITS)], "held"),
     ("meta: no ceiling", "cost.meta", lambda d: [reached(d, {**PARTS, "ceiling": None})], "broke"),
+    ("meta: no ceiling, and two dates", "cost.meta", lambda d: [reached(d, TWO_DATES)], "broke"),
+    (
+        "meta: a date of digits",
+        "cost.meta",
+        lambda d: [reached(d, {**PARTS, "resets_at": "20260401"})],
+        "held",
+    ),
     ("meta: no date", "cost.meta", lambda d: [reached(d, {**PARTS, "resets_at": "soon"})], "broke"),
     (
         "meta: another ceiling than usage",
@@ -53,6 +62,7 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ),
     ("sum: adds up", "cost.sum", lambda d: [d.cost(0, "1.00", "2.00")], "held"),
     ("sum: settled alone", "cost.sum", lambda d: [d.cost(0, "1.00", "2.00", spent="1.00")], "held"),
+    ("sum: half a cent", "cost.sum", lambda d: [d.cost(0, "1.0000", "2.0000", spent="3.0050")], "broke"),
     ("sum: neither", "cost.sum", lambda d: [d.cost(0, "1.00", "2.00", spent="2.50")], "broke"),
     ("counted: settles", "cost.counted", lambda d: [d.cost(0, "1.00", "2.00"), d.cost(1, "2.50")], "held"),
     ("counted: settled falls", "cost.counted", lambda d: [d.cost(0, "1.00"), d.cost(1, "0.90")], "broke"),

@@ -21,6 +21,11 @@ def spent(d: ModuleType, *calls: Any) -> list[Any]:
     return [d.cost(0, "5.01"), *calls, d.cost(9, "5.01")]
 
 
+def exactly(d: ModuleType, before: str) -> list[Any]:
+    """A job at 5.00 of 5.00 USD, of a deployment that wrote another amount before."""
+    return [d.cost(-9, before, spent=before), d.cost(0, "5.00"), d.job(1), d.cost(9, "5.00")]
+
+
 def given_back(d: ModuleType) -> list[Any]:
     """A deployment that charges jobs at acceptance and gives back what a failed one had cost (U49)."""
     failed = [d.job(-9, "crawl", id="j1"), d.cost(0, "5.01"), d.job(1), d.cost(9, "5.02")]
@@ -105,6 +110,9 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ("ceiling: spends", "guards.ceiling", lambda d: spent(d, d.job(1)), "broke"),
     ("ceiling: cooldown first", "guards.ceiling", lambda d: spent(d, d.job(1, **d.cooling(5))), "broke"),
     ("ceiling: 4.996", "guards.ceiling", lambda d: [d.cost(0, "5.00"), d.job(1), d.cost(9, "5.01")], "-"),
+    ("ceiling: 5 exactly", "guards.ceiling", lambda d: exactly(d, "3.123456"), "broke"),
+    ("ceiling: 5 exactly, of four decimals", "guards.ceiling", lambda d: exactly(d, "3.1234"), "-"),
+    ("ceiling: only less than a dollar is finer", "guards.ceiling", lambda d: exactly(d, "0.123456"), "-"),
     ("ceiling: given back", "guards.ceiling", lambda d: given_back(d), "-"),
     ("ceiling: words may be free", "guards.ceiling", lambda d: spent(d, d.words(1, "a")), "-"),
     (

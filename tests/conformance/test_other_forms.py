@@ -28,6 +28,12 @@ CASES: dict[str, tuple[str, Callable[[ModuleType], list[Any]]]] = {
     "less than nothing remaining": ("quota.sum", lambda d: [d.usage(0, 12, 10, remaining=-2)]),
     "less than nothing available": ("slots.sum", lambda d: [d.slots(0, 12, limit=10, available=-2)]),
     "amounts rounded to cents": ("cost.sum", lambda d: [d.cost(0, "1.23", "0.45", spent="1.69")]),
+    "a sum rounded to cents": ("cost.sum", lambda d: [d.cost(0, "1.234567", "0.45", spent="1.68")]),
+    "amounts as sums of floats": ("cost.sum", lambda d: [d.cost(0, 0.006171, 0.3, spent=0.006171 + 0.3)]),
+    "amounts finer than a millionth": (
+        "cost.sum",
+        lambda d: [d.cost(0, "0.1234567", "0.1234567", spent="0.2469134")],
+    ),
     # Resets
     "resets that are rounded": (
         "quota.counted",

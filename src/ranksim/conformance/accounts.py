@@ -21,7 +21,7 @@ from ranksim.conformance.asks import (
 from ranksim.conformance.dealings import CHECKS, RANK_RUN, Dealings, Refused, Work
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.readings import Health, aligned, body_of, plain, snaked, thing_of
+from ranksim.conformance.readings import Health, aligned, body_of, plain, sharpened, snaked, thing_of
 from ranksim.conformance.seen import NEVER, Arrived, Seen, job_name
 
 Json = Any
@@ -45,7 +45,7 @@ def dealings_of(history: History, options: Options) -> Iterator[Dealings]:
             for event in ends.get(work.id, ()):
                 dealings.fates[work.id].end(event.type, event.received)
         dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
-        dealings.cost, dealings.slots = aligned(dealings.cost), aligned(dealings.slots)
+        dealings.cost, dealings.slots = sharpened(aligned(dealings.cost)), aligned(dealings.slots)
         dealings.alone = dealings.alone and not _runs_by_itself(dealings)
         _settle_rank_runs(dealings, options)
         dealings.works.sort(key=lambda work: work.low)

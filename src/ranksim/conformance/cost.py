@@ -61,6 +61,7 @@ RULES = (
 )
 
 _DIGIT = re.compile(r"[0-9]")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE = re.compile(r"[0-9]{4}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])")
 
 
@@ -129,9 +130,12 @@ def judge_meta(dealings: Dealings, refused: Refused, usage: Bracket[Cost], tally
 
 
 def _tells_all(meta: Mapping[str, Any]) -> bool:
-    """Tell whether three values have digits, one a date: names, units and nesting are not shown (U26)."""
+    """Tell whether three values have digits, one a date and two none: names, units, nesting are open (U26)."""
     told = [str(value) for value in leaves(dict(meta)) if not isinstance(value, bool)]
-    return sum(_DIGIT.search(value) is not None for value in told) >= 3 and any(map(_DATE.match, told))
+    counted = [value for value in told if _DIGIT.search(value)]
+    dates = sum(_DATE.match(value) is not None for value in counted)
+    days = sum(_DAY.match(value) is not None for value in counted)  # an amount may look like 20260401
+    return dates >= 1 and len(counted) >= max(3, days + 2)
 
 
 def judge_sum(dealings: Dealings, cost: Cost, options: Options, tally: Tally) -> None:
@@ -139,13 +143,14 @@ def judge_sum(dealings: Dealings, cost: Cost, options: Options, tally: Tally) ->
     if cost.spent is None or cost.settled is None or cost.reserved is None:
         return
     says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
-    blur = 3 * cost.blur  # each amount is rounded
     evidence = Evidence(says, (cost.seen.id,), about=dealings.about, at=cost.low)
     sums = {
         "settled_and_reserved": cost.settled + cost.reserved,
         "settled": cost.settled,
     }
-    allowed = [name for name in options.candidates("spent_counts") if abs(sums[name] - cost.spent) <= blur]
+    allowed = [
+        name for name in options.candidates("spent_counts") if abs(sums[name] - cost.spent) <= cost.apart
+    ]
     tally.check("cost.sum", bool(allowed), evidence)
     if allowed and options.default("spent_counts") not in allowed:
         tally.differs(96, options.default("spent_counts"), allowed[0], evidence)

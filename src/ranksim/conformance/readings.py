@@ -22,6 +22,8 @@ Json = Any
 ItemT = TypeVar("ItemT")
 
 MICRO_USD = 1_000_000
+CUT = 2
+"""µUSD that the sum of two amounts may lack as each is cut to the µUSD."""
 
 ROUNDING = 5 * SECOND
 """How far the same instant may be told apart, and the clock of calendars be from that of the Date headers."""
@@ -59,6 +61,8 @@ class Cost:
     ends: Micros | None = None
     blur: int = 0
     """What rounding may have added to what is settled, or taken from it."""
+    apart: int = 0
+    """How far rounding may take what is spent from the sum of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,8 @@ def cost_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Cost | None:
     if spent is None and settled is None:
         return None
     ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
-    return Cost(seen, low, high, spent, settled, reserved, ceiling, ends, blur)
+    apart = sum(blur_of(row.get(name)) for name in ("spent", "settled", "reserved")) + CUT
+    return Cost(seen, low, high, spent, settled, reserved, ceiling, ends, blur, apart)
 
 
 def slots_of(seen: Seen, row: Json, low: Micros, high: Micros) -> Slots | None:
@@ -245,6 +250,26 @@ def blur_of(value: Json) -> int:
     decimals = max(2, -exponent) if isinstance(exponent, int) else 2
     hidden: int = MICRO_USD // 10 ** min(decimals, 7) // 2
     return hidden
+
+
+def sharpened(costs: Sequence[Cost]) -> list[Cost]:
+    """Give what is settled the precision in which the same place wrote any amount of as many digits or more.
+
+    Zeros at the end may be left out, so one amount alone does not tell it; small ones may be written finer.
+    """
+    finest: dict[tuple[str, str, int], int] = {}
+    for cost in costs:
+        for digits in range(_digits(cost) + 1):
+            place = cost.seen.surface, cost.seen.operation, digits
+            finest[place] = min(finest.get(place, cost.blur), cost.blur)
+    return [
+        replace(cost, blur=finest.get((cost.seen.surface, cost.seen.operation, _digits(cost)), 0))
+        for cost in costs
+    ]
+
+
+def _digits(cost: Cost) -> int:
+    return -1 if cost.settled is None else len(str(abs(cost.settled)))
 
 
 def moment(value: Json) -> Micros | None:
