@@ -1,6 +1,7 @@
-"""A listener: it closes what it has accepted, at whatever moment."""
+"""A loop in a thread, and a listener: it closes what it has accepted, at whatever moment."""
 
 import asyncio
+import errno
 import gc
 import socket
 import warnings
@@ -8,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from ranksim.facade.threads import Listener
+from ranksim.facade.threads import Listener, LoopThread
+
+
+def test_where_no_loop_can_be_made_whoever_wants_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "__init__", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        LoopThread()
 
 
 async def silent(scope: Any, receive: Any, send: Any) -> None:

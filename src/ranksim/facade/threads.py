@@ -20,6 +20,7 @@ class LoopThread:
     """An event loop in a thread of its own. `stop` cancels what still runs on it and ends the thread."""
 
     def __init__(self, name: str = "ranksim") -> None:
+        self._loop = asyncio.new_event_loop()  # here, where OSError reaches the caller: files may run out
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._running = threading.Event()
         self._thread.start()
@@ -58,11 +59,10 @@ class LoopThread:
             self._thread.join()
 
     def _run(self) -> None:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._until_stopped())
 
     async def _until_stopped(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._running.set()
         await self._stopping.wait()
