@@ -13,10 +13,11 @@ from ranksim.facade.threads import Listener, LoopThread
 
 
 def test_where_no_loop_can_be_made_whoever_wants_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail() -> asyncio.AbstractEventLoop:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(asyncio.SelectorEventLoop, "__init__", fail)
+    monkeypatch.setattr(asyncio, "new_event_loop", fail)
+    monkeypatch.setattr(asyncio.events, "new_event_loop", fail)
     with pytest.raises(OSError, match="Too many open files"):
         LoopThread()
 
