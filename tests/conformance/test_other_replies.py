@@ -176,11 +176,12 @@ def test_a_deployment_that_marks_replays_marks_all_of_them() -> None:
     assert compare(a_trace([*REPLAYED, marked])).finding("rate.remaining").broken
 
 
-def test_a_reset_may_be_rounded_twice() -> None:
+@pytest.mark.parametrize(("reset", "breaks"), [(61, False), (62, True)])
+def test_a_reset_may_be_rounded_twice_and_no_more(reset: int, breaks: bool) -> None:
     """An end that is rounded up less an instant that is rounded down."""
-    entries = [label(0, 119, headers={"RateLimit-Reset": "61"}), label(1, 118, id="l2")]
+    entries = [label(0, 119, headers={"RateLimit-Reset": str(reset)}), label(1, 118, id="l2")]
     pinned = policy_of(window="first_hit", refused_calls_count=False)
-    assert not compare(a_trace(entries), pinned).finding("rate.remaining").broken
+    assert bool(compare(a_trace(entries), pinned).finding("rate.remaining").broken) == breaks
 
 
 def test_a_cache_tells_nothing_of_the_clock() -> None:

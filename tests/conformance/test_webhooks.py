@@ -78,12 +78,18 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "signed as it came": (webhooks.FRESH, [READ, created(), hook(0)], "held"),
     "signed 20 s before": (webhooks.FRESH, [READ, created(), hook(0, t=-20)], "held"),
     "signed a minute before": (webhooks.FRESH, [READ, created(), hook(0, t=-60)], "open"),
+    "signed five minutes before": (webhooks.FRESH, [READ, created(), hook(0, t=-290)], "open"),
     "signed six minutes before": (webhooks.FRESH, [READ, created(), hook(0, t=-360)], "broken"),
     "signed a minute ahead": (webhooks.FRESH, [READ, created(), hook(0, t=60)], "broken"),
     "a retry signed as the first": (
         webhooks.FRESH,
         [READ, created(), hook(0, status=500), hook(60, attempt=2, t=0)],
         "differs 68",
+    ),
+    "a retry signed a while before it came": (
+        webhooks.FRESH,
+        [READ, created(), hook(0, status=500), hook(300, attempt=2, t=200)],
+        "held",
     ),
     "a retry signed in between": (
         webhooks.FRESH,

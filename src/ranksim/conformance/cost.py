@@ -130,7 +130,7 @@ def judge_meta(dealings: Dealings, refused: Refused, usage: Bracket[Cost], tally
 
 
 def _tells_all(meta: Mapping[str, Any]) -> bool:
-    """Tell whether three values have digits, one a date and two none: names, units, nesting are open (U26)."""
+    """Tell whether three values have digits, one a date and two none: names, units, nesting vary (U26)."""
     told = [str(value) for value in leaves(dict(meta)) if not isinstance(value, bool)]
     counted = [value for value in told if _DIGIT.search(value)]
     dates = sum(_DATE.match(value) is not None for value in counted)
