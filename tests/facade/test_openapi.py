@@ -208,12 +208,37 @@ def test_what_is_delivered_is_described(whole: Any, event_type: str) -> None:
             "components headers RetryAfter schema",
             {"type": "string"},
         ),
+        (
+            {"facts": {"webhook_delays": ["90s", "1h"]}},
+            "webhooks job.failed post responses default description",
+            "Failed: tried again after 1m30s, 1h.",
+        ),
+        (
+            {"facts": {"webhook_delays": []}},
+            "webhooks job.failed post responses default description",
+            "Failed, and not tried again.",
+        ),
+        (
+            {"facts": {"webhook_delays": ["90s", "1h"]}},
+            "webhooks webhook.test post parameters 3 schema maximum",
+            3,
+        ),
+        (
+            {"facts": {"webhook_timeout": "3s"}},
+            "webhooks job.failed post responses 2XX description",
+            "Received. It must come within 3s.",
+        ),
+        (
+            {"facts": {"idempotency_retention": "2d"}},
+            "components parameters IdempotencyKey description",
+            "Makes the work be done once: a repeat within 2d gets the first response.",
+        ),
     ],
 )
 def test_the_document_follows_the_policy(changes: Any, path: str, expected: Any) -> None:
     part = document(Policy().replace(**changes))
     for step in path.split():
-        part = part[step]
+        part = part[int(step) if isinstance(part, list) else step]
     assert part == expected
 
 

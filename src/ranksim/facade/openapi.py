@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ranksim.clock import format_duration
 from ranksim.contract.assumptions import Statuses
 from ranksim.contract.facts import EVENT_TYPES, RateClass
 from ranksim.contract.policy import Policy
@@ -109,7 +110,7 @@ def document(policy: Policy) -> Schema:
         "security": [{"bearer": []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(_tag(operation) for operation in TABLE)],
         "paths": paths,
-        "webhooks": {name: {"post": _delivery(name)} for name in (*EVENT_TYPES, TEST_EVENT)},
+        "webhooks": {name: {"post": _delivery(policy, name)} for name in (*EVENT_TYPES, TEST_EVENT)},
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
             "parameters": _parameters(policy),
@@ -315,7 +316,8 @@ def _parameters(policy: Policy) -> Schema:
         "IdempotencyKey": {
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "Makes the work be done once: a repeat within 24 hours gets the first response.",
+            "description": "Makes the work be done once: a repeat within "
+            f"{format_duration(facts.idempotency_retention)} gets the first response.",
             "schema": STRING | {"minLength": 1, "maxLength": said.idempotency_key_max},
         },
         "RequestId": {
@@ -490,13 +492,15 @@ def _links(operation: Operation, status: int | str) -> Schema:
 # Webhooks
 
 
-def _delivery(event_type: str) -> Schema:
+def _delivery(policy: Policy, event_type: str) -> Schema:
     """Describe what is sent to a webhook endpoint (S77-S90)."""
+    facts = policy.facts
+    delays = ", ".join(map(format_duration, facts.webhook_delays))
     headers = {
         "Service-Signature": STRING | {"pattern": "^t=[0-9]+,v1=[0-9a-f]{64}$"},
         "Service-Event-Id": STRING,
         "Service-Event-Type": STRING | {"const": event_type},
-        "Service-Delivery-Attempt": {"type": "integer", "minimum": 1, "maximum": 6},
+        "Service-Delivery-Attempt": {"type": "integer", "minimum": 1, "maximum": facts.webhook_attempts},
     }
     said: Schema = {
         "operationId": f"on.{event_type}",
@@ -516,8 +520,14 @@ def _delivery(event_type: str) -> Schema:
             },
         },
         "responses": {
-            "2XX": {"description": "Received. It must come within 10 seconds."},
-            "default": {"description": "Failed: tried again after 1, 5 and 30 minutes, 2 and 6 hours."},
+            "2XX": {
+                "description": f"Received. It must come within {format_duration(facts.webhook_timeout)}."
+            },
+            "default": {
+                "description": f"Failed: tried again after {delays}."
+                if delays
+                else "Failed, and not tried again."
+            },
         },
     }
     return said | {"x-assumption": "U72"} if event_type == TEST_EVENT else said
