@@ -218,6 +218,13 @@ def test_what_a_trace_shows_of_cooldowns(d: ModuleType, rule: str, steps: Steps,
 
 
 @pytest.mark.fact("U46")
+def test_what_is_left_of_a_run_is_in_no_cooldown_that_began_with_it(d: ModuleType) -> None:
+    steps = lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(120)), d.shown(51, "a"))
+    pinned = Policy().replace(assumptions={"cooldown_from": "acceptance"})
+    assert d.verdict("cooldown.stated", steps, pinned) == "broke"
+
+
+@pytest.mark.fact("U46")
 def test_a_refusal_on_another_domain_excludes_one_cooldown_a_domain(d: ModuleType) -> None:
     steps = lasting(d, d.job(0), d.domain(1, "d2"), d.job(2, on="d2", **d.cooling(98)))
     assert d.verdict("cooldown.refused", steps) == "held"

@@ -215,6 +215,12 @@ def test_names_of_capabilities_count_only_where_a_policy_states_them(d: ModuleTy
     assert d.verdict("guards.capability", named_otherwise, stated) == "-"
 
 
+@pytest.mark.fact("U47", "S97")
+def test_where_caps_cut_short_no_refusal_has_a_code_of_its_own(d: ModuleType) -> None:
+    steps = [d.job(0, "crawl", code="page_cap_exceeded", status=402)]
+    assert d.verdict("guards.codes", steps, Policy().replace(assumptions={"cap": "truncate"})) == "broke"
+
+
 @pytest.mark.fact("U19", "U20", "U21", "U22", "U23")
 def test_another_status_differs_or_breaks_where_pinned(d: ModuleType) -> None:
     steps = [d.job(0, **{**d.LACKING, "status": 402})]
