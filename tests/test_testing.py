@@ -503,6 +503,22 @@ def test_go_back_fork_and_begin_anew(kind: Kind) -> None:
 # Targets
 
 
+GIVEN_HEADERS = (
+    {"authorization": "Bearer other", "X-Request-Id": "mine"},
+    [("authorization", "Bearer other"), ("X-Request-Id", "mine")],
+    httpx.Headers({"AUTHORIZATION": "Bearer other", "X-Request-Id": "mine"}),
+)
+
+
+@pytest.mark.parametrize("given", GIVEN_HEADERS, ids=lambda given: type(given).__name__)
+def test_headers_of_a_client_take_the_place_of_its_own(deployment: Deployment, given: Any) -> None:
+    with World() as world:
+        for client in (world.client(headers=given), deployment.client(headers=given)):
+            assert client.headers.get_list("authorization") == ["Bearer other"]
+            assert client.get("/v1/domains").headers["X-Request-Id"] == "mine"
+        assert world.client(headers=None).get("/v1/domains").status_code == 200
+
+
 @pytest.mark.parametrize(("target", "kind"), [("inproc", World), ("server", Server)])
 def test_a_target_is_opened(target: str, kind: Kind) -> None:
     with open_target(target, plan="starter", policy=Policy()) as world:

@@ -205,10 +205,9 @@ class World:
             environment = who.environment
         base_url = self.base_url(environment)
         key = who.key if isinstance(who, Account) else who or self.twin.keys[environment]
-        headers = {"Authorization": f"Bearer {key}", **options.get("headers", {})}
         return {
             "trust_env": False, **self._connection(), **options,
-            "base_url": base_url, "headers": headers,
+            "base_url": base_url, "headers": _headers(key, options),
         }  # fmt: skip
 
     def _connection(self) -> dict[str, Any]:
@@ -468,7 +467,7 @@ class Jobs:
 
 
 class Requests:
-    """The requests that a world was sent, oldest first; the last 10,000 of them."""
+    """The requests that a world was sent, oldest first: the last 10,000, or 64 MiB of them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -540,8 +539,7 @@ class Deployment:
         return httpx.AsyncClient(**self._options(who, options))
 
     def _options(self, who: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-        headers = {"Authorization": f"Bearer {who or self.key}", **options.get("headers", {})}
-        return {**options, "base_url": self.url, "headers": headers}
+        return {**options, "base_url": self.url, "headers": _headers(who or self.key, options)}
 
 
 def open_target(target: str = "inproc", key: str = "", **settings: Any) -> World | Deployment:
@@ -572,6 +570,12 @@ def asgi_app(*, strict_query: bool = True, **settings: Any) -> App:
     Time is moved over HTTP, under /_ranksim. `strict_query` is that of a `World`, `settings` those of `Twin`.
     """
     return create_app(Twin(**settings), strict_query=strict_query)
+
+
+def _headers(key: str, options: Mapping[str, Any]) -> httpx.Headers:
+    headers = httpx.Headers({"Authorization": f"Bearer {key}"})
+    headers.update(options.get("headers"))
+    return headers
 
 
 async def _settled(moving: Coroutine[Any, Any, Advance]) -> Advance:
