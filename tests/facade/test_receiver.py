@@ -304,6 +304,31 @@ def test_wrong_control_is_refused(
     assert answer.json()["error"].startswith(error)
 
 
+ASKS = [("GET", ""), ("GET", "/requests"), ("DELETE", "/requests"), ("PUT", "/scripts"), ("POST", "/secrets")]
+
+
+@pytest.mark.parametrize(("method", "path"), ASKS)
+@pytest.mark.parametrize("sent_token", ["", "Bearer", "Bearer other", "Basic open", "open", "Bearer öpen"])
+def test_a_token_is_asked_for_where_there_is_one(method: str, path: str, sent_token: str) -> None:
+    with Receiver(token="open") as receiver, httpx.Client(base_url=receiver.url, trust_env=False) as client:
+        headers = {b"authorization": sent_token.encode()} if sent_token else None
+        answer = client.request(method, f"/_receiver{path}", headers=headers, json={})
+        assert answer.status_code == 401
+        assert answer.json()["error"] == "Send the control token as a bearer token."
+        assert client.post("/hooks", content=BODY).status_code == 200  # nobody who delivers needs it
+        came = client.get("/_receiver/requests", headers={"authorization": "Bearer open"})
+        assert (came.status_code, came.json()["count"]) == (200, 1)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://["])
+def test_no_page_of_another_origin_may_control(receiver: Receiver, client: httpx.Client, origin: str) -> None:
+    said = {"secret": "theirs"}
+    answer = client.post("/_receiver/secrets", json=said, headers={"origin": origin})
+    assert answer.status_code == 403
+    assert answer.json()["error"].startswith("The control API is not for pages of another origin")
+    assert client.post("/_receiver/secrets", json=said, headers={"origin": receiver.url}).status_code == 201
+
+
 # The command
 
 
@@ -334,6 +359,31 @@ def test_the_command_prints_what_comes_and_stops_well(number: int) -> None:
         "POST /x job.failed evt_1 attempt 1, signature valid: 418",
     ]
     assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--host", "0.0.0.0"], True),  # one is made up
+        (["--host", "0.0.0.0", "--control-token", "open"], False),
+        (["--control-token", "open"], False),
+        ([], False),
+    ],
+)
+def test_beyond_loopback_control_wants_a_token(words: list[str], told: bool) -> None:
+    with command("--port", "0", *words) as process:
+        assert process.stderr is not None
+        said = [*process.stderr.readline().split(), *[""] * 7]
+        control = f"http://127.0.0.1:{httpx.URL(said[6].rstrip(',')).port}/_receiver"
+        token = said[said.index("token") + 1] if "token" in said else "open"
+        codes = [
+            httpx.get(control, headers=headers, trust_env=False).status_code
+            for headers in ({}, {"authorization": f"Bearer {token}"})
+        ]
+        process.terminate()
+        process.communicate()
+    assert codes == [401 if words else 200, 200]
+    assert ("token" in said) == told
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,35 @@ def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: Recorder) -> None:
         RemoteReceiver(receiver.url, recorder.clock)
 
 
+def test_a_receiver_elsewhere_is_sent_its_token(recorder: Recorder) -> None:
+    with Receiver(token="open") as receiver:
+        remote = RemoteReceiver(receiver.url, recorder.clock, "open")
+        ear = Ear(receiver.url, "run", recorder, "open")
+        url = ear.listen("418")
+        ear.told(created(url))
+        assert post(url) == 418
+        [came] = remote.fetch("run", recorder)
+        assert (came["status"], came["signature"]["valid"]) == (418, False)
+        for token in (None, "closed"):
+            with pytest.raises(
+                BadInput, match=r"(?s)401 .*control token.*the target's receiver and receiver_token"
+            ):
+                RemoteReceiver(receiver.url, recorder.clock, token)
+
+
+def test_settings_for_other_receivers_are_not_for_ours(
+    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKSIM_RECEIVE_CONTROL_TOKEN", "open")
+    monkeypatch.setenv("RANKSIM_RECEIVE_SCRIPT", "500")
+    local = LocalReceiver(tmp_path, recorder.clock)
+    try:
+        assert post(local.url) == 200
+        assert Ear(local.url, "run", recorder).listen("200")
+    finally:
+        local.stop()
+
+
 def test_what_a_receiver_elsewhere_no_longer_keeps_is_noted(recorder: Recorder) -> None:
     with Receiver(keep=2) as receiver:
         for number in range(3):

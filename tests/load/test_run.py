@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from ranksim.errors import BadInput
-from ranksim.load.run import Run, Wishes
+from ranksim.facade.receiver import Receiver
+from ranksim.load.recorder import Clock
+from ranksim.load.run import Part, Run, Shared, Wishes
 from ranksim.load.target import Target
 
 
@@ -27,3 +29,26 @@ def test_why_nothing_was_answered_is_told(host: str, why: str, tmp_path: Path) -
     with pytest.raises(BadInput, match=told):
         Run(Target.simple(f"http://{host}", "rk_1"), Wishes(tmp_path / "out"))
     assert not list(tmp_path.iterdir())
+
+
+def test_every_process_of_a_run_has_the_receivers_token(tmp_path: Path) -> None:
+    with Receiver(token="rt_open") as receiver:
+        target = Target.model_validate(
+            {
+                "environments": {"production": "http://127.0.0.1:1"},
+                "keys": {"main": {"token": "rk_1"}},
+                "receiver": receiver.url,
+                "receiver_token": "rt_open",
+            }
+        )
+        with pytest.raises(BadInput, match="no key of the target works"):  # its receiver does
+            Run(target, Wishes(tmp_path / "out"))
+        with pytest.raises(BadInput, match="expected `ranksim receive` to answer there"):
+            Run(target.model_copy(update={"receiver_token": "rt_wrong"}), Wishes(tmp_path / "out"))
+        shared = Shared("run", str(tmp_path), Clock.here(), "00", 1, 1, 1, 1, receiver.url, {})
+        part = Part(shared, target, "w1")
+        assert part.ear is not None
+        assert part.ear.listen("200")
+        part.recorder.note("said", text_of_another="it was rt_open")
+        part.close()
+    assert "rt_open" not in part.recorder.path.read_text(encoding="utf-8")

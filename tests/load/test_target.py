@@ -112,6 +112,7 @@ def test_a_key_that_is_not_there() -> None:
 
 def test_tokens_do_not_show() -> None:
     target = Target.simple("http://127.0.0.1", "rk_very_secret")
+    target = target.model_copy(update={"receiver_token": "rk_very_secret"})
     assert "rk_very_secret" not in repr(target)
     assert "rk_very_secret" not in str(target.keys["main"])
 
@@ -137,6 +138,18 @@ MISTAKES = {
     "misspelt": (BASE + "keys: {main: {token: x}}\nspendcap: 5 USD\n", r":3: spendcap: .*'spend_cap'"),
     "bare money": (BASE + "keys: {main: {token: x}}\nspend_cap: 5\n", r":3: spend_cap: .*15 USD"),
     "scale of zero": (BASE + "keys: {main: {token: x}}\ntime_scale: 0\n", r":3: time_scale: .*at least 1"),
+    "unset token of a receiver": (
+        BASE + "keys: {main: {token: x}}\nreceiver: https://a.example\nreceiver_token: env:RANKSIM_NO_SUCH\n",
+        r":4: receiver_token: .*RANKSIM_NO_SUCH is not set",
+    ),
+    "a token that no header can carry": (
+        BASE + "keys: {main: {token: x}}\nreceiver: https://a.example\nreceiver_token: a b\n",
+        r":4: receiver_token: expected an API key or token",
+    ),
+    "a token without a receiver": (
+        BASE + "keys: {main: {token: x}}\nreceiver_token: x\n",
+        r"receiver_token: there is no receiver; give its URL",
+    ),
     "missing policy": (BASE + "keys: {main: {token: x}}\npolicy: none.yaml\n", r":3: policy: no such file"),
 }
 

@@ -8,7 +8,6 @@ who run it. Everything else is answered by the service too, as a path where ther
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ranksim.clock import SECOND, Micros
 from ranksim.facade.faults import Fault
 from ranksim.facade.keeping import NotKept
 from ranksim.facade.metrics import metrics
+from ranksim.facade.permission import refusal
 from ranksim.facade.requests import (
     JSON,
     PREFLIGHT,
@@ -297,10 +297,11 @@ class Facade:
     async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.facade import control  # its many models take a while to build, and few worlds want them
 
-        if self._may_control(scope):
+        refused = refusal(self.token, scope)
+        if refused is None:
             await control.control(self.twin, scope, receive, self._keeping(send))
         else:
-            await control.refuse(send, 401, "Send the control token as a bearer token.")
+            await control.refuse(send, *refused)
 
     def _keeping(self, send: Send) -> Send:
         """Send nothing before what led to it is kept."""
@@ -313,12 +314,6 @@ class Facade:
             await send(message)
 
         return keeping
-
-    def _may_control(self, scope: Scope) -> bool:
-        if self.token is None:
-            return True
-        sent = dict(scope["headers"]).get(b"authorization", b"")
-        return hmac.compare_digest(sent, b"Bearer " + self.token.encode())
 
     # Around the service
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from ranksim.facade.app import Deprecation, Facade
     from ranksim.facade.durable import Durable
     from ranksim.facade.twin import Twin
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 KIB = 1024
 
@@ -187,11 +184,10 @@ def serve(
     from ranksim.contract.policy import Policy
     from ranksim.facade import app as surface
     from ranksim.facade import server
+    from ranksim.facade.permission import token_of
     from ranksim.facade.threads import bound
 
-    token = control_token
-    if not token and host not in LOOPBACK:
-        token = secrets.token_urlsafe(24)
+    token = token_of(control_token, host)
     twin = Twin(
         None if policy is None else Policy.load(policy),
         seed,

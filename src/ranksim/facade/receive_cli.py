@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 def receive(
     host: Annotated[
-        str, typer.Option(envvar="RANKSIM_RECEIVE_HOST", help="The address to listen at.")
+        str,
+        typer.Option(
+            envvar="RANKSIM_RECEIVE_HOST",
+            help="The address to listen at. Beyond loopback the control API wants a token.",
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int,
@@ -79,6 +83,12 @@ def receive(
             "it is, and notes of stalls of the receiver itself.",
         ),
     ] = None,
+    control_token: Annotated[
+        str,
+        typer.Option(
+            envvar="RANKSIM_RECEIVE_CONTROL_TOKEN", help="The bearer token that the control API wants."
+        ),
+    ] = "",
     anchor: Annotated[
         int | None,
         typer.Option(
@@ -108,16 +118,19 @@ def receive(
       ranksim receive --script 500,500,500,200
       ranksim receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
     """  # fmt: skip
+    from ranksim.facade.permission import token_of
     from ranksim.facade.receiver import CONTROL, Receiver, Step
     from ranksim.facade.timekeeper import wall
 
     def anchored() -> int:
         return (anchor or 0) + time.monotonic_ns() // 1000
 
+    token = token_of(control_token, host)
     receiver = Receiver(
         tolerance=None if tolerance < 0 else tolerance,
         strict=strict,
         clock=wall if anchor is None else anchored,
+        token=token,
     )
     for path, steps in _scripts(script or ()).items():
         receiver.script(*steps.split(","), path=path)
@@ -154,7 +167,8 @@ def receive(
         with receiver.start(host, port):
             receiver.watch(stalled)
             where = f"receiving at {receiver.url}, control at {receiver.url}{CONTROL}"
-            print(f"ranksim: {where}", file=sys.stderr, flush=True)
+            made_up = "" if token == control_token else f" by the bearer token {token}"
+            print(f"ranksim: {where}{made_up}", file=sys.stderr, flush=True)
             if with_parent:
                 threading.Thread(target=_until_end_of_input, args=(stopped,), daemon=True).start()
             stopped.wait()

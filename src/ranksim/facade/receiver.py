@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl
 from ranksim.clock import SECOND, Micros, duration, format_duration
 from ranksim.errors import BadInput
 from ranksim.facade.patterns import whole
+from ranksim.facade.permission import refusal
 from ranksim.facade.threads import Listener, LoopThread
 from ranksim.facade.timekeeper import wall
 from ranksim.rules import webhooks
@@ -156,7 +157,8 @@ class Receiver:
     `clock` tells the instant in µs that is noted down, `signing_clock` the one that signatures are compared
     with (default: the same); `tolerance` is their greatest age in seconds (None: any will do, S86). A
     `strict` receiver answers 400 to a request whose signature does not verify. The latest `keep` requests
-    are kept. `came` is called with every request before it is answered, `heard` once it is.
+    are kept. `came` is called with every request before it is answered, `heard` once it is. `token` must be
+    sent as a bearer token to control it over HTTP.
 
     Use it as an ASGI app, or as a context manager that listens at `url` in a thread.
     """
@@ -172,6 +174,7 @@ class Receiver:
         keep: int = 10_000,
         came: Callable[[Received], None] | None = None,
         heard: Callable[[Received], None] | None = None,
+        token: str | None = None,
     ) -> None:
         self.clock = clock
         self.signing_clock = signing_clock or clock
@@ -179,6 +182,7 @@ class Receiver:
         self.strict = strict
         self.came = came
         self.heard = heard
+        self.token = token
         self.url = ""
         self._changed = threading.Condition()
         self._requests: deque[Received] = deque(maxlen=keep)
@@ -368,6 +372,9 @@ class Receiver:
 
     def _control(self, scope: Scope, body: bytes | None) -> tuple[int, Any]:
         """Answer a control request: status and JSON."""
+        refused = refusal(self.token, scope)
+        if refused is not None:
+            return refused[0], {"error": refused[1]}
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         try:
             match scope["method"], scope["path"].removeprefix(CONTROL):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import subprocess
 import sys
@@ -33,11 +34,12 @@ class Ear:
     """The paths of a receiver that one process of the run has webhooks sent to.
 
     `url` is where the deployment and we reach the receiver; `prefix` is the run's own, so that runs which
-    share a receiver do not share paths.
+    share a receiver do not share paths; `token` is what the receiver's control wants, if anything.
     """
 
-    def __init__(self, url: str, prefix: str, recorder: Recorder) -> None:
+    def __init__(self, url: str, prefix: str, recorder: Recorder, token: str | None = None) -> None:
         self.url = url
+        self.token = token
         self.prefix = prefix
         self.recorder = recorder
         self._numbers = count(1)
@@ -69,7 +71,7 @@ class Ear:
 
     def _ask(self, method: str, what: str, said: Any) -> bool:
         try:
-            ask(self.url, method, what, said)
+            ask(self.url, method, what, said, self.token)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.recorder.note("the webhook receiver could not be reached", error=str(error))
             return False
@@ -87,11 +89,13 @@ class LocalReceiver:
         self.log = directory / "receiver.jsonl"
         words = [sys.executable, "-m", "ranksim", "receive", "--port", "0", "--tolerance", "-1"]
         words += ["--log", str(self.log), "--anchor", str(clock.anchor), "--with-parent"]
+        own = {name: text for name, text in os.environ.items() if not name.startswith("RANKSIM_RECEIVE_")}
         self._said = directory / "receiver.err"
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
-            )
+                words, env=own, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said,
+                start_new_session=True,
+            )  # fmt: skip
         self.url = self._announced()
 
     def stop(self) -> None:
@@ -120,8 +124,9 @@ class LocalReceiver:
 class RemoteReceiver:
     """`ranksim receive` somewhere else: clocks are compared, and what came is fetched at the end."""
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: str, clock: Clock, token: str | None = None) -> None:
         self.url = url
+        self.token = token
         self.clock = clock
         self.began = clock.now()
         self.ahead = self._compare()
@@ -143,7 +148,7 @@ class RemoteReceiver:
             recorder.note("the receiver's clock drifted", ahead=[*self.ahead, *again])
             low, high = min(self.ahead[0], again[0]), max(self.ahead[1], again[1])
         recorder.note("the receiver is elsewhere; it ran ahead by µs between", ahead=[low, high])
-        came = ask(self.url, "GET", "/requests")["requests"]
+        came = ask(self.url, "GET", "/requests", token=self.token)["requests"]
         if came and came[0]["number"] > 1 and came[0]["received"] - high > self.began:
             recorder.note("the receiver keeps the latest requests only; some of the run's may be missing")
         shift = (low + high) // 2
@@ -153,24 +158,25 @@ class RemoteReceiver:
         """Bound from below and above by how much the receiver's clock is ahead of ours, in µs."""
         try:
             before = self.clock.now()
-            now = ask(self.url, "GET", "/clock")["now"]
+            now = ask(self.url, "GET", "/clock", token=self.token)["now"]
             after = self.clock.now()
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             raise BadInput(
                 f"{self.url}: expected `ranksim receive` to answer there ({error}); start it, or correct "
-                "the target's receiver"
+                "the target's receiver and receiver_token"
             ) from None
         return now - after, now - before
 
 
-def ask(url: str, method: str, what: str, said: Any = None) -> Any:
+def ask(url: str, method: str, what: str, said: Any = None, token: str | None = None) -> Any:
     """Ask a receiver's control API. Raises OSError, HTTPException or ValueError."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=PATIENCE)
     try:
         body = None if said is None else json.dumps(said).encode()
-        connection.request(method, parts.path + CONTROL + what, body)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request(method, parts.path + CONTROL + what, body, headers)
         response = connection.getresponse()
         text = response.read()
     finally:

@@ -76,9 +76,13 @@ class Part:
             part=name,
             clock=clock or shared.clock,
             salt=bytes.fromhex(shared.salt),
-            tokens=[key.token for key in target.keys.values()],
+            tokens=[*(key.token for key in target.keys.values()), target.receiver_token or ""],
         )
-        self.ear = Ear(shared.receiver, shared.run, self.recorder) if shared.receiver else None
+        self.ear = (
+            Ear(shared.receiver, shared.run, self.recorder, target.receiver_token)
+            if shared.receiver
+            else None
+        )
         self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.purses
         self.purse = Purse(share, target.dry_run_only)
@@ -229,7 +233,7 @@ class Run:
 
     def _receive(self) -> LocalReceiver | RemoteReceiver | None:
         if self.target.receiver is not None:
-            return RemoteReceiver(self.target.receiver, self.clock)
+            return RemoteReceiver(self.target.receiver, self.clock, self.target.receiver_token)
         hosts = {urlsplit(url).hostname for url in self.target.environments.values()}
         return LocalReceiver(self.directory, self.clock) if hosts <= {*LOOPBACK} else None
 

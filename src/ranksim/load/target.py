@@ -43,14 +43,16 @@ def _token(given: Any) -> Any:
     name = given.removeprefix("env:")
     found = os.environ.get(name)
     if not found:
-        raise ValueError(f"the environment variable {name} is not set; set it to the API key")
+        raise ValueError(f"the environment variable {name} is not set; set it to the token")
     return found
 
 
 def _sendable(token: str) -> str:
     """Take what can stand in a header; a wrong one is not shown."""
     if re.fullmatch("[!-~]+", token) is None:
-        raise ValueError("expected an API key, which has letters and signs of ASCII only and no space")
+        raise ValueError(
+            "expected an API key or token, which has letters and signs of ASCII only and no space"
+        )
     return token
 
 
@@ -78,7 +80,7 @@ def _unversioned(given: str) -> str:
 
 _URL = re.compile(r"https?://[^/?#@\s]+([/?#][!-~]*)?")
 
-Token = Annotated[str, BeforeValidator(_token), Field(min_length=1, repr=False), AfterValidator(_sendable)]
+Token = Annotated[str, BeforeValidator(_token), Field(min_length=1), AfterValidator(_sendable)]
 Url = Annotated[str, AfterValidator(_url)]
 Base = Annotated[Url, AfterValidator(_base)]
 ApiBase = Annotated[Base, AfterValidator(_unversioned)]
@@ -87,7 +89,7 @@ ApiBase = Annotated[Base, AfterValidator(_unversioned)]
 class TargetKey(Frozen):
     """An API key: its token, the environment where it works, what it is for, and whose it is where known."""
 
-    token: Token
+    token: Token = Field(repr=False)
     environment: str = "production"
     purpose: Purpose = "full"
     account: str = ""
@@ -99,8 +101,8 @@ class Target(Frozen):
 
     `environments` are base URLs by name, without the /v1; `graphql` their GraphQL URLs as they are, by
     default the base URL and "/graphql". `receiver` is the public base URL under which the deployment reaches
-    our webhook receiver, when that is not the address it listens at. `policy` is the path of a policy file to
-    judge by.
+    our webhook receiver, when that is not the address it listens at; `receiver_token` is what its control API
+    wants. `policy` is the path of a policy file to judge by.
     Business time at the deployment runs `time_scale` times as fast as ours, the clock of its rate windows
     `traffic_scale` times. `spend_cap` (µUSD) and `dry_run_only` bound what the run may spend. `exclusive`
     says that nobody else uses these accounts meanwhile, without which "refused too early" cannot be told.
@@ -110,6 +112,7 @@ class Target(Frozen):
     keys: Annotated[dict[str, TargetKey], Field(min_length=1)]
     graphql: dict[str, Url] = Field(default_factory=dict)
     receiver: Base | None = None
+    receiver_token: Token | None = Field(None, repr=False)
     policy: str | None = None
     time_scale: Annotated[int, Field(ge=1)] = 1
     traffic_scale: Annotated[int, Field(ge=1)] = 1
@@ -126,6 +129,8 @@ class Target(Frozen):
                     f"key {name!r} is of the environment {key.environment!r}; "
                     f"expected one of environments: {known}"
                 )
+        if self.receiver_token and self.receiver is None:
+            raise ValueError("receiver_token: there is no receiver; give its URL, or leave the token out")
         if UNKNOWN in self.keys:
             raise ValueError(f"no key may be called {UNKNOWN!r}, which names a key that does not exist")
         for name in self.graphql:
