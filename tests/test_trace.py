@@ -13,7 +13,7 @@ import pytest
 from ranksim.clock import HOUR, SECOND, instant
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.records import LogLine, read_access_log, read_rates
+from ranksim.records import LogLine, parsed, parsed_object, read_access_log, read_rates
 from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.service import Service
 from ranksim.trace import Exchange, Header, Trace, TraceWriter, digest, entries, hide_secrets, safe_headers
@@ -422,6 +422,28 @@ def test_a_garbled_line_of_an_access_log_is_refused(tmp_path: Path, text: str) -
         BadInput, match=r"access\.log:2: expected a line of an access log, such as 'host - - \["
     ):
         list(read_access_log(path))
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("{", None),
+        ('{"a": 1}', {"a": 1}),
+        ("12", 12),
+        (DEEP, None),
+        (f'{{"a": {DEEP}}}', None),
+        ('"\\ud800"', "?"),
+        (f'["\\ud800", {DEEP}]', None),
+    ],
+    ids=range(8),
+)
+def test_json_of_strangers(text: str, value: Any) -> None:
+    assert parsed(text) == value
+    assert parsed_object(text) == (value if isinstance(value, dict) else None)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 64])

@@ -1,8 +1,9 @@
-"""Records of other origin: access logs and series of counts, read line by line or chunk by chunk."""
+"""Records of other origin: access logs and series of counts, read bit by bit, and the JSON of strangers."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import re
 import zlib
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import from_json
 
 from ranksim.clock import Micros, instant
 from ranksim.errors import BadInput
@@ -54,6 +56,31 @@ def shown(line: str, most: int = 60) -> str:
     """Quote a line for an error message, cut where it is long."""
     text = line.strip()
     return repr(text if len(text) <= most else text[:most] + "…") if text else "an empty line"
+
+
+def parsed(text: str) -> Any:
+    """Parse the JSON of a stranger; None where it is not JSON, or nested hundreds deep."""
+    if not text:
+        return None
+    try:
+        return from_json(text)
+    except ValueError as error:
+        return None if "recursion" in str(error) else _parsed_slowly(text)
+
+
+def parsed_object(text: str) -> dict[str, Any] | None:
+    """Parse a JSON object of a stranger; None for anything else."""
+    found = parsed(text)
+    return found if isinstance(found, dict) else None
+
+
+def _parsed_slowly(text: str) -> Any:
+    """Parse JSON that the fast reader refuses for a lone surrogate, which no report could print."""
+    try:
+        value = json.loads(text)
+        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
 
 
 class LogLine(NamedTuple):

@@ -55,6 +55,13 @@ def test_a_recorded_call_is_about_the_twin() -> None:
     assert (request.path, request.query) == ({"kind": "crawl", "id": "job_1"}, {"after": "job_1"})
 
 
+@pytest.mark.parametrize("body", ["{", "[]", '{"a": ' + "[" * 100_000])
+def test_a_recorded_body_that_is_no_json_object_is_made_again_without(body: str) -> None:
+    request = as_recorded(Recorded(0, "main", "POST", "/v1/jobs", "jobs.create", body=body), Twins())
+    assert request is not None
+    assert request.body is None
+
+
 @pytest.mark.parametrize("name", ["everyday", "walk", "retry"])
 def test_a_recorded_run_is_answered_alike(name: str, tmp_path: Path) -> None:
     """The world of the manual: what a rehearsal got is what its calls, made again, get."""

@@ -64,6 +64,11 @@ def codes(found: BackTest, side: str) -> list[str]:
     return [row[f"{side}_code"] for row in found.calls]
 
 
+def test_answers_nested_beyond_all_reason_tell_nothing(tmp_path: Path) -> None:
+    deep = '{"data": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    assert recorded(tmp_path, brief(0, response=deep)).calls[0].made == ()
+
+
 def test_quotas_bind_call_by_call(tmp_path: Path) -> None:
     found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
     assert codes(found, "a") == [""] * 10 + ["quota_exhausted"] * 2

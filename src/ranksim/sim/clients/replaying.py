@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import Any
 
 from ranksim import draws
 from ranksim.clock import HOUR, SECOND, Micros, format_duration
+from ranksim.records import parsed_object
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim import arrivals
 from ranksim.sim.arrivals import Recorded, Replay
@@ -106,7 +106,7 @@ class _Crowd:
             request.idempotency_key = row.idempotency_key
         reply = client.call(request)
         if reply.status < 300:
-            self.twins.learn(parsed(row.response), reply.body)
+            self.twins.learn(parsed_object(row.response), reply.body)
 
     def _of_address(self, address: str) -> int:
         """Choose whose call it is: the key of that name where there is one, else one by the name's hash."""
@@ -141,17 +141,8 @@ def as_recorded(row: Recorded, twins: Twins) -> Request | None:
             path[name[1:-1]] = twins.of(value)
         elif name != value:
             return None
-    body = parsed(row.body)
+    body = parsed_object(row.body)
     return Request(row.operation, path, twins.of(row.query or {}), twins.of(body))
-
-
-def parsed(text: str) -> dict[str, Json] | None:
-    """Read a JSON object; None for anything else."""
-    try:
-        found = json.loads(text) if text else None
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 class Twins:

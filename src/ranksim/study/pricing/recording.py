@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml, validate
 from ranksim.errors import BadInput
-from ranksim.records import read_access_log, read_lines
+from ranksim.records import parsed_object, read_access_log, read_lines
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.sim.clients.traffic import Rule
 from ranksim.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
@@ -149,7 +148,7 @@ def _of_trace(path: str | Path) -> Recording:
 
 def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | str:
     """Give the call of an exchange, or why it cannot be made again."""
-    body = _json(exchange.body)
+    body = parsed_object(exchange.body)
     if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
         return "GraphQL documents"
     operation, values = matched(exchange.method, exchange.path)
@@ -168,7 +167,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | st
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
         return "without a body"
     headers = {name.lower(): value for name, value in exchange.request_headers.items()}
-    answer = _json(exchange.response) or {}
+    answer = parsed_object(exchange.response) or {}
     return Asked(
         id=exchange.id,
         at=exchange.sent,
@@ -185,14 +184,6 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | st
         made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
         cursor=str(answer.get("next_cursor") or ""),
     )
-
-
-def _json(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text) if text else None
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def made_by(operation: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
