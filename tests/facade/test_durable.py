@@ -431,13 +431,13 @@ def test_a_reply_that_cannot_be_kept_is_a_500_and_the_next_write_makes_up_for_it
     async def story() -> None:
         twin = make()
         memory, durable = kept(twin)
-        memory.error = sqlite3.OperationalError("disk is full")
+        memory.error = sqlite3.OperationalError("disk I/O error")
         async with client_of(twin) as client:
             key = {"idempotency-key": "once"}
             lost = await client.post("/v1/domains", json={"host": "a.example"}, headers=key)
             assert lost.status_code == 500
             assert lost.json()["code"] == "internal_error"
-            assert "disk is full" in lost.json()["detail"]
+            assert lost.json()["detail"] == "The state file cannot be written (disk I/O error)."
             assert lost.headers["x-request-id"] == lost.json()["request_id"]
             assert "ratelimit-limit" in lost.headers
             assert lost.headers["content-type"] == "application/problem+json"
@@ -447,6 +447,24 @@ def test_a_reply_that_cannot_be_kept_is_a_500_and_the_next_write_makes_up_for_it
         await durable.commit()
         assert led_to(memory).service.save() == twin.service.save()
         assert len(led_to(memory).service.state.domains) == 1
+        durable.close()
+
+    run(story)
+
+
+def test_what_the_control_api_did_and_cannot_be_kept_is_a_500_too() -> None:
+    async def story() -> None:
+        twin = make()
+        memory, durable = kept(twin)
+        memory.error = sqlite3.OperationalError("disk I/O error")
+        async with client_of(twin) as client:
+            lost = await client.post("/_ranksim/accounts", json={"name": "acme"})
+            assert (lost.status_code, lost.headers["content-type"]) == (500, "application/problem+json")
+            assert lost.json()["detail"] == "The state file cannot be written (disk I/O error)."
+            memory.error = None
+            names = [one["name"] for one in (await client.get("/_ranksim/accounts")).json()["data"]]
+        assert names == ["demo", "demo", "acme"]
+        assert led_to(memory).service.save() == twin.service.save()
         durable.close()
 
     run(story)

@@ -265,7 +265,7 @@ class Facade:
             if self.twin.commit is not None:
                 await self.twin.commit()
         except NotKept as error:
-            said = problem(self.twin.policy, "internal_error", f"{str(error).capitalize()}.")
+            said = problem(self.twin.policy, "internal_error", error.sentence())
             headers = answer.replies[0].headers
             kept = {name: text for name, text in headers.items() if name.startswith(("X-", "RateLimit-"))}
             payload = to_json((said.body or {}) | {"request_id": headers["X-Request-Id"]})
@@ -298,22 +298,25 @@ class Facade:
         from ranksim.facade import control  # its many models take a while to build, and few worlds want them
 
         refused = refusal(self.token, scope)
-        if refused is None:
-            await control.control(self.twin, scope, receive, self._keeping(send))
-        else:
+        if refused is not None:
             await control.refuse(send, *refused)
-
-    def _keeping(self, send: Send) -> Send:
-        """Send nothing before what led to it is kept."""
-        commit = self.twin.commit
-        if commit is None:
-            return send
+            return
+        started = False
 
         async def keeping(message: MutableMapping[str, Any]) -> None:
-            await commit()
+            """Send nothing before what led to it is kept."""
+            nonlocal started
+            if self.twin.commit is not None:
+                await self.twin.commit()
+            started = True
             await send(message)
 
-        return keeping
+        try:
+            await control.control(self.twin, scope, receive, keeping)
+        except NotKept as error:
+            if started:
+                raise
+            await control.refuse(send, 500, error.sentence())
 
     # Around the service
 

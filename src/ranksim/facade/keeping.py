@@ -13,6 +13,11 @@ from ranksim.contract.policy import Policy
 class NotKept(Exception):
     """What was asked for was done but cannot be kept, so no reply may say that it was."""
 
+    def sentence(self) -> str:
+        """Say it to whoever asked."""
+        text = str(self)
+        return f"{text[:1].upper()}{text[1:]}."
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:
