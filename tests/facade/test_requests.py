@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ranksim.facade import requests
-from ranksim.facade.requests import Asked, Gone, headers_of, payload_of, read, route
+from ranksim.facade.asgi import Gone
+from ranksim.facade.requests import Asked, headers_of, payload_of, read, route
 from ranksim.service.calls import Reply
 from ranksim.service.operations import OPERATIONS, TABLE
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros
+from ranksim.facade.asgi import Gone, Header, Message, Receive, Scope, Send
 from ranksim.facade.faults import Fault
 from ranksim.facade.keeping import NotKept
 from ranksim.facade.metrics import metrics
@@ -25,11 +25,6 @@ from ranksim.facade.requests import (
     JSON,
     PREFLIGHT,
     Asked,
-    Gone,
-    Header,
-    Receive,
-    Scope,
-    Send,
     call_of,
     headers_of,
     payload_of,
@@ -303,7 +298,7 @@ class Facade:
             return
         started = False
 
-        async def keeping(message: MutableMapping[str, Any]) -> None:
+        async def keeping(message: Message) -> None:
             """Send nothing before what led to it is kept."""
             nonlocal started
             if self.twin.commit is not None:

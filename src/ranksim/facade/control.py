@@ -21,12 +21,13 @@ from ranksim.errors import BadInput
 from ranksim.facade import control_commands as commands
 from ranksim.facade import control_shapes as shapes
 from ranksim.facade import requests
+from ranksim.facade.asgi import Gone, Header, Receive, Scope, Send
 from ranksim.facade.control_commands import Asked, Conflict, Missing
 from ranksim.facade.events import stream
 from ranksim.facade.faults import Rule
 from ranksim.facade.happenings import AdvanceUnderWay
 from ranksim.facade.patterns import whole
-from ranksim.facade.requests import JSON, Header, Receive, Scope, Send
+from ranksim.facade.requests import JSON
 from ranksim.facade.requests_journal import Expected
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
@@ -168,7 +169,7 @@ async def _command(
         await refuse(send, 409, str(error))
     except BadInput as error:
         await refuse(send, 422, str(error))
-    except requests.Gone:
+    except Gone:
         raise
     except Exception:
         log.exception("%s %s failed", route.method, scope["path"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+from ranksim.facade.asgi import Header, Receive, Scope, Send, hung_up
 from ranksim.facade.happenings import Happening
-from ranksim.facade.requests import Header, Receive, Scope, Send
 from ranksim.facade.twin import Twin
 
 HEARTBEAT_SECONDS = 15.0
@@ -29,7 +29,7 @@ async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, 
         await send({"type": "http.response.body", "body": b""})
         return
     await _part(send, f": world {twin.world_id}\n\n")
-    leaving = asyncio.create_task(_gone(receive))
+    leaving = asyncio.create_task(hung_up(receive))
     scope["ranksim.stop"] = leaving.cancel  # a server that shuts down calls it
     try:
         while not leaving.done():
@@ -49,11 +49,6 @@ async def _next(twin: Twin, last: int, leaving: asyncio.Task[None]) -> list[Happ
         return coming.result()
     coming.cancel()
     return []
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _missed(last: int, happened: list[Happening]) -> str:

@@ -13,11 +13,12 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 from ranksim.clock import SECOND, Micros, duration, format_duration
 from ranksim.errors import BadInput
+from ranksim.facade.asgi import Receive, Scope, Send, hung_up
 from ranksim.facade.patterns import whole
 from ranksim.facade.permission import refusal
 from ranksim.facade.threads import Listener, LoopThread
@@ -37,10 +38,6 @@ WATCH, STALL = SECOND // 20, SECOND // 5
 
 _STEP = re.compile(r"([1-5][0-9]{2}|timeout)(?::(\S+?))?(?:\+([0-9a-z]+))?")
 _SIGNED_AT = re.compile(r"t=([0-9]{1,15}),")
-
-Scope: TypeAlias = dict[str, Any]
-Receive: TypeAlias = Callable[[], Any]
-Send: TypeAlias = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +353,7 @@ class Receiver:
     async def _play(self, came: Received, receive: Receive, send: Send) -> None:
         """Answer as scripted, unless the sender goes first."""
         step = came.step
-        gone = asyncio.create_task(_gone(receive))
+        gone = asyncio.create_task(hung_up(receive))
         wait = None if step.status is None else step.delay / SECOND
         try:
             if wait is None or wait > 0:
@@ -479,11 +476,6 @@ async def _body(receive: Receive) -> bytes | None:
             parts.append(message.get("body", b""))
         more = message.get("more_body", False)
     return None if size > LARGEST_BODY else b"".join(parts)
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _reply(send: Send, status: int, answer: Any, headers: Mapping[str, str] | None = None) -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pydantic_core import from_json, to_json
 
+from ranksim.facade.asgi import Gone, Header, Receive, Scope
 from ranksim.facade.patterns import whole
 from ranksim.service.calls import Body, Call, Reply
 from ranksim.service.operations import TABLE
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Header = tuple[bytes, bytes]
 
 DRAINED = 8
 """A body up to so many times the limit is read to its end, so that its sender hears the refusal."""
@@ -24,10 +19,6 @@ DRAINED = 8
 WITH_BODY = frozenset({"POST", "PATCH", "PUT"})
 
 JSON = b"application/json"
-
-
-class Gone(Exception):
-    """The client went away before its request was complete."""
 
 
 # Paths

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from ranksim.clock import Micros, iso
 from ranksim.contract.quantities import Frozen
+from ranksim.facade.asgi import Header
 from ranksim.facade.patterns import fits
 
 KEPT = 10_000
@@ -26,8 +27,6 @@ OVERHEAD = 2_048
 """Bytes that an exchange takes beside its texts, roughly."""
 
 NEAREST = 3
-
-Header = tuple[bytes, bytes]
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ranksim.facade.app import Facade
-from ranksim.facade.requests import Header
+from ranksim.facade.asgi import Header
 
 MOST_HEADERS = 65_536
 """Bytes that a request's line and headers may take."""
