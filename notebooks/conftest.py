@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from nbformat import NotebookNode
-from nbmake import pytest_items
+from nbmake import nb_run, pytest_items
 from nbmake.nb_result import NotebookError, NotebookResult
 from nbmake.nb_run import NotebookRun
 
@@ -23,7 +25,9 @@ METADATA = {
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    patient = partial(NotebookClient, startup_timeout=600, iopub_timeout=600)  # a busy machine is no failure
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nb_run, "NotebookClient", patient)
         patch.setattr(pytest_items, "NotebookRun", Recorded if item.config.option.overwrite else Checked)
         return (yield)
 

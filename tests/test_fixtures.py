@@ -49,12 +49,12 @@ import pytest
 
 pytestmark = pytest.mark.ranksim(plan="starter", seed=7, clock="real")
 
-@pytest.mark.ranksim(clock="scaled:60", start="2026-01-31T00:00:00Z", policy="mine.yaml")
+@pytest.mark.ranksim(clock="scaled:1/60", start="2026-01-31T00:00:00Z", policy="mine.yaml")
 def test_the_closest_mark_wins(ranksim):
     account = ranksim.client().get("/v1/account").json()["data"]
     assert account["plan"] == "starter"
     assert account["period_start"].startswith("2026-01-31T00:00:00")
-    assert str(ranksim.twin.clock.rate) == "scaled:60"
+    assert str(ranksim.twin.clock.rate) == "scaled:1/60"
     assert (ranksim.twin.seed, ranksim.twin.policy.name) == (7, "mine")
     assert ranksim.client().get("/v1/domains?hots=a").status_code == 422
 

@@ -382,4 +382,12 @@ class LoopClock:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.now = loop.time()
-        loop.time = lambda: self.now  # type: ignore[method-assign]  # what asyncio reads for all its timers
+        loop.time = self.monotonic  # type: ignore[method-assign]  # what asyncio reads for all its timers
+
+    def monotonic(self) -> float:
+        """Read it, in seconds."""
+        return self.now
+
+    def monotonic_ns(self) -> int:
+        """Read it, in nanoseconds."""
+        return round(self.now * 1e9)

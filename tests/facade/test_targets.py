@@ -117,10 +117,10 @@ def targets(stage: Any, receiver: Receiver) -> Iterator[dict[str, Target]]:
         threaded = stack.enter_context(Server(**settings))
         served = stack.enter_context(process(*flags))
         sent = {"authorization": f"Bearer {stage.key}"}
-        over_http = httpx.Client(base_url=served["base_url"], headers=sent, trust_env=False)
+        over_http = httpx.Client(base_url=served["base_url"], headers=sent, timeout=600, trust_env=False)
         clients = {
-            "inprocess": inprocess.client(stage.key),
-            "threaded": threaded.client(stage.key),
+            "inprocess": inprocess.client(stage.key, timeout=600),
+            "threaded": threaded.client(stage.key, timeout=600),
             "process": stack.enter_context(over_http),
         }
         found = {name: Target(client, receiver) for name, client in clients.items()}

@@ -78,14 +78,14 @@ class Scripted:
 
     def hang(self, connection: socket.socket) -> None:
         """Say nothing until the test is over."""
-        self.released.wait(30)
+        self.released.wait(600)
 
     def stop(self) -> None:
         self.released.set()
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(600)
 
     def _accept(self) -> None:
         while True:
@@ -93,7 +93,7 @@ class Scripted:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
-            connection.settimeout(30)
+            connection.settimeout(600)
             thread = threading.Thread(target=self._serve, args=(connection,))
             self._threads.append(thread)
             thread.start()
@@ -155,7 +155,7 @@ class Recording:
         self.recorder = Recorder(path, part="w1", clock=Clock.here(), salt=b"salt", tokens=[TOKEN])
         self.sessions: list[Session] = []
 
-    def session(self, timeout: float = 10.0) -> Session:
+    def session(self, timeout: float = 60.0) -> Session:
         self.sessions.append(Session(self.target, self.recorder, client="test-0", timeout=timeout))
         return self.sessions[-1]
 
@@ -204,7 +204,7 @@ class Running:
                 stderr=log,
             )
 
-    def wait(self, seconds: float = 60) -> int:
+    def wait(self, seconds: float = 300) -> int:
         """Wait for its end and give its exit code."""
         try:
             return self.process.wait(seconds)
@@ -243,7 +243,7 @@ def deployment() -> Iterator[Server]:
         yield server
 
 
-def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
+def until(holds: Callable[[], Any], seconds: float = 300) -> Any:
     """Wait until something holds, and give it; a test that waits in vain fails."""
     pause = threading.Event()
     deadline = time.monotonic() + seconds

@@ -17,7 +17,7 @@ def test_a_run_that_is_being_opened_is_undone_when_locust_quits(monkeypatch: pyt
     class Opening:
         def __init__(self, *_: Any) -> None:
             try:
-                gevent.sleep(60)
+                gevent.sleep(600)
             except BaseException:
                 undone.append(True)
                 raise
@@ -36,6 +36,6 @@ def test_a_run_that_is_being_opened_is_undone_when_locust_quits(monkeypatch: pyt
     gevent.sleep(0)
     assert not undone
     leader.leave()
-    opening.join(10)
+    opening.join(60)
     assert undone == [True]
     assert leader.run is None

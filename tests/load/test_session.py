@@ -15,7 +15,7 @@ from ranksim.load.session import Outcome, effect_of, refused
 from ranksim.load.steps import Received, Send
 from ranksim.load.target import Target
 
-from .conftest import TOKEN, Act, Recording, Scripted, answer_and_close, close, raw, reply, reset
+from .conftest import TOKEN, Act, Recording, Scripted, answer_and_close, close, raw, reply, reset, until
 
 READ = Send("domains.list", query={"limit": "2"})
 WRITE = Send("domains.create", body={"host": "bücher.example"}, idempotency_key="k1", request_id="r1")
@@ -69,11 +69,12 @@ def test_a_call_without_a_whole_reply_may_have_had_its_effect_and_is_sent_once(
 ) -> None:
     server.acts = [server.hang if act == "hang" else act]
 
-    outcome = recording.session(timeout=0.3 if act == "hang" else 10).perform(send)
+    outcome = recording.session(timeout=0.3 if act == "hang" else 60).perform(send)
 
     assert (outcome.received.status, outcome.error) == (0, error)
     [call] = recording.calls()
     assert (call["status"], call["received"], call["error"], call["effect"]) == (None, None, error, effect)
+    until(lambda: server.requests)  # one that is not answered may be read later than it is given up
     assert len(server.requests) == 1
 
 
@@ -291,7 +292,8 @@ def test_the_clock_never_goes_back_and_is_near_wall_time(walls: Callable[[], int
     clock = Clock.here()
     readings = [clock.now() for _ in range(1000)]
     assert readings == sorted(readings)
-    assert abs(readings[0] - walls()) < 1_000_000
+    before, now, after = walls(), clock.now(), walls()
+    assert before - 1_000_000 < now < after + 1_000_000
 
 
 @pytest.fixture

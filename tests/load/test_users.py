@@ -51,7 +51,8 @@ def test_a_run_is_recorded_to_the_calls_that_were_in_flight_when_it_was_stopped(
     )  # fmt: skip
     until(lambda: by_users(out) >= 20)
     with deployment.client() as client:
-        client.post("/_ranksim/faults", json={"latency": "60s", "times": 3}).raise_for_status()
+        client.post("/_ranksim/faults", json={"latency": "10m", "times": 3}).raise_for_status()
+        until(lambda: client.get("/_ranksim/faults").json()["data"][0]["effects"]["delayed"] == 3)
     until(lambda: in_flight(out) == 3)
     run.process.send_signal(signal.SIGINT)
 

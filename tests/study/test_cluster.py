@@ -54,8 +54,9 @@ variants:
 
 
 @pytest.fixture
-def scheduler(toy: object) -> Iterator[str]:
+def scheduler(toy: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A scheduler and two workers of one thread each, as a user would start them."""
+    monkeypatch.setattr("ranksim.study.pools.CONNECT", "300s")
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
     programs = [
         subprocess.Popen(
@@ -72,15 +73,15 @@ def scheduler(toy: object) -> Iterator[str]:
         for _ in range(2):
             options = ["--no-dashboard", "--host", "127.0.0.1"]
             programs.append(subprocess.Popen([*worker, *options], stderr=subprocess.DEVNULL))
-        with Client(address, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
+        with Client(address, timeout=300, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=300)
         yield address
-        with Client(address, set_as_default=False) as client:
+        with Client(address, timeout=300, set_as_default=False) as client:
             client.shutdown()
     finally:
         for program in programs:
             try:
-                program.wait(10)
+                program.wait(60)
             except subprocess.TimeoutExpired:
                 print(program.args)
                 program.kill()
