@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -302,6 +303,21 @@ def test_wrong_control_is_refused(
     answer = client.request(method, f"/_receiver{path}", content=body)
     assert answer.status_code == status
     assert answer.json()["error"].startswith(error)
+
+
+def test_a_request_whose_sender_hangs_up_within_its_body_did_not_come() -> None:
+    receiver = Receiver()
+    messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": BODY[:5], "more_body": True}]
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop()
+
+    async def send(message: dict[str, Any]) -> None:
+        raise AssertionError(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/hooks", "query_string": b"", "headers": []}
+    asyncio.run(receiver(scope, receive, send))
+    assert receiver.requests == []
 
 
 ASKS = [("GET", ""), ("GET", "/requests"), ("DELETE", "/requests"), ("PUT", "/scripts"), ("POST", "/secrets")]

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 from ranksim.clock import SECOND, Micros, duration, format_duration
 from ranksim.errors import BadInput
-from ranksim.facade.asgi import Receive, Scope, Send, hung_up
+from ranksim.facade.asgi import Gone, Receive, Scope, Send, hung_up
 from ranksim.facade.patterns import whole
 from ranksim.facade.permission import refusal
 from ranksim.facade.threads import Listener, LoopThread
@@ -149,7 +149,7 @@ class Received:
 
 
 class Receiver:
-    """Records every request, answers it as its path's script says, and verifies what it has a secret for.
+    """Records whole requests, answers them as their path's script says, verifies what it has a secret for.
 
     `clock` tells the instant in µs that is noted down, `signing_clock` the one that signatures are compared
     with (default: the same); `tolerance` is their greatest age in seconds (None: any will do, S86). A
@@ -336,7 +336,10 @@ class Receiver:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request (ASGI)."""
-        body = await _body(receive)
+        try:
+            body = await _body(receive)
+        except Gone:
+            return
         path = scope["path"]
         if path == CONTROL or path.startswith(CONTROL + "/"):
             status, answer = self._control(scope, body)
@@ -464,13 +467,13 @@ def _object(body: bytes | None, *names: str) -> dict[str, Any]:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Read a request's body to its end; None when it is too large."""
+    """Read a request's body to its end; None when it is too large. Raises Gone."""
     parts: list[bytes] = []
     size, more = 0, True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            raise Gone
         size += len(message.get("body", b""))
         if size <= LARGEST_BODY:
             parts.append(message.get("body", b""))
