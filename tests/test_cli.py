@@ -313,6 +313,9 @@ def bad(folder: Path) -> Iterator[tuple[list[str | Path], str]]:
     )
     yield ["run", scenario, "--out", scenario], f"{scenario}: is a file; give the path of a directory"
     yield ["run", scenario, "--trace", folder], f"{folder}: is a directory; give the path of a file"
+    results = folder / "results"
+    inside = results / "t.jsonl"
+    yield ["run", scenario, "--out", results, "--trace", inside], f"{inside}: lies in {results}, which is"
     yield ["run", scenario, "--trace", scenario], f"{scenario}: is read by this command, and would be lost"
     yield ["run", scenario, "--out", scenario / "x"], f"{scenario}/x: {scenario} is a file, not a directory"
     yield ["assumptions", "U111"], "U111: no such assumption; they are U1 to U110"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ranksim.errors import BadInput
-from ranksim.files import check_directory, check_file, new_directory, new_file
+from ranksim.files import check_apart, check_directory, check_file, check_outputs, new_directory, new_file
 
 
 def names(path: Path) -> list[str]:
@@ -151,6 +152,42 @@ def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path, make: object, m
         check_directory(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert str(caught.value).endswith(message)
+
+
+NOWHERE = Path("/proc/of/nobody")
+"""Where not even root may write."""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no place where root may not write")
+@pytest.mark.parametrize("check", [check_directory, check_file, lambda path: check_outputs((path,), ())])
+def test_a_place_where_nothing_can_be_written_is_told_early(
+    tmp_path: Path, check: Callable[[Path], None]
+) -> None:
+    (tmp_path / "link").symlink_to(NOWHERE)
+    for path in (NOWHERE, tmp_path / "link"):
+        with pytest.raises(BadInput) as caught:
+            check(path)
+        assert str(caught.value).startswith(f"{path}: cannot be written (")
+    check(tmp_path / "a" / "b")
+    assert names(tmp_path) == ["link"]  # looking leaves nothing behind
+
+
+def test_a_mount_point_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    check_directory(tmp_path / "below")
+    with pytest.raises(BadInput, match="is a mount point, which cannot be replaced; give a directory in it"):
+        check_directory(tmp_path)
+
+
+def test_no_file_lies_in_a_directory_that_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    check_apart(None, (tmp_path / "out" / "x", None))
+    check_apart(tmp_path / "out", (tmp_path / "x", tmp_path / "out.csv", None))
+    for path in (tmp_path / "out" / "x", tmp_path / "link" / "deep" / "x"):
+        with pytest.raises(
+            BadInput, match=r"x: lies in .*out, which is replaced as a whole; give another path"
+        ):
+            check_apart(tmp_path / "out", (path,))
 
 
 def test_a_directory_or_a_pipe_is_no_file(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def run_command(
     """  # fmt: skip
     with _spoken():
         made = _scenario(scenario, arrivals)
-        check_results(out, plots)
+        check_results(out, plots, trace)
         check_outputs((trace,), (scenario, arrivals))
         with ExitStack() as stack:
             folder = _open_directory(stack, out)

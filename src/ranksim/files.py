@@ -86,7 +86,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def check_file(path: Path) -> None:
-    """Raise BadInput unless `path` is free or a plain file, below directories only."""
+    """Raise BadInput unless `path` is free or a plain file, below directories, where one may write."""
     if path.is_dir():
         raise BadInput(f"{path}: is a directory; give the path of a file")
     if path.exists() and not path.is_file():
@@ -111,13 +111,25 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
         written.add(path.resolve())
 
 
+def check_apart(directory: Path | None, files: Iterable[Path | None]) -> None:
+    """Raise BadInput for a file in a directory that results replace as a whole."""
+    for path in files:
+        if directory is not None and path is not None and directory.resolve() in path.resolve().parents:
+            raise BadInput(f"{path}: lies in {directory}, which is replaced as a whole; give another path")
+
+
 def check_directory(path: Path) -> None:
-    """Raise BadInput unless `path` is free, an empty directory, or results that ranksim wrote earlier."""
+    """Raise BadInput unless `path` is free, an empty directory, or results that ranksim wrote earlier.
+
+    It can be replaced only where one may write beside it, and where it is no mount point.
+    """
     _check_parents(path)
     if not path.exists():
         return
     if not path.is_dir():
         raise BadInput(f"{path}: is a file; give the path of a directory")
+    if path.is_mount():
+        raise BadInput(f"{path}: is a mount point, which cannot be replaced; give a directory in it")
     names = {entry.name for entry in path.iterdir()}
     if not names:
         return
@@ -145,7 +157,14 @@ def _check_parents(path: Path) -> None:
         if parent.exists():
             if not parent.is_dir():
                 raise BadInput(f"{path}: {parent} is a file, not a directory; give another path")
-            return
+            break
+    target = path.resolve()
+    nearest = next(parent for parent in target.parents if parent.exists())
+    try:
+        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=nearest):
+            pass  # only trying tells for sure
+    except OSError as error:
+        raise _cannot(path, error) from None
 
 
 def _as_usual(path: Path, mode: int) -> None:

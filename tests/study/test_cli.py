@@ -118,6 +118,26 @@ def test_exit_codes(place: Path, text: str, code: int, message: str) -> None:
     assert ("Failed" in out) == (code == 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--out", "/proc/results"), "ranksim: /proc/results: cannot be written ("),
+        (
+            ("--out", "o", "--store", "o/s.sqlite"),
+            "ranksim: o/s.sqlite: lies in o, which is replaced as a whole",
+        ),
+    ],
+)
+def test_what_keeps_results_from_being_written_is_told_before_anything_runs(
+    place: Path, words: tuple[str, ...], message: str
+) -> None:
+    (place / "plans.yaml").write_text(STUDY)
+    code, out, err = run("plans.yaml", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(message)
+    assert [path.name for path in place.iterdir()] == ["plans.yaml"]
+
+
 def test_an_interrupt_says_what_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

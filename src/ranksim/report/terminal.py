@@ -37,14 +37,18 @@ def waiting() -> Iterator[None]:
         yield
 
 
-def check_results(out: Path | None, plots: bool) -> None:
-    """Find out before a long run what would keep its results from being written. Raises BadInput."""
+def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:
+    """Find out before a long run what would keep its results from being written. Raises BadInput.
+
+    `files` are what is written beside the directory `out`.
+    """
     if out is None:
         return
-    from ranksim.files import check_directory
+    from ranksim.files import check_apart, check_directory
     from ranksim.report.plots import check_matplotlib
 
     check_directory(out)
+    check_apart(out, files)
     if plots:
         try:
             check_matplotlib()

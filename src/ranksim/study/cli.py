@@ -97,8 +97,8 @@ def study(
     made = Study.load(file)
     if replications is not None:
         made = made.with_replications(replications)
-    check_results(out, plots)
     kept = store or Path(f"{file.stem}.study.sqlite")
+    check_results(out, plots, kept)
     try:
         with _progress() as progress:
             result = made.run(

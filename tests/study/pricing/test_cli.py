@@ -62,6 +62,25 @@ def test_it_answers_and_writes(name: str, tmp_path: Path) -> None:
     assert json.loads(text) == result
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ranksim.study.pricing.cli.waiting", None)
+    code, text, err = told(name, *shlex.split(COMMANDS[name]), "--out", "/proc/results")
+    assert (code, text) == (2, "")
+    assert err.startswith("ranksim: /proc/results: cannot be written (")
+
+
+def test_calls_do_not_lie_in_the_directory_that_is_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = shlex.split(COMMANDS["back-test"])
+    code, text, err = told("back-test", *words, "--out", str(out), "--csv", str(out / "calls.csv"))
+    assert (code, text) == (2, "")
+    assert f"{out / 'calls.csv'}: lies in {out}, which is replaced as a whole" in err
+    assert not out.exists()
+
+
 def test_every_flag_has_a_variable() -> None:
     variables = {"RANKSIM_PRICE_BACK_TEST_PLAN": "pro", "RANKSIM_PRICE_BACK_TEST_JSON": "1"}
     _, out, _ = told("back-test", str(EXAMPLES / "trace.jsonl"), **variables)

@@ -197,7 +197,7 @@ def back_test(
     from ranksim.study.pricing.back_test import read_accounts
     from ranksim.study.pricing.recording import read_recording, read_rules
 
-    check_results(out, plots)
+    check_results(out, plots, csv)
     check_outputs((csv,), (recording, accounts, rules, policy, *map(Path, catalogue or ())))
     sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), accounts is not None)
     known = None if accounts is None else read_accounts(accounts)
