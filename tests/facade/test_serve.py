@@ -79,8 +79,10 @@ def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
         "RANKSIM_SERVE_ACCESS_LOG": "1",
         "RANKSIM_SERVE_LOG_FORMAT": "json",
         "RANKSIM_SERVE_PLAN": "free",
+        "RANKSIM_SERVE_DOCS": "0",
     }
     with serving(**variables) as one:
+        assert one.said["docs"] == ""
         response = get(one.base + "/v1/account", headers=one.auth)
         assert response.json()["data"]["plan"] == "free"
         _, log = one.stop(signal.SIGINT)

@@ -111,6 +111,7 @@ class Facade:
     ) -> None:
         self.twin = twin
         self.token = token
+        self.docs = docs
         self.max_body = max_body
         self.strict_query = strict_query
         self.access_log = access_log

@@ -290,8 +290,9 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
 
 def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool) -> None:
     """Say where everything is."""
-    name = f"[{host}]" if ":" in host else host
-    base, twin = f"http://{name}:{port}", facade.twin
+    from ranksim.facade.threads import url_of
+
+    base, twin = url_of(host, port), facade.twin
     addresses = {
         "base_url": base,
         "rest": f"{base}/v1",
@@ -302,7 +303,7 @@ def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool
         "sandbox_key": twin.keys.get("sandbox", ""),
         "control": f"{base}/_ranksim",
         "control_token": token,
-        "docs": f"{base}/docs",
+        "docs": f"{base}/docs" if facade.docs else "",
         "clock": str(twin.clock.rate),
         "now": iso(twin.now() // SECOND * SECOND),
     }

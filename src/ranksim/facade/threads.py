@@ -83,8 +83,7 @@ class Listener:
     @property
     def url(self) -> str:
         """Where it listens, without a slash at the end."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return url_of(self.host, self.port)
 
     async def open(self) -> Self:
         """Begin to accept connections."""
@@ -118,6 +117,11 @@ class Listener:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def url_of(host: str, port: int) -> str:
+    """Write where a socket listens, without a slash at the end; IPv6 addresses stand in brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def bound(host: str, port: int) -> socket.socket:
