@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 
 import hypothesis
 import pytest
@@ -21,7 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the profile and fix one Hypothesis seed for the run, so that any failure can be repeated."""
+    """Load the profile and fix one Hypothesis seed for the run, so that any failure can be repeated.
+
+    A shell has what it starts in the background ignore interrupts. The programs that tests start and
+    interrupt would inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("--hypothesis-profile", None):
         hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
     if config.getoption("--hypothesis-seed", None) is None:

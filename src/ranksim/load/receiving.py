@@ -24,8 +24,11 @@ from ranksim.trace import SECRET_FIELDS
 
 CONTROL = "/_receiver"
 
+BEGINNING = 60.0
+"""Seconds that the receiver may take to begin: long, for where a load is made the machine is busy."""
+
 PATIENCE = 10.0
-"""Seconds that the receiver may take to begin, to answer and to end."""
+"""Seconds that the receiver may take to answer and to end."""
 
 _ANNOUNCED = re.compile(r"receiving at (\S+?),")
 
@@ -111,7 +114,7 @@ class LocalReceiver:
             self._process.stdin.close()
 
     def _announced(self) -> str:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + BEGINNING
         while time.monotonic() < deadline and self._process.poll() is None:
             if match := _ANNOUNCED.search(self._said.read_text(encoding="utf-8")):
                 return match[1]
