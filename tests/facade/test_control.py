@@ -358,6 +358,8 @@ def test_a_snapshot_goes_from_one_deployment_to_another() -> None:
             await other.post("/snapshots/there/restore")
             assert (await other.get(f"/jobs/{job}"))["status"] == "running"
             assert other.twin.keys == one.twin.keys
+            assert (await other.get("/world"))["seed"] == one.twin.seed
+            assert (await other.post("/reset"))["seed"] == 9
 
     run(story)
 
@@ -682,6 +684,9 @@ def test_requests_are_verified_and_misses_explained() -> None:
             assert misses["data"] == [near]
             both = {"times": 1, "at_most": 2}
             assert (await control.refused("POST", "/requests/verify", json=both))[0] == 422
+            never = {"expected": expected, "at_least": 5, "at_most": 2}
+            status, detail = await control.refused("POST", "/requests/verify", json=never)
+            assert (status, detail) == (422, "body: at_least is more than at_most")
 
     run(story)
 

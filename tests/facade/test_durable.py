@@ -653,6 +653,24 @@ def test_a_world_that_is_kept_begins_anew_as_it_began(tmp_path: Path) -> None:
     durable.close()
 
 
+def test_a_world_from_elsewhere_leaves_the_seed_of_faults_and_of_resets_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    twin = make(seed=3)
+    durable = attach(twin, path)
+    began = twin.service.save()
+    twin.restore(make(seed=5).snapshot())
+    twin.faults.add(Rule(error_rate=0.5))
+    durable.close()
+    again = make()
+    durable = attach(again, path)
+    assert again.service.state.seed == 5
+    struck = [[one.faults.pick(Call("domains.list")) for _ in range(20)] for one in (twin, again)]
+    assert struck[0] == struck[1]
+    again.reset()
+    assert again.service.save() == began
+    durable.close()
+
+
 def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     path = tmp_path / "state"
     twin = make(seed=3)

@@ -120,7 +120,7 @@ async def get_world(twin: Twin, asked: Asked) -> shapes.WorldShown:
         "world_id": twin.world_id,
         "now": iso(twin.now()),
         "policy": twin.policy.name,
-        "seed": twin.seed,
+        "seed": twin.service.state.seed,
         "keys": dict(twin.keys),
     }
 

@@ -340,6 +340,8 @@ class VerifyBody(Frozen):
     def _check(self) -> VerifyBody:
         if self.times is not None and (self.at_least is not None or self.at_most is not None):
             raise ValueError("give times, or at_least and at_most")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError("at_least is more than at_most")
         return self
 
     def bounds(self) -> tuple[int, int | None]:

@@ -124,7 +124,7 @@ class Durable:
         heading = {
             "world_id": twin.world_id,
             "keys": twin.keys,
-            "beginning": (twin.plan, twin.first, twin.empty),
+            "beginning": (twin.seed, twin.plan, twin.first, twin.empty),
             "clock": twin.clock.saved(),
             "now": twin.clock.now(),
             "traffic": twin.clock.traffic(twin.clock.now()),
@@ -216,7 +216,7 @@ class Replayed:
     service: Service
     world_id: str
     keys: dict[str, str]
-    beginning: tuple[str, Micros | None, bool]
+    beginning: tuple[int, str, Micros | None, bool]
     clock: dict[str, Any]
     now: Micros
     traffic: Micros
@@ -304,9 +304,8 @@ def _go_on(twin: Twin, file: StateFile) -> None:
     """Put a twin where a file ends."""
     at = replay(file.world or b"", file.batches, twin.policy)
     file.batches = []
-    twin.service, twin.seed = at.service, at.service.state.seed
-    twin.keys, twin.world_id, twin.snapshots = at.keys, at.world_id, at.snapshots
-    twin.plan, twin.first, twin.empty = at.beginning
+    twin.service, twin.keys, twin.world_id, twin.snapshots = at.service, at.keys, at.world_id, at.snapshots
+    twin.seed, twin.plan, twin.first, twin.empty = at.beginning
     twin.faults = Faults(twin.seed)
     twin.faults.resume(at.faults)
     twin.clock.resume(at.clock, at.now, at.traffic)
