@@ -34,10 +34,10 @@ import httpx
 
 def test_all_fixtures_are_of_one_world(ranksim, ranksim_server, ranksim_clock, ranksim_receiver):
     assert ranksim_server is ranksim and ranksim_clock is ranksim.clock
-    reply = httpx.get(ranksim_server.url + "/v1/webhook-events", trust_env=False)
+    reply = httpx.get(ranksim_server.url + "/v1/webhook-events", timeout=600, trust_env=False)
     assert reply.status_code == 200
     ranksim.subscribe(ranksim_receiver)
-    assert httpx.get(ranksim_receiver.url + "/_receiver", trust_env=False).status_code == 200
+    assert httpx.get(ranksim_receiver.url + "/_receiver", timeout=600, trust_env=False).status_code == 200
 
 def test_another_test_has_another_world(ranksim):
     assert ranksim.client().get("/v1/webhooks").json()["data"] == []
