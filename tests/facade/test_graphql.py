@@ -10,6 +10,7 @@ import pytest
 
 from ranksim.facade import graphql
 from ranksim.facade.graphql import FIELDS, SCHEMA, Response, snake
+from ranksim.facade.requests import call_of
 from ranksim.facade.shapes import SHAPES, WIRES
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import OPERATIONS
@@ -37,13 +38,21 @@ class Twin:
         replies, _ = self.service.handle_batch(calls, self.now)
         return replies
 
-    def send(self, payload: Any, written: bool = True, **headers: str) -> Response:
+    def send(
+        self,
+        payload: Any,
+        written: bool = True,
+        environment: str = "production",
+        fault: str = "",
+        **headers: str,
+    ) -> Response:
         """Send a request with the first key; `headers` as idempotency_key="k"."""
-        given = {"authorization": f"Bearer {self.key}"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        response = asyncio.run(graphql.execute(self, "production", given, body))
+        headers = {"authorization": f"Bearer {self.key}"} | headers
+        given = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+        call = call_of({"method": "POST"}, given, "", environment)
+        call.surface, call.fault = "graphql", fault
+        call.raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        response = asyncio.run(graphql.execute(self, call, headers.get("accept", "")))
         if written:
             for reply in response.replies:
                 self.service.written(reply, self.now)
@@ -420,8 +429,7 @@ def test_a_limited_request_is_refused_as_a_whole(twin: Twin, query: str) -> None
     [("payload_too_large", 413), ("unsupported_media_type", 415), ("method_not_allowed", 405)],
 )
 def test_a_fault_of_the_http_request_is_answered(twin: Twin, fault: str, status: int) -> None:
-    headers = {"authorization": f"Bearer {twin.key}"}
-    response = asyncio.run(graphql.execute(twin, "production", headers, b"", fault=fault))
+    response = twin.send(b"", fault=fault)
     assert (response.status, codes(response)) == (status, [fault])
 
 
@@ -438,9 +446,7 @@ def test_the_answer_has_the_type_that_is_accepted(twin: Twin, accept: str, sent:
 
 @pytest.mark.fact("S3", "E48")
 def test_a_key_of_the_other_environment_is_unknown(twin: Twin) -> None:
-    headers = {"authorization": f"Bearer {twin.key}"}
-    body = b'{"query": "{ slots { used } }"}'
-    assert asyncio.run(graphql.execute(twin, "sandbox", headers, body)).status == 401
+    assert twin.send({"query": "{ slots { used } }"}, environment="sandbox").status == 401
 
 
 def test_absent_and_null_differ_in_an_update(twin: Twin, stage: Any) -> None:

@@ -210,14 +210,13 @@ class Facade:
         fault = self.twin.faults.pick(call)
         if fault is not None and not await _suffer(fault, call, scope):
             return
-        said = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
+        accept = headers.get(b"accept", b"").decode("latin-1")
         try:
-            given = await graphql.execute(
-                self.twin, environment, said, call.raw or b"", call.caller, call.fault
-            )
+            given = await graphql.execute(self.twin, call, accept)
         except Exception:
             log.exception("a GraphQL request failed")
-            given = await graphql.execute(self.twin, environment, said, b"", call.caller, "internal_error")
+            call.fault = "internal_error"
+            given = await graphql.execute(self.twin, call, accept)
         extra = _allowing(scope["method"], asked.allow, given.status)
         answer = Response(
             given.status, self._headers(given.headers, len(given.body), extra), given.body, given.replies

@@ -145,36 +145,29 @@ class Response(NamedTuple):
     replies: list[Reply]
 
 
-async def execute(
-    twin: Caller,
-    environment: str,
-    headers: Mapping[str, str],
-    payload: bytes,
-    caller: str = "",
-    fault: str = "",
-) -> Response:
+async def execute(twin: Caller, call: Call, accept: str = "") -> Response:
     """Answer one GraphQL request.
 
-    `headers` have lower-case names, `payload` is the body as sent, `caller` the network address, `fault`
-    what is wrong with the HTTP request (see `Call`). What is refused before execution has its own status:
-    401 and 429, 400 what cannot be read, 422 what does not fit the schema. Else the status is 200, and a
-    refused field carries its error body in `errors[].extensions` (U83).
+    `call` is the request as a whole: who asks, the body as sent (`raw`), and the `fault` of its HTTP form;
+    `accept` the media types that its sender takes. What is refused before execution has its own status: 401
+    and 429, 400 what cannot be read, 422 what does not fit the schema. Else the status is 200, and a refused
+    field carries its error body in `errors[].extensions` (U83).
     """
-    asked = Asked(twin.policy, _base_call(environment, headers, caller))
-    refusal = Refusal(fault, []) if fault else _ask(payload, asked)
+    asked = Asked(twin.policy, _copy(call, raw=None, fault=""))
+    refusal = Refusal(call.fault, []) if call.fault else _ask(call.raw or b"", asked)
     if refusal is not None:
-        replies = twin.call_batch([asked.stand_in("POST", fault or "invalid_request")])
-        return _refuse(twin.policy, headers, replies, refusal)
+        replies = twin.call_batch([asked.stand_in("POST", call.fault or "invalid_request")])
+        return _refuse(twin.policy, accept, replies, refusal)
     calls = list(asked.calls.values()) or [asked.stand_in("GET")]
     replies = twin.call_batch(calls)
     if len(replies) < len(calls) or replies[0].code in ("unauthorized", "rate_limited"):
-        return _refuse(twin.policy, headers, replies, None)
+        return _refuse(twin.policy, accept, replies, None)
     if asked.calls:
         asked.replies = dict(zip(asked.calls, replies, strict=True))
         result = asked.run()
     else:
         result = asked.result
-    return Response(200, _headers(twin.policy, headers, replies), _dump(result.formatted), replies)
+    return Response(200, _headers(twin.policy, accept, replies), _dump(result.formatted), replies)
 
 
 # Reading a request
@@ -238,19 +231,6 @@ class Asked:
     def stand_in(self, method: str, fault: str = "") -> Call:
         """Make the call that is charged for a request without calls: a read, or a refused write."""
         return _copy(self.base, method=method, fault=fault)
-
-
-def _base_call(environment: str, headers: Mapping[str, str], caller: str) -> Call:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return Call(
-        "",
-        key=token.strip() if scheme.lower() == "bearer" else None,
-        idempotency_key=headers.get("idempotency-key"),
-        request_id=headers.get("x-request-id"),
-        surface="graphql",
-        environment=environment,
-        caller=caller,
-    )
 
 
 def _copy(base: Call, **changes: Any) -> Call:
@@ -390,9 +370,7 @@ def _connection(reply: Reply, body: Body) -> Body:
     }
 
 
-def _refuse(
-    policy: Policy, headers: Mapping[str, str], replies: list[Reply], refusal: Refusal | None
-) -> Response:
+def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal | None) -> Response:
     """Refuse a whole request: for access or traffic, which come first, or for what is wrong with it."""
     [reply] = replies
     body = reply.body or {}
@@ -404,18 +382,17 @@ def _refuse(
         status = said["status"]
         errors.append({**error.formatted, "extensions": said | {"request_id": body["request_id"]}})
     errors = errors or [{"message": body["detail"], "extensions": body}]
-    sent = _headers(policy, headers, replies)
+    sent = _headers(policy, accept, replies)
     for name in ("Retry-After", "WWW-Authenticate"):
         if name in reply.headers:
             sent[name] = reply.headers[name]
     return Response(status, sent, _dump({"errors": errors}), replies)
 
 
-def _headers(policy: Policy, headers: Mapping[str, str], replies: list[Reply]) -> dict[str, str]:
+def _headers(policy: Policy, accept: str, replies: list[Reply]) -> dict[str, str]:
     """Give the headers that belong to the request, not to one of its fields."""
     last, marker = replies[-1].headers, policy.assumptions.replay_header
-    plain = GRAPHQL_JSON not in headers.get("accept", "")
-    sent = {"Content-Type": "application/json" if plain else GRAPHQL_JSON}
+    sent = {"Content-Type": GRAPHQL_JSON if GRAPHQL_JSON in accept else "application/json"}
     sent |= {
         name: value for name, value in last.items() if name == "X-Request-Id" or name.startswith("RateLimit-")
     }

@@ -1,4 +1,4 @@
-"""Reading small texts from outside: patterns in which * stands for anything, and whole numbers."""
+"""Reading small texts from outside: patterns in which * stands for anything, whole numbers, bearer tokens."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ def fits(pattern: str, text: str) -> bool:
 def whole(text: str | bytes) -> int | None:
     """Read a whole number of at most 18 digits; None for anything else."""
     return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None
+
+
+def bearer(authorization: bytes) -> str | None:
+    """Give the token of an Authorization header; None where it is of another scheme."""
+    scheme, _, token = authorization.decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from pydantic_core import from_json, to_json
 
 from ranksim.facade.asgi import Gone, Header, Receive, Scope
-from ranksim.facade.patterns import whole
+from ranksim.facade.patterns import bearer, whole
 from ranksim.service.calls import Body, Call, Reply
 from ranksim.service.operations import TABLE
 
@@ -119,10 +119,7 @@ def call_of(scope: Scope, headers: Mapping[bytes, bytes], operation: str, enviro
     client = scope.get("client")
     call = Call(operation, environment=environment, method=scope["method"])
     call.caller = client[0] if client else ""
-    authorization = headers.get(b"authorization")
-    if authorization is not None:
-        scheme, _, token = authorization.decode("latin-1").partition(" ")
-        call.key = token.strip() if scheme.lower() == "bearer" else None
+    call.key = bearer(headers.get(b"authorization", b""))
     if b"idempotency-key" in headers:
         call.idempotency_key = headers[b"idempotency-key"].decode("latin-1")
     if b"x-request-id" in headers:

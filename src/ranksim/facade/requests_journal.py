@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from ranksim.clock import Micros, iso
 from ranksim.contract.quantities import Frozen
 from ranksim.facade.asgi import Header
-from ranksim.facade.patterns import fits
+from ranksim.facade.patterns import bearer, fits
 
 KEPT = 10_000
 """How many exchanges are remembered."""
@@ -280,11 +280,7 @@ def _query(one: Exchange) -> dict[str, str]:
 
 def _key(one: Exchange) -> str | None:
     """Give the bearer token that a request carried, as the service reads it."""
-    sent = dict(one.request_headers).get(b"authorization")
-    if sent is None:
-        return None
-    scheme, _, token = sent.decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else None
+    return bearer(dict(one.request_headers).get(b"authorization", b""))
 
 
 def _content(content: bytes) -> Any:
