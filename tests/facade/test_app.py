@@ -462,7 +462,7 @@ def test_the_server_starts_and_stops_the_twin() -> None:
         inbox.put_nowait({"type": "lifespan.startup"})
         assert await outbox.get() == {"type": "lifespan.startup.complete"}
         while "job.done" not in [one.what for one in twin.happenings]:
-            await twin.happened(twin.seq)
+            await twin.happenings.after(twin.happenings.last)
         inbox.put_nowait({"type": "lifespan.shutdown"})
         assert await outbox.get() == {"type": "lifespan.shutdown.complete"}
         await running

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from ranksim.facade.asgi import Header, Receive, Scope, Send, hung_up
-from ranksim.facade.happenings import Happening
+from ranksim.facade.happenings import Happening, Happenings
 from ranksim.facade.twin import Twin
 
 HEARTBEAT_SECONDS = 15.0
@@ -23,7 +23,8 @@ async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, 
 
     Where happenings are not remembered any more, an event "missed" says how many.
     """
-    last = twin.seq if after is None or after > twin.seq else after
+    now = twin.happenings.last
+    last = now if after is None or after > now else after
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
@@ -33,7 +34,7 @@ async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, 
     scope["ranksim.stop"] = leaving.cancel  # a server that shuts down calls it
     try:
         while not leaving.done():
-            happened = await _next(twin, last, leaving)
+            happened = await _next(twin.happenings, last, leaving)
             await _part(send, _missed(last, happened) + "".join(map(_event, happened)) or ": alive\n\n")
             last = happened[-1].seq if happened else last
     finally:
@@ -41,9 +42,9 @@ async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, 
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _next(twin: Twin, last: int, leaving: asyncio.Task[None]) -> list[Happening]:
+async def _next(happenings: Happenings, last: int, leaving: asyncio.Task[None]) -> list[Happening]:
     """Wait for what happens next; nothing once the client is leaving or a heartbeat is due."""
-    coming = asyncio.create_task(twin.happened(last))
+    coming = asyncio.create_task(happenings.after(last))
     await asyncio.wait({leaving, coming}, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     if coming.done():
         return coming.result()

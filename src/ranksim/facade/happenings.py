@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +12,9 @@ from ranksim.clock import Micros, iso
 from ranksim.errors import BadInput
 from ranksim.service.calls import Attempt
 from ranksim.service.state import Job
+
+KEPT = 10_000
+"""How many happenings are remembered."""
 
 
 class AdvanceUnderWay(BadInput):
@@ -27,6 +33,44 @@ class Happening:
     def shown(self) -> dict[str, Any]:
         """Give it as JSON shows it."""
         return {"seq": self.seq, "at": iso(self.at), "what": self.what, **self.details}
+
+
+class Happenings:
+    """What happened, numbered from 1, oldest first; the last `KEPT` are remembered."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        """The number of the last one."""
+        self.gathered: list[Happening] | None = None
+        """All that happens during an advance; None while there is none."""
+        self._kept: deque[Happening] = deque(maxlen=KEPT)
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def __iter__(self) -> Iterator[Happening]:
+        """Go through what is remembered."""
+        return iter(self._kept)
+
+    def note(self, at: Micros, what: str, **details: Any) -> None:
+        """Add one, and tell whoever waits."""
+        self.last += 1
+        happening = Happening(self.last, at, what, details)
+        self._kept.append(happening)
+        if self.gathered is not None:
+            self.gathered.append(happening)
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def after(self, number: int) -> list[Happening]:
+        """Wait until something has happened after a number, and give all of it that is still remembered."""
+        while self.last <= number:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(waiting)
+            try:
+                await waiting
+            finally:
+                self._waiting.discard(waiting)
+        return list(self._kept)[number - self.last :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +22,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.conditions import Condition
 from ranksim.facade.faults import Faults
-from ranksim.facade.happenings import Advance, AdvanceUnderWay, Happening, told, told_job
+from ranksim.facade.happenings import Advance, AdvanceUnderWay, Happening, Happenings, told, told_job
 from ranksim.facade.keeping import Record, Saved, policy_digest
 from ranksim.facade.requests_journal import Journal
 from ranksim.facade.sender import HttpSender, Sender
@@ -35,8 +35,6 @@ from ranksim.service.context import JOB_ENDS
 from ranksim.service.service import Service
 
 log = logging.getLogger("ranksim.facade")
-
-KEPT_HAPPENINGS = 10_000
 
 LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
 """How far an advance until a condition goes before it gives up."""
@@ -102,8 +100,7 @@ class Twin:
         """Operations answered, by name and status."""
         self.answers: Counter[str] = Counter()
         """Attempts answered: acknowledged, rejected with a status, or unanswered."""
-        self.happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
-        self.seq = 0
+        self.happenings = Happenings()
         plans = list(self.policy.catalogue.plans)
         self.plan = plan or ("pro" if "pro" in plans else plans[-1])
         """The plan of accounts for which no other is wanted."""
@@ -111,8 +108,6 @@ class Twin:
         """How a reset begins: at which instant, None for the wall clock's, and whether without accounts."""
         self._out: dict[int, Out] = {}
         self._unsent: list[Out] = []
-        self._happened: list[Happening] | None = None
-        self._watchers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._armed: Micros | None = None
         self.world_id = _new_world()
@@ -204,7 +199,7 @@ class Twin:
         }
         if self.record is not None:
             self.record("set_clock", now, settings)
-        self._note(now, "clock.set", **settings)
+        self.happenings.note(now, "clock.set", **settings)
         self._apply_answers()
         self._arm(anew=True)
 
@@ -226,17 +221,17 @@ class Twin:
         the latest there. `timeout` (seconds of wall time) bounds the whole. Under every clock time stands
         still while attempts are out. Raises BadInput, and AdvanceUnderWay.
         """
-        if self._happened is not None:
+        if self.happenings.gathered is not None:
             raise AdvanceUnderWay("clock: an advance is under way; wait until it has returned")
         happened: list[Happening] = []
-        self._happened = happened
+        self.happenings.gathered = happened
         self.clock.hold()
         try:
             target = self._target(by, to, until)
             limit = self.settle_timeout if timeout is None else timeout
             settled = await self._run(target, until, limit)
         finally:
-            self._happened = None
+            self.happenings.gathered = None
             self.clock.release()
             self._arm(anew=True)
             if self.record is not None:
@@ -327,7 +322,7 @@ class Twin:
                 attempt = self._signed(task)
                 out = self._out[attempt.attempt] = Out(attempt)
                 self._unsent.append(out)
-                self._note(now, "attempt.sent", **told(attempt))
+                self.happenings.note(now, "attempt.sent", **told(attempt))
         self._send_unsent()
 
     def _signed(self, attempt: Attempt) -> Attempt:
@@ -396,7 +391,7 @@ class Twin:
         acknowledges = acknowledged(answer.status, answer.duration, self.policy.facts)
         rejects = "unanswered" if record.status_code is None else "rejected"
         self.answers["acknowledged" if acknowledges else rejects] += 1
-        self._note(
+        self.happenings.note(
             now,
             "attempt.answered",
             **told(attempt),
@@ -405,7 +400,7 @@ class Twin:
             next_attempt_at=None if due is None else iso(due),
         )
         if endpoint is not None and enabled and not endpoint.enabled:
-            self._note(
+            self.happenings.note(
                 now,
                 "endpoint.disabled",
                 endpoint_id=endpoint.id,
@@ -458,35 +453,16 @@ class Twin:
 
     # What happens
 
-    def _note(self, at: Micros, what: str, **details: Any) -> None:
-        self.seq += 1
-        happening = Happening(self.seq, at, what, details)
-        self.happenings.append(happening)
-        if self._happened is not None:
-            self._happened.append(happening)
-        watchers, self._watchers = self._watchers, []
-        for watcher in watchers:
-            if not watcher.done():
-                watcher.set_result(None)
-
     def _note_job(self, job: str, at: Micros) -> None:
         found = self.service.state.jobs[job]
-        self._note(at, f"job.{found.status}", **told_job(found))
+        self.happenings.note(at, f"job.{found.status}", **told_job(found))
 
     def _note_granted(self, reply: Reply, at: Micros) -> None:
         data = (reply.body or {}).get("data", {})
         details = {"operation": reply.operation, "account_id": reply.account}
         if reply.operation == "jobs.create":
             details |= {"job_id": data["id"], "kind": data["kind"], "domain_id": data["domain_id"]}
-        self._note(at, "call.granted", **details)
-
-    async def happened(self, after: int) -> list[Happening]:
-        """Wait until something has happened after number `after`, and give all that is still remembered."""
-        while self.seq <= after:
-            watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._watchers.append(watcher)
-            await watcher
-        return [happening for happening in self.happenings if happening.seq > after]
+        self.happenings.note(at, "call.granted", **details)
 
     # Worlds
 
@@ -580,7 +556,7 @@ class Twin:
         self.clock.jump(now, traffic)
         if self.record is not None:
             self.record("began", now, {})
-        self._note(now, "world.began", world_id=self.world_id)
+        self.happenings.note(now, "world.began", world_id=self.world_id)
         self.resume(now)
 
     def resume(self, now: Micros) -> None:
