@@ -408,6 +408,17 @@ def test_what_is_wrong_is_not_said_on_stdout_where_stderr_is_closed() -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
+def test_next_to_nothing_is_loaded_before_an_interrupt_can_be_caught() -> None:
+    """The package itself loads outside of any `try` of ours."""
+    source = str(Path(ranksim.__file__).parents[1])
+    program = f"import sys; sys.path.insert(0, {source!r}); import ranksim; print(*sys.modules)"
+    words = [sys.executable, "-I", "-S", "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "ranksim" in loaded
+    assert loaded.isdisjoint({"typing", "re", "collections", "enum"})
+
+
 def test_an_interrupt_before_a_command_begins_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

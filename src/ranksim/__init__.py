@@ -6,9 +6,10 @@ The public names load their modules on first use, so `import ranksim` is fast an
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from ranksim.errors import BadInput
+
+TYPE_CHECKING = False  # as type checkers know it: to load `typing` takes longer than all else here
 
 if TYPE_CHECKING:
     from ranksim.conformance.calibrate import Calibration, calibrate
