@@ -752,19 +752,6 @@ def test_another_world_is_kept_as_a_whole(tmp_path: Path, how: str) -> None:
     durable.close()
 
 
-def test_a_fork_is_not_kept(tmp_path: Path) -> None:
-    twin = make()
-    durable = attach(twin, tmp_path / "state")
-    other = twin.fork()
-    crawl(other, "a.example")
-    assert other.record is None
-    durable.close()
-    again = make()
-    durable = attach(again, tmp_path / "state")
-    assert not again.service.state.jobs
-    durable.close()
-
-
 # What is refused
 
 

@@ -586,12 +586,13 @@ async def advanced_at_random(twin: Twin, source: random.Random, total: int) -> l
 
 async def equal_to_one_big_advance(sequences: int, seed: int) -> None:
     start, total = furnished(), 10 * HOUR
-    big = start.fork()
+    snapshot, big = start.snapshot(), make(scripted)
+    big.restore(snapshot)
     done = await big.advance(by=total)
     expected = [(one.at, one.what, one.details) for one in done.happened]
     assert len(expected) > 100
     saved = big.service.save()
-    snapshot, twin = start.snapshot(), make(scripted)
+    twin = make(scripted)
     for number in range(sequences):
         twin.restore(snapshot)
         happened = await advanced_at_random(twin, random.Random(f"{seed}/{number}"), total)
@@ -673,21 +674,6 @@ def test_an_attempt_to_an_endpoint_that_was_deleted_meanwhile_is_not_sent_again(
         (record,) = must(twin, "webhook_deliveries.list")
         assert (record["status_code"], record["error"]) == (None, "endpoint deleted")
         assert gate.calls == 1
-
-    run(story)
-
-
-def test_a_fork_goes_its_own_way() -> None:
-    async def story() -> None:
-        twin = make()
-        crawl = job(twin)
-        other = twin.fork()
-        assert other.world_id != twin.world_id
-        await other.advance(by=HOUR)
-        must(other, "domains.create", {"host": "other.example"})
-        assert twin.now() == START
-        assert len(must(twin, "domains.list")) == 1
-        assert must(twin, "jobs.get", path={"kind": "crawl", "id": crawl})["status"] == "running"
 
     run(story)
 

@@ -513,24 +513,6 @@ class Twin:
         if self.record is not None:
             self.record("snapshot", self.now(), {"name": name, "now": 0, "world": None})
 
-    def fork(self) -> Twin:
-        """Make a second world that continues from this one and shares nothing with it but the sender."""
-        other = Twin(
-            self.policy,
-            self.seed,
-            clock=str(self.clock.rate),
-            traffic_clock=self.clock.traffic_clock,
-            signature_clock=self.clock.signature,
-            settle_timeout=self.settle_timeout,
-            sender=self.sender,
-            plan=self.plan,
-            empty=True,
-            read_wall=self.clock.wall,
-        )
-        other.first, other.empty = self.first, self.empty
-        other.restore(self.snapshot())
-        return other
-
     def reset(self) -> None:
         """Begin anew, as at the start: accounts, keys, the first instant; no fault rules and no journal."""
         self.clock.jump(self.clock.wall() if self.first is None else self.first)
