@@ -34,7 +34,7 @@ async def serving(twin: Twin, **options: Any) -> AsyncIterator[httpx.AsyncClient
     listener = await Listener(create_app(twin, **options)).open()
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     try:
-        async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=600) as client:
             yield client
     finally:
         await listener.close()

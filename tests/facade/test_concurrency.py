@@ -75,7 +75,7 @@ async def crowd() -> AsyncIterator[Crowd]:
     limits = httpx.Limits(max_connections=CLIENTS)
     try:
         async with httpx.AsyncClient(
-            base_url=listener.url, headers=headers, limits=limits, timeout=60
+            base_url=listener.url, headers=headers, limits=limits, timeout=600
         ) as client:
             made = Crowd(twin, listener.url, client)
             await made.furnish()

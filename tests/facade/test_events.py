@@ -33,7 +33,7 @@ async def serving(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
     listener = await Listener(create_app(twin)).open()
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     try:
-        async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=600) as client:
             yield client
     finally:
         await listener.close()
@@ -41,7 +41,7 @@ async def serving(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(story(), 600))
 
 
 class Events:
@@ -142,7 +142,7 @@ def test_a_server_that_stops_ends_the_stream(monkeypatch: pytest.MonkeyPatch) ->
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         # httpcore waits and tries again while nobody listens yet
         transport = httpx.AsyncHTTPTransport(retries=10)
-        async with httpx.AsyncClient(base_url=url, transport=transport, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=url, transport=transport, timeout=600) as client:
             async with following(client) as stream:
                 server.should_exit = True
                 with pytest.raises(EOFError):

@@ -35,7 +35,7 @@ async def serving(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
     listener = await Listener(create_app(twin)).open()
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     try:
-        async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=600) as client:
             yield client
     finally:
         await listener.close()

@@ -33,7 +33,7 @@ def test_they_end_with_the_process_that_started_them() -> None:
     assert starter.stdout is not None
     assert int(starter.stdout.readline()) != starter.pid
     starter.kill()
-    starter.communicate(timeout=60)  # which ends when no process has the pipe open any more
+    starter.communicate(timeout=600)  # which ends when no process has the pipe open any more
 
 
 def test_they_hear_of_an_interrupt_when_they_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
