@@ -376,10 +376,13 @@ def test_an_interrupt_ends_quietly_and_leaves_nothing(
         command("run", long, "--out", out, "--workers", workers, "--replications", "4"),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
-    while not list(tmp_path.glob(".out.*/.trace.jsonl.*")):  # the run has begun to write
-        assert running.poll() is None
-    running.send_signal(number)
-    stdout, stderr = running.communicate(timeout=60)
+    try:
+        while not list(tmp_path.glob(".out.*/.trace.jsonl.*")):  # the run has begun to write
+            assert running.poll() is None
+        running.send_signal(number)
+        stdout, stderr = running.communicate(timeout=600)
+    finally:
+        running.kill()
     assert (running.returncode, stdout, stderr) == (130, "", "ranksim: interrupted; nothing was written\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.yaml", "small.yaml"]
 
