@@ -26,9 +26,13 @@ class Victim:
     def __init__(self, twin: Twin, listener: Listener) -> None:
         self.twin, self.listener = twin, listener
         self.key = twin.keys["production"].encode()
+        self.writers: list[asyncio.StreamWriter] = []
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.listener.port)
+        """Connect; what the story leaves open is closed when it ends, however it ends."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
+        self.writers.append(writer)
+        return reader, writer
 
     async def taken(self) -> Any:
         """The server's side of the one connection there is, which can be fed piece by piece."""
@@ -88,9 +92,12 @@ async def response(
 async def victim() -> AsyncIterator[Victim]:
     twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
     listener = await Listener(create_app(twin)).open()
+    it = Victim(twin, listener)
     try:
-        yield Victim(twin, listener)
+        yield it
     finally:
+        for writer in it.writers:
+            writer.transport.abort()
         await listener.close()
         await twin.close()
 
@@ -234,18 +241,14 @@ def test_headers_that_never_end_are_waited_for_no_longer_than_allowed() -> None:
         async with victim() as it:
             clock = LoopClock()
             connections = [await it.open() for _ in range(100)]
-            try:
-                for number, (_, writer) in enumerate(connections):
-                    writer.write(b"GET /v1/domains HTTP/1.1\r\n"[:number])
-                await it.check()
-                clock.now += server.REQUEST_SECONDS - 0.1
-                await it.check()
-                assert not any(gone(reader) for reader, _ in connections)
-                clock.now += 0.2
-                assert await it.hangs_up(*(reader for reader, _ in connections))
-            finally:
-                for _, writer in connections:
-                    writer.close()
+            for number, (_, writer) in enumerate(connections):
+                writer.write(b"GET /v1/domains HTTP/1.1\r\n"[:number])
+            await it.check()
+            clock.now += server.REQUEST_SECONDS - 0.1
+            await it.check()
+            assert not any(gone(reader) for reader, _ in connections)
+            clock.now += 0.2
+            assert await it.hangs_up(*(reader for reader, _ in connections))
 
     run(story)
 
@@ -255,15 +258,12 @@ def test_a_second_request_that_never_ends_is_hung_up_on_too() -> None:
         async with victim() as it:
             clock = LoopClock()
             reader, writer = await it.open()
-            try:
-                writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n")
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(b"GET /v1/dom")
-                await it.check()
-                clock.now += server.REQUEST_SECONDS
-                assert await it.hangs_up(reader)
-            finally:
-                writer.close()
+            writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"GET /v1/dom")
+            await it.check()
+            clock.now += server.REQUEST_SECONDS
+            assert await it.hangs_up(reader)
 
     run(story)
 
@@ -420,7 +420,6 @@ def test_an_offer_of_another_protocol_is_ignored_and_the_body_read(offer: bytes,
                 assert line.startswith(b"HTTP/1.1 201 ")
                 length = int(line.partition(b"content-length: ")[2].partition(b"\r\n")[0])
                 assert json.loads(await reader.readexactly(length))["data"]["host"] == "a.example"
-            writer.close()
 
     run(story)
 
@@ -434,7 +433,6 @@ def test_many_requests_on_one_connection_are_answered_in_order() -> None:
             for number in range(200):
                 heading = await reader.readuntil(b"\r\n\r\n")
                 assert b"x-request-id: n%d\r\n" % number in heading
-            writer.close()
 
     run(story)
 
@@ -446,6 +444,5 @@ def test_a_client_that_does_not_read_holds_nobody_up() -> None:
             one = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
             writer.write(one * 500)
             await it.check()
-            writer.close()
 
     run(story)

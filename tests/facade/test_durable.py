@@ -95,7 +95,7 @@ class Memory:
     def close(self) -> None: ...
 
     def _wait(self) -> None:
-        assert self.open.wait(30)
+        assert self.open.wait(600)
         if self.error is not None:
             raise self.error
 
