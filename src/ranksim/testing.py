@@ -380,8 +380,9 @@ class Clock:
         """Move time on, and return when everything that fell due was done, webhooks answered included.
 
         `by` is a length such as "36m" and `to` an instant. The clock stops where `job` has finished or
-        `endpoint` is disabled, or where the `meter` of `account` (default the first one) begins anew.
-        `timeout` is in seconds of wall time. Raises NotSettled, and BadInput.
+        `endpoint` is disabled, or where the `meter` of `account` (default the first one) begins anew. What
+        does not come within `by`, or 400 days, is given up, which `met` of the answer tells. `timeout` is in
+        seconds of wall time. Raises NotSettled, and BadInput.
         """
         return self._world.thread.call(self._advance(by, to, job, endpoint, meter, account, timeout))
 

@@ -75,7 +75,7 @@ class Until(Frozen):
 class AdvanceBody(Frozen):
     """How far time moves on: a duration, an instant, to the next piece of work, or until a condition.
 
-    With a condition, `by` and `to` say how far at the latest.
+    With a condition, `by` and `to` say how far at the latest; it is 400 days without them.
     """
 
     by: Duration | None = None

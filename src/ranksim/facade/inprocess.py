@@ -14,6 +14,7 @@ import httpx
 
 from ranksim.clock import SECOND
 from ranksim.facade.app import Dropped
+from ranksim.facade.permission import LOOPBACK
 from ranksim.facade.receiver import Receiver
 from ranksim.facade.sender import HttpSender
 from ranksim.facade.threads import LoopThread
@@ -23,8 +24,6 @@ log = logging.getLogger("ranksim.testing")
 
 CALLER = ("127.0.0.1", 50_000)
 """The address that calls without a socket seem to come from."""
-
-LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 App: TypeAlias = Callable[..., Any]
 """An ASGI or a WSGI application."""

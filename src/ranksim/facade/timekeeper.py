@@ -183,9 +183,8 @@ class Timekeeper:
 
     def saved(self) -> dict[str, Any]:
         """Give all that `resume` needs to go on, an instant and what the wall clock read then."""
-        runs = (
-            bool(self.rate.over) and not self._held
-        )  # then the start of the run is exact, and now is rounded
+        # The start of a run is exact, and what the clock reads since is rounded.
+        runs = bool(self.rate.over) and not self._held
         return {
             "clock": str(self.rate),
             "traffic_clock": self.traffic_clock,

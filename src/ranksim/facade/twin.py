@@ -218,8 +218,8 @@ class Twin:
         """Move the clock on, and return when everything that fell due was done in order.
 
         `by` is a duration, `to` an instant; with `until` the clock stops where the condition comes true, at
-        the latest there. `timeout` (seconds of wall time) bounds the whole. Under every clock time stands
-        still while attempts are out. Raises BadInput, and AdvanceUnderWay.
+        the latest there, or 400 days on without either. `timeout` (seconds of wall time) bounds the whole.
+        Under every clock time stands still while attempts are out. Raises BadInput, and AdvanceUnderWay.
         """
         if self.happenings.gathered is not None:
             raise AdvanceUnderWay("clock: an advance is under way; wait until it has returned")
