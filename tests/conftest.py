@@ -12,8 +12,10 @@ import pytest
 
 HIGHEST = {"S": 115, "U": 110, "E": 50}
 
-hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
-hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, max_examples=60)
+hypothesis.settings.register_profile(
+    "default", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("default"), max_examples=60)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -137,7 +137,7 @@ def populations(draw: st.DrawFn) -> Population:
 
 
 @pytest.mark.fact("S59", "U1")
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(populations(), policies(), WORDS)
 def test_interpreted_and_compiled_decide_alike(
     same: Any, population: Population, policy: Policy, seed: int

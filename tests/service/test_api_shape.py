@@ -219,7 +219,7 @@ def test_a_cursor_belongs_to_its_query(open_desk: Any) -> None:
 
 
 @pytest.mark.fact("S46", "E39")
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     writes=st.lists(
         st.lists(st.tuples(st.booleans(), st.integers(0, 99)), max_size=4), min_size=1, max_size=12

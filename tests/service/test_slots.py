@@ -399,7 +399,7 @@ FREE = {"rates": {"read": 10**6, "write": 10**6, "expensive": 10**6}}
 )
 @given(steps=st.lists(STEPS, min_size=10, max_size=30))
 # The fixture gives a class, so there is nothing to reset between examples.
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_the_books_equal_a_recount_whatever_happens(
     open_desk: Any, assumptions: dict[str, str], steps: list[Any]
 ) -> None:
