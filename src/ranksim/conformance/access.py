@@ -118,10 +118,9 @@ def _accepted(history: History) -> dict[str, tuple[Micros, Micros]]:
     Between the two it was valid throughout: a key that was withdrawn does not come back.
     """
     spans: dict[str, tuple[Micros, Micros]] = {}
-    for seen in history.seen:
-        if seen.ok and seen.operation != "webhook_events.list":
-            first, last = spans.get(seen.key, (NEVER, -1))
-            spans[seen.key] = (min(first, seen.received), max(last, seen.sent))
+    for seen in history.where(lambda seen: seen.ok and seen.operation != "webhook_events.list"):
+        first, last = spans.get(seen.key, (NEVER, -1))
+        spans[seen.key] = (min(first, seen.received), max(last, seen.sent))
     return spans
 
 
@@ -151,12 +150,12 @@ def _domains(history: History) -> dict[Thing, str]:
     """
     owners: dict[Thing, str] = {}
     scoped = {name for name, key in history.header.keys.items() if key.domain_id is not None}
-    asked = {_thing(seen, seen.parameters) for seen in history.seen if seen.key in scoped and seen.parameters}
+    theirs = history.where(lambda seen: seen.key in scoped)
+    asked = {_thing(seen, seen.parameters) for seen in theirs if seen.parameters}
     asked -= {_thing(seen, seen.parameters) for seen in history.by_operation("webhooks.update")}
     asked = {thing for thing in asked if thing[1] not in history.mutated}
-    for seen in history.seen:
-        if not asked or not seen.ok or seen.key in scoped:
-            continue
+    nouns = {noun for noun, _ in asked}
+    for seen in history.where(lambda seen: seen.ok and seen.key not in scoped and _noun(seen) in nouns):
         made = [seen.data] if isinstance(seen.data, dict) else (seen.items or [])
         for thing in made:
             if isinstance(thing, dict) and isinstance(thing.get("id"), str):
@@ -168,7 +167,11 @@ def _domains(history: History) -> dict[Thing, str]:
 
 def _thing(seen: Seen, named: Mapping[str, Json]) -> Thing:
     """Name a thing by what a path names, or by what a reply shows of it."""
-    return seen.operation.partition(".")[0], job_name(named) if "kind" in named else str(named.get("id"))
+    return _noun(seen), job_name(named) if "kind" in named else str(named.get("id"))
+
+
+def _noun(seen: Seen) -> str:
+    return seen.operation.partition(".")[0]
 
 
 def _judge_scope(seen: Seen, domain: str, domains: Mapping[Thing, str], tally: Tally) -> None:

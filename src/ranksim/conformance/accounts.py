@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from ranksim.conformance.dealings import CHECKS, RANK_RUN, Dealings, Refused, Wo
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Health, aligned, body_of, plain, sharpened, snaked, thing_of
+from ranksim.conformance.rows import Chosen
 from ranksim.conformance.seen import NEVER, Arrived, Seen, job_name
 
 Json = Any
@@ -32,14 +33,23 @@ MEMORY: Final = 23 * HOUR
 
 def dealings_of(history: History, options: Options) -> Iterator[Dealings]:
     """Sort a trace by account, one at a time."""
-    alone = _alone(history)
-    groups: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    for seen in history.seen:
+    used: dict[str, set[str]] = defaultdict(set)
+    groups: dict[tuple[str, str], Chosen] = defaultdict(lambda: Chosen(history.seen))
+    for place, seen in enumerate(history.seen):
         if seen.key and seen.happened is not False:
-            groups[seen.environment, seen.account].append(seen)
+            groups[seen.environment, seen.account].add(place)
+            if 200 <= seen.status <= 299:
+                used[seen.environment].add(seen.key)
     ends = _ends_of_jobs(history)
     for (environment, account), exchanges in groups.items():
-        dealings = Dealings(account, environment, alone(environment, account), begins=exchanges[0].sent)
+        dealings = Dealings(
+            account,
+            environment,
+            _alone(history, used[environment]),
+            reads=Chosen(exchanges),
+            polls=Chosen(exchanges),
+            begins=exchanges[0].sent,
+        )
         _Sorter(dealings, history.rate).sort(exchanges)
         for work in dealings.works:
             for event in ends.get(work.id, ()):
@@ -52,19 +62,13 @@ def dealings_of(history: History, options: Options) -> Iterator[Dealings]:
         yield dealings
 
 
-def _alone(history: History) -> Any:
-    """Tell of which accounts nobody else used the books: two keys of unknown account may share them."""
-    used: dict[str, dict[str, str]] = defaultdict(dict)
-    for seen in history.seen:
-        if seen.key and 200 <= seen.status <= 299:
-            used[seen.environment][seen.key] = history.key(seen.key).account
+def _alone(history: History, keys: Collection[str]) -> bool:
+    """Tell whether nobody else used an account's books: two keys of unknown account may share them.
 
-    def alone(environment: str, account: str) -> bool:
-        keys = used[environment]
-        strangers = [key for key, owner in keys.items() if not owner]
-        return history.exclusive and (not strangers or len(keys) == 1)
-
-    return alone
+    `keys` are all that worked in its environment.
+    """
+    strangers = any(not history.key(key).account for key in keys)
+    return history.exclusive and (not strangers or len(keys) == 1)
 
 
 @dataclass(slots=True)
@@ -77,17 +81,22 @@ class _Sorter:
     works: dict[object, Work] = field(default_factory=dict)
     unanswered: list[Seen] = field(default_factory=list)
 
-    def sort(self, exchanges: Iterable[Seen]) -> None:
-        exchanges = list(exchanges)
+    def sort(self, exchanges: Sequence[Seen]) -> None:
         for seen in exchanges:
             if seen.idempotency_key is not None and seen.method == "POST":
                 self.repeats[seen.idempotency_key].append(seen)
-        for seen in exchanges:
+        for place, seen in enumerate(exchanges):
             if seen.operation in SPENDING or (
                 not seen.operation and any(name in SPENDING for name in seen.operations)
             ):
                 self.ask(seen)
+            elif _writes(seen):
+                self.dealings.changes.append(seen)
+                self.other(seen)
             else:
+                self.dealings.reads.add(place)
+                if seen.operation in ("jobs.get", "jobs.list"):
+                    self.dealings.polls.add(place)
                 self.other(seen)
         for seen in self.unanswered:
             self.maybe(seen)
@@ -117,7 +126,7 @@ class _Sorter:
     def since(self, seen: Seen) -> Micros | None:
         """Give when the reply can first have been decided: a replay was decided earlier; None if unknown."""
         earlier = self.repeats.get(seen.idempotency_key or "", [seen])
-        if seen.replayed and earlier[0] is seen:
+        if seen.replayed and earlier[0].index == seen.index:
             return None
         return min(seen.sent, earlier[0].sent)
 
@@ -186,7 +195,6 @@ class _Sorter:
 
     def other(self, seen: Seen) -> None:
         dealings = self.dealings
-        (dealings.changes if _writes(seen) else dealings.reads).append(seen)
         if not seen.ok:
             return
         match seen.operation:
@@ -263,8 +271,8 @@ def _runs_by_itself(dealings: Dealings) -> bool:
         and str(job.get("status")).lower() in ("queued", "running")
         and job_name(job) not in asked
         and str(job.get("domain_id")) not in tried
-        for seen in dealings.reads
-        if seen.ok and seen.operation in ("jobs.get", "jobs.list")
+        for seen in dealings.polls
+        if seen.ok
         for job in (snaked([plain(seen)] if seen.operation == "jobs.get" else seen.items or []))
         if isinstance(job, dict)
     )

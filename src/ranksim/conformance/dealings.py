@@ -16,6 +16,7 @@ from ranksim.clock import Micros
 from ranksim.conformance.counters import Sums
 from ranksim.conformance.options import Options
 from ranksim.conformance.readings import Cost, Entitled, Health, Meter, Slots, body_of, thing_of
+from ranksim.conformance.rows import Chosen
 from ranksim.conformance.seen import NEVER, Seen
 from ranksim.contract.facts import JobKind, Spend
 from ranksim.rules.terms import TABLE
@@ -149,7 +150,9 @@ class Dealings:
     health: list[Health] = field(default_factory=list)
     fates: dict[str, Fate] = field(default_factory=lambda: defaultdict(Fate))
     changes: list[Seen] = field(default_factory=list)
-    reads: list[Seen] = field(default_factory=list)
+    reads: Chosen = field(default_factory=lambda: Chosen(()))
+    polls: Chosen = field(default_factory=lambda: Chosen(()))
+    """The reads of jobs among them."""
     domains: dict[str, Seen] = field(default_factory=dict)
     """The domains that the trace made, by id, with the call."""
     lists: dict[str, Seen] = field(default_factory=dict)

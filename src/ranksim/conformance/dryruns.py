@@ -134,7 +134,7 @@ def judge_queues(dealings: Dealings, tally: Tally) -> None:
     that was not in a complete list, and is in a later one, was started between by some call.
     """
     shown: dict[str, Seen] = {}
-    for seen in dealings.reads:
+    for seen in dealings.polls:
         if seen.ok and seen.operation == "jobs.get":
             shown.setdefault(job_name(plain(seen)), seen)
         elif seen.ok and seen.operation == "jobs.list" and isinstance(seen.data, tuple):
@@ -159,7 +159,7 @@ def judge_appeared(dealings: Dealings, returned: set[str], tried: Sequence[Seen]
         return
     lost = Sums((work.low, 1) for work in dealings.works if not work.sure)
     lists: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    for seen in dealings.reads:
+    for seen in dealings.polls:
         whole = seen.has_more is False and "cursor" not in seen.query and isinstance(seen.data, tuple)
         if seen.ok and seen.operation == "jobs.list" and whole:
             filters = {name: value for name, value in seen.query.items() if name != "limit"}

@@ -76,8 +76,8 @@ class Endpoint:
 def endpoints(history: History) -> dict[str, Endpoint]:
     """Collect all endpoints that a trace tells of, by id."""
     found: dict[str, Endpoint] = {}
-    for seen in history.seen:
-        if not seen.operation.startswith("webhooks.") or seen.operation == "webhooks.test":
+    for seen in history.where(lambda seen: seen.operation.startswith("webhooks.")):
+        if seen.operation == "webhooks.test":
             continue
         for thing in _shown(seen):
             endpoint = found.setdefault(thing["id"], Endpoint(thing["id"], seen.account))

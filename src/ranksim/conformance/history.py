@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ranksim.clock import SECOND, Micros
+from ranksim.conformance.rows import Rows, Test
 from ranksim.conformance.seen import NEVER, Arrived, Seen
 from ranksim.trace import Header, Note, TraceKey
 
@@ -55,7 +56,7 @@ class History:
     """All that a trace holds, in order of sending, with what the deployment let be read about itself."""
 
     header: Header = field(default_factory=Header)
-    seen: list[Seen] = field(default_factory=list)
+    seen: Sequence[Seen] = field(default_factory=list)
     arrived: list[Arrived] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     offset: Offset = field(default_factory=Offset)
@@ -89,8 +90,11 @@ class History:
 
     def by_operation(self, *names: str) -> Iterator[Seen]:
         """Give the exchanges of these operations, in order of sending."""
-        wanted = frozenset(names)
-        return (seen for seen in self.seen if seen.operation in wanted)
+        return self.where(lambda seen: seen.operation in names)
+
+    def where(self, test: Test) -> Iterator[Seen]:
+        """Give the exchanges that pass a test, in order of sending; it sees of them what many have alike."""
+        return self.seen.where(test) if isinstance(self.seen, Rows) else filter(test, self.seen)
 
     def key(self, name: str) -> TraceKey:
         """What the header says about a key."""

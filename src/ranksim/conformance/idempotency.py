@@ -8,9 +8,10 @@ replay was begun before the trace, and stays open.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.history import History
@@ -48,6 +49,10 @@ DRIFT = MINUTE
 """How far two clocks may run apart in 24 hours, many times over."""
 
 
+Name: TypeAlias = tuple[str, str]
+"""Environment and Idempotency-Key."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """All POSTs under one Idempotency-Key by one API key, in order of sending, with those of its account.
@@ -77,14 +82,21 @@ class Group:
 
 def judge(history: History, options: Options, tally: Tally) -> None:
     """Judge every group of POSTs that share an API key and an Idempotency-Key."""
-    shared: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    for seen in history.seen:
-        if seen.idempotency_key is not None and seen.method == "POST" and seen.happened is not False:
-            shared[seen.environment, seen.idempotency_key].append(seen)
+    times = Counter(name for name, _ in _named_posts(history))
+    shared: dict[Name, list[Seen]] = defaultdict(list)
+    for name, seen in _named_posts(history):
+        if times[name] > 1 or seen.code == "idempotency_in_progress":
+            shared[name].append(seen)
     for kin in shared.values():
         if len(kin) > 1 or kin[0].code == "idempotency_in_progress":
             for key in dict.fromkeys(seen.key for seen in kin):
                 _judge_group(_group(key, kin, history, options), history.rate, options, tally)
+
+
+def _named_posts(history: History) -> Iterator[tuple[Name, Seen]]:
+    for seen in history.where(lambda seen: seen.method == "POST" and seen.happened is not False):
+        if seen.idempotency_key is not None:
+            yield (seen.environment, seen.idempotency_key), seen
 
 
 def _group(key: str, kin: Sequence[Seen], history: History, options: Options) -> Group:

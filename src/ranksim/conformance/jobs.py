@@ -75,8 +75,7 @@ def judge(history: History, options: Options, tally: Tally) -> None:
             for job in _jobs_of(seen):
                 _judge_one(seen, job, tally)
                 since = NEVER if seen.operation == "jobs.create" else seen.sent
-                name = seen.environment, seen.account, job_name(job)
-                told[name].append(Told(job, since, seen.received, seen))
+                _add(told[seen.environment, seen.account, job_name(job)], job, since, seen.received, seen)
     for (*_, job_id), tellings in told.items():
         kind = next((str(one.job["kind"]) for one in tellings if _own_kind(one)), None)
         if kind is not None:
@@ -85,6 +84,16 @@ def judge(history: History, options: Options, tally: Tally) -> None:
     _add_events(history, told)
     for (*_, job_id), tellings in told.items():
         _judge_order(job_id, tellings, tally)
+
+
+def _add(
+    tellings: list[Told], job: Mapping[str, Json], since: Micros, until: Micros, source: Seen | Arrived
+) -> None:
+    """Add what is compared of a job; mostly it is what was told before."""
+    kept: Mapping[str, Json] = {name: job[name] for name in ("status", *LASTING) if name in job}
+    if tellings and tellings[-1].job == kept:
+        kept = tellings[-1].job
+    tellings.append(Told(kept, since, until, source))
 
 
 def _jobs_of(seen: Seen) -> Iterator[dict[str, Json]]:
@@ -104,7 +113,7 @@ def _add_events(history: History, told: Mapping[Name, list[Told]]) -> None:
         job = arrived.body.get("data", {}) if isinstance(arrived.body, dict) else None
         job = job.get("job") if isinstance(job, dict) else None
         if arrived.type in EVENT_TYPES and isinstance(job, dict) and job_name(job) in known:
-            known[job_name(job)].append(Told(job, NEVER, arrived.received, arrived))
+            _add(known[job_name(job)], job, NEVER, arrived.received, arrived)
 
 
 # One telling

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import chain
+from sys import intern
 from typing import TypeAlias
 
 from ranksim.clock import HOUR, Micros
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
-from ranksim.conformance.seen import NEVER, Json, Seen
+from ranksim.conformance.rows import Chosen
+from ranksim.conformance.seen import NEVER, Seen
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
 
 ONCE = "paging.once"
@@ -58,6 +61,9 @@ class Origins:
 Given: TypeAlias = dict[str, dict[Query, Origins]]
 """Who gave out each cursor."""
 
+Created: TypeAlias = dict[tuple[str, str, str], dict[str, tuple[Micros, dict[str, str]]]]
+"""When creations were answered, and what they settled: (environment, key, list) → id → (µs, `FIXED`)."""
+
 CREATES = {
     "domains.create": "domains.list",
     "keyword_lists.create": "keyword_lists.list",
@@ -92,25 +98,32 @@ PROMPT = HOUR
 
 
 def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every page and every whole walk of the lists that a trace pages through."""
-    pages = [seen for seen in history.seen if seen.has_more is not None and isinstance(seen.data, tuple)]
-    for page in pages:
-        _judge_page(page, options, tally)
-    given = _given(pages)
-    moved = {seen.parameters["id"] for seen in history.seen if seen.method == "PATCH" and seen.parameters}
+    """Judge every page and every whole walk of the lists that a trace pages through, key by key."""
+    keys: dict[str, Chosen] = defaultdict(lambda: Chosen(history.seen))
+    for place, seen in enumerate(history.seen):
+        if seen.has_more is not None:
+            _judge_page(seen, options, tally)
+        if seen.has_more is not None or seen.operation in CREATES or "cursor" in seen.query:
+            keys[seen.key].add(place)
+    patches = history.where(lambda seen: seen.method == "PATCH")
+    moved = {seen.parameters["id"] for seen in patches if seen.parameters}
     moved |= history.mutated | _refreshed(history)
-    walks: dict[Query, list[list[Seen]]] = defaultdict(list)
     deleted = _deletions(history)
-    for walk in _walks([page for page in pages if _is_steady(page)], given):
-        walks[_query(walk[0])].append(walk)
-        _judge_once(walk, moved, tally)
-        _judge_exact(walk, deleted, history.exclusive, tally)
-    _judge_complete(history, walks, moved, tally)
-    acting = _acting(walks)
-    for seen in history.seen:
-        cursor = seen.query.get("cursor")
-        if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
-            _judge_cursor(seen, given.get(cursor, {}), acting, history.rate, options, tally)
+    acting = set[tuple[str, str]]()
+    for calls in keys.values():
+        created = _created(calls)
+        for walks in _lists(calls):
+            for walk in chain.from_iterable(walks.values()):
+                _judge_once(walk, moved, tally)
+                _judge_exact(walk, deleted, history.exclusive, tally)
+            _judge_complete(walks, created, moved, tally)
+            acting |= _acting(walks)
+    for calls in keys.values():
+        given = _given(calls)
+        for seen in calls:
+            cursor = seen.query.get("cursor")
+            if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
+                _judge_cursor(seen, given.get(cursor, {}), acting, history.rate, options, tally)
     _judge_too_large(history, options, tally)
 
 
@@ -121,7 +134,8 @@ def _refreshed(history: History) -> set[str]:
     """
     known, refreshed = set[str](), set[str]()
     lost = False
-    for seen in sorted(history.seen, key=lambda seen: seen.received):
+    told = history.by_operation("keyword_briefs.list", "keyword_briefs.create")
+    for seen in sorted(told, key=lambda seen: seen.received):
         if seen.operation == "keyword_briefs.list" and isinstance(seen.data, tuple):
             known.update(seen.data)
         elif seen.operation == "keyword_briefs.create" and not seen.dry_run:
@@ -177,12 +191,12 @@ def _judge_page(page: Seen, options: Options, tally: Tally) -> None:
 def _judge_too_large(history: History, options: Options, tally: Tally) -> None:
     """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
     largest = options.facts.page_max
-    for seen in history.seen:
-        wanted = seen.query.get("limit", "")
-        number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
-        if seen.status not in (400, 422) or "cursor" in seen.query:
+    for seen in history.where(lambda seen: seen.operation in STEADY and seen.status in (400, 422)):
+        if seen.query.keys() != {"limit"}:
             continue
-        if number > largest and seen.operation in STEADY and not seen.query.keys() - {"limit"}:
+        wanted = seen.query["limit"]
+        number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
+        if number > largest:
             found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
             if options.candidates("page_limit_over") == ("clamp",):
                 tally.broke(LIMIT, found)
@@ -196,7 +210,7 @@ def _judge_too_large(history: History, options: Options, tally: Tally) -> None:
 def _judge_cursor(
     seen: Seen,
     origins: Mapping[Query, Origins],
-    acting: frozenset[tuple[str, str]],
+    acting: Set[tuple[str, str]],
     rate: int,
     options: Options,
     tally: Tally,
@@ -261,19 +275,33 @@ def _judge_status(seen: Seen, options: Options, tally: Tally) -> None:
 # Whole walks
 
 
-def _given(pages: Sequence[Seen]) -> Given:
+def _given(calls: Iterable[Seen]) -> Given:
     given: Given = defaultdict(dict)
-    for page in sorted(pages, key=lambda page: page.received):
-        if page.next_cursor is not None:
-            given[page.next_cursor].setdefault(_query(page), Origins([])).pages.append(page)
+    giving = (seen for seen in calls if seen.has_more is not None and seen.next_cursor is not None)
+    for page in sorted(giving, key=lambda page: page.received):
+        given[page.next_cursor or ""].setdefault(_query(page), Origins([])).pages.append(page)
     return given
 
 
-def _walks(pages: Sequence[Seen], given: Given) -> Iterator[list[Seen]]:
+def _lists(calls: Chosen) -> Iterator[dict[Query, list[list[Seen]]]]:
+    """Give the walks of each list that one key paged through, by query."""
+    lists: dict[tuple[str, str], Chosen] = defaultdict(lambda: Chosen(calls))
+    for place, seen in enumerate(calls):
+        if seen.has_more is not None and _is_steady(seen):
+            lists[seen.environment, seen.operation].add(place)
+    for pages in lists.values():
+        walks: dict[Query, list[list[Seen]]] = defaultdict(list)
+        for walk in _walks(list(pages)):
+            walks[_query(walk[0])].append(walk)
+        yield walks
+
+
+def _walks(pages: Sequence[Seen]) -> Iterator[list[Seen]]:
     """Chain each page to the latest page of its query that gave out its cursor; yields whole chains.
 
     A chain begins at a page without a cursor; one whose beginning is unknown is left out.
     """
+    given = _given(pages)
     before: dict[int, Seen] = {}
     continued = set[int]()
     for page in pages:
@@ -324,23 +352,22 @@ def _judge_exact(
 
 def _deletions(history: History) -> list[tuple[Micros, Micros]]:
     """When something may have been deleted: [sent, received] of each DELETE."""
-    return [(seen.sent, seen.received) for seen in history.seen if seen.method == "DELETE"]
+    return [(seen.sent, seen.received) for seen in history.where(lambda seen: seen.method == "DELETE")]
 
 
 def _judge_complete(
-    history: History, walks: Mapping[Query, list[list[Seen]]], moved: Set[str], tally: Tally
+    walks: Mapping[Query, list[list[Seen]]], created: Created, moved: Set[str], tally: Tally
 ) -> None:
     """An item that surely existed from before a walk began until after it ended is on one of its pages.
 
     Surely: it was created, or shown by the same query, before the walk began, and is shown by the same query
     again after the walk ended; ids do not come back, so it was there in between.
     """
-    created = _created(history)
     for query, same in walks.items():
         whole = [walk for walk in same if not walk[-1].has_more]
         first, last = _sightings(whole)
-        for item, (told, thing) in created.get(query[:3], {}).items():
-            if all(str(thing.get(name)) == value for name, value in query[3]):
+        for item, (told, settled) in created.get(query[:3], {}).items():
+            if all(settled.get(name) == value for name, value in query[3]):
                 first[item] = min(told, first.get(item, told))
         for walk, there in _present(whole, first, last):
             _judge_whole(walk, [item for item in there if item not in moved], tally)
@@ -416,17 +443,17 @@ def _sightings(walks: Sequence[Sequence[Seen]]) -> tuple[dict[str, Micros], dict
     return first, last
 
 
-def _created(history: History) -> dict[tuple[str, str, str], dict[str, tuple[Micros, Json]]]:
-    """When creations were answered, and what was told: (environment, key, list) → id → (µs, the thing)."""
-    made: dict[tuple[str, str, str], dict[str, tuple[Micros, Json]]] = defaultdict(dict)
-    for seen in history.by_operation(*CREATES):
-        if not seen.ok or not isinstance(seen.data, dict):
+def _created(calls: Iterable[Seen]) -> Created:
+    made: Created = defaultdict(dict)
+    for seen in calls:
+        if seen.operation not in CREATES or not seen.ok or not isinstance(seen.data, dict):
             continue
         things = seen.data.get("created", [seen.data])
         for thing in things if isinstance(things, list) else []:
             if isinstance(thing, dict) and isinstance(thing.get("id"), str):
                 told = made[seen.environment, seen.key, CREATES[seen.operation]]
-                told.setdefault(thing["id"], (seen.received, thing))
+                settled = {name: intern(str(thing.get(name))) for name in FIXED}
+                told.setdefault(thing["id"], (seen.received, settled))
     return made
 
 

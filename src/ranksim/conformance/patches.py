@@ -34,16 +34,16 @@ def judge(history: History, options: Options, tally: Tally) -> None:
     if not history.exclusive:
         return
     writes: dict[Field, list[Seen]] = defaultdict(list)
-    for seen in history.seen:
+    for seen in history.where(lambda seen: seen.method == "PATCH"):
         may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
-        if may and seen.method == "PATCH" and seen.parameters and isinstance(seen.body, dict):
+        if may and seen.parameters and isinstance(seen.body, dict):
             for name in seen.body.keys() - UNSETTLED:
                 writes[_resource(seen), name].append(seen)
     patched = {resource for resource, _ in writes}
     readings: dict[Field, list[Seen]] = defaultdict(list)
-    for seen in history.seen:
-        if seen.ok and seen.method == "GET" and _resource(seen) in patched:
-            for name in seen.data if isinstance(seen.data, dict) else ():
+    for seen in history.where(lambda seen: seen.ok and seen.method == "GET" and seen.has_more is None):
+        if isinstance(seen.data, dict) and _resource(seen) in patched:
+            for name in seen.data:
                 readings[_resource(seen), name].append(seen)
     for field, patches in writes.items():
         if field[0][-1] in history.mutated:

@@ -179,7 +179,7 @@ def _retry_format(seen: Seen) -> str:
 def _judge_honoured(history: History, options: Options, tally: Tally) -> None:
     """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused."""
     if not steady(history):
-        if any(limited(seen) for seen in history.seen):
+        if any(history.where(limited)):
             tally.open(HONOURED, "the clock of the rate windows was changed while running")
         return
     second = SECOND // history.traffic_rate

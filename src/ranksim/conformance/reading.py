@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,7 +18,9 @@ from typing import Final, TypeAlias
 
 from pydantic_core import from_json
 
+from ranksim.clock import Micros
 from ranksim.conformance.history import History, Pace
+from ranksim.conformance.rows import Rows
 from ranksim.conformance.seen import NEVER, Arrived, Carried, Json, Seen, Told, asks_dry, job_name
 from ranksim.conformance.shelf import Shelf
 from ranksim.service.operations import OPERATIONS, TABLE
@@ -63,6 +64,7 @@ class Reader:
     watch: Watch | None = None
     history: History = field(default_factory=History)
     _told: Shelf[Told] = field(default_factory=lambda: Shelf(Told))
+    _rows: Rows = field(init=False)
     _carried: Shelf[Carried] = field(default_factory=lambda: Shelf(Carried))
     _named: dict[str, set[str]] = field(default_factory=dict)
     """The endpoints that have a URL with this path; a call whose outcome is unknown stands for one more."""
@@ -70,6 +72,9 @@ class Reader:
     """Calls without a reply that may have given an endpoint its URL."""
     _answered: set[tuple[str, str]] = field(default_factory=set)
     """(key, Idempotency-Key) of creations that were answered."""
+
+    def __post_init__(self) -> None:
+        self._rows = Rows(self._told)
 
     def take(self, entry: Header | Exchange | Delivery | Note) -> None:
         """Take the next entry."""
@@ -86,9 +91,10 @@ class Reader:
     def finish(self) -> History:
         """Sort what was taken, and name endpoints by their ids."""
         history = self.history
-        history.seen.sort(key=lambda seen: (seen.sent, seen.index))
+        self._rows.sort()
+        self._rows.repeats = _repeats(self._rows)
+        history.seen = self._rows
         history.arrived.sort(key=lambda arrived: arrived.received)
-        _find_repeats(history.seen)
         for seen in self._unsure:
             if (seen.key, seen.idempotency_key) not in self._answered:
                 self._name(seen.body, UNKNOWN)
@@ -100,8 +106,8 @@ class Reader:
 
     def _exchange(self, exchange: Exchange) -> None:
         reply = parsed(exchange.response)
-        seen = see(exchange, reply, len(self.history.seen), self.history.header, self._told)
-        self.history.seen.append(seen)
+        seen = see(exchange, reply, len(self._rows), self.history.header, self._told)
+        self._rows.append(seen)
         headers = {name.lower(): value for name, value in exchange.response_headers.items()}
         date = None if seen.lost or "age" in headers else http_date(headers.get("date", ""))
         if date is not None:  # what a cache answered has the Date of an earlier reply
@@ -173,22 +179,24 @@ class Reader:
             self.history.paces += (Pace(note.t, **told),)
 
 
-def _find_repeats(exchanges: Iterable[Seen]) -> None:
-    """Tell which exchanges may be replays: those that are marked, or all but a surely first one of a key.
+def _repeats(rows: Rows) -> set[int]:
+    """Find the exchanges that may be replays: those that are marked, or all but a surely first one of a key.
 
     Where a deployment marks replays (U31), what it does not mark is none.
     """
-    groups: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    for seen in exchanges:
-        seen.repeat = seen.replayed
-        if seen.idempotency_key is not None and seen.method == "POST":
-            groups[seen.environment, seen.idempotency_key].append(seen)
-    if any(seen.replayed for group in groups.values() for seen in group):
-        return
-    for first, *others in groups.values():
-        for seen in others:
-            seen.repeat = True
-            first.repeat |= seen.sent < first.received
+    marked, unmarked, marks = set[int](), set[int](), False
+    firsts: dict[tuple[str, str], tuple[int, Micros]] = {}
+    for seen in rows.where(lambda seen: seen.replayed or seen.method == "POST"):
+        if seen.replayed:
+            marked.add(seen.index)
+        if seen.idempotency_key is None or seen.method != "POST":
+            continue
+        marks |= seen.replayed
+        name = seen.environment, seen.idempotency_key
+        first, received = firsts.setdefault(name, (seen.index, seen.received))
+        if first != seen.index:
+            unmarked |= {seen.index} if seen.sent >= received else {seen.index, first}
+    return marked if marks else marked | unmarked
 
 
 # One exchange

@@ -285,8 +285,9 @@ def _unnamed(history: History, strays: Mapping[str, Sequence[Arrived]]) -> set[s
         return set()
     named = {
         path
-        for seen in history.seen
-        if seen.surface == "graphql" or seen.operation.startswith("webhooks.")
+        for seen in history.where(
+            lambda seen: seen.surface == "graphql" or seen.operation.startswith("webhooks.")
+        )
         for text in texts([seen.body, seen.data, seen.items])
         for path in paths
         if path in text

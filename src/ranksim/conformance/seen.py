@@ -1,7 +1,7 @@
 """One exchange and one webhook attempt as the judges see them.
 
 An exchange took effect somewhere in [sent, received]; `received` is NEVER where no reply was seen. What most
-judges look at is in memory; what some look at of some exchanges is on a shelf.
+judges look at is in memory, packed (`rows`); what some look at of some exchanges is on a shelf.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ class Seen:
     """Whether it took effect at the deployment at all: False for a refused connection, None when unknown."""
     dry_run: bool = False
     """Whether the call asked for a dry run (S29)."""
-    idempotency_key: str | None = None
     has_more: bool | None = None
     limit: int | None = None
+    replayed: bool = False
+    """Whether it is marked as a replay (U31)."""
+    outside: bool = False
+    """Whether what answered need not be the API: outside /v1, or at an address without GraphQL."""
+    idempotency_key: str | None = None
     remaining: int | None = None
     reset: int | None = None
     retry_after: int | None = None
-    replayed: bool = False
-    """Whether it is marked as a replay (U31)."""
     repeat: bool = False
     """Whether it may be a replay, marked or not: its headers may be those of the first reply (E5)."""
-    outside: bool = False
-    """Whether what answered need not be the API: outside /v1, or at an address without GraphQL."""
 
     @property
     def lost(self) -> bool:

@@ -18,7 +18,8 @@ IN_MEMORY: Final = 4 << 20
 """Bytes that stay in memory before a file is begun."""
 
 NEAR: Final = 256
-"""Records last looked at that are kept as they are: judges look at one exchange many times in a row."""
+"""Records last looked at that are kept as they are, one of those whose numbers agree modulo this: judges look
+at one exchange many times in a row."""
 
 
 class Shelf(Generic[T]):
@@ -33,7 +34,7 @@ class Shelf(Generic[T]):
         self._values = attrgetter(*(about.name for about in fields(cast(Any, kind))))
         self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 (closed with the shelf)
         self._ends = array("Q", [0])
-        self._near: dict[int, T] = {}
+        self._near: dict[int, tuple[int, T]] = {}
         finalize(self, self._file.close)
 
     def put(self, record: T) -> None:
@@ -48,20 +49,17 @@ class Shelf(Generic[T]):
                 f"the temporary file that a long trace needs cannot be written ({error.strerror}); "
                 "let TMPDIR name a directory with about as much room as the trace takes"
             ) from None
-        self._remember(len(self._ends) - 1, record)
+        number = len(self._ends) - 1
+        self._near[number % NEAR] = number, record
         self._ends.append(self._ends[-1] + len(data))
 
     def __getitem__(self, number: int) -> T:
         """The record with this number, from 0 on."""
-        found = self._near.get(number)
-        if found is None:
-            self._file.seek(self._ends[number])
-            data = self._file.read(self._ends[number + 1] - self._ends[number])
-            found = self._kind(*marshal.loads(data))
-            self._remember(number, found)
+        near = self._near.get(number % NEAR)
+        if near is not None and near[0] == number:
+            return near[1]
+        self._file.seek(self._ends[number])
+        data = self._file.read(self._ends[number + 1] - self._ends[number])
+        found = self._kind(*marshal.loads(data))
+        self._near[number % NEAR] = number, found
         return found
-
-    def _remember(self, number: int, record: T) -> None:
-        self._near[number] = record
-        if len(self._near) > NEAR:
-            del self._near[next(iter(self._near))]

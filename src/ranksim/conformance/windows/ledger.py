@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -64,8 +65,7 @@ class Reading:
 class Ledger:
     """The exchanges of one key, or of all keys of an account, as parallel arrays in order of sending.
 
-    `kind` is ADMITTED, UNSURE or REFUSED; `units` what a GraphQL request charges each class when each field
-    is charged. `remaining` and `reset` are -1 where a header is missing.
+    `kind` is ADMITTED, UNSURE or REFUSED. `remaining` and `reset` are -1 where a header is missing.
     """
 
     name: str
@@ -76,7 +76,6 @@ class Ledger:
     rate_class: Ints
     dry: Ints
     graphql: Ints
-    units: Ints
     limit: Ints
     remaining: Ints
     reset: Ints
@@ -103,19 +102,19 @@ class Ledger:
         return replace(self, name=name, **columns)
 
 
-COLUMNS = (
-    "sent",
-    "done",
-    "who",
-    "kind",
-    "rate_class",
-    "dry",
-    "graphql",
-    "units",
-    "limit",
-    "remaining",
-    "reset",
-)
+COLUMNS = {
+    "sent": "q",
+    "done": "q",
+    "who": "q",
+    "kind": "b",
+    "rate_class": "b",
+    "dry": "b",
+    "graphql": "b",
+    "limit": "q",
+    "remaining": "q",
+    "reset": "q",
+}
+"""The arrays of a ledger, and of what numbers they are."""
 
 
 def steady(history: History) -> bool:
@@ -176,13 +175,17 @@ def ledgers(history: History, options: Options) -> dict[tuple[str, str, str], Le
     """Give the ledger of each (environment, account, key), in order of first use."""
     known = classes_by_limit(options)
     told = _told(history, known)
-    rows: dict[tuple[str, str, str], array[int]] = defaultdict(lambda: array("q"))
+    found: dict[tuple[str, str, str], list[array[int]]] = defaultdict(
+        lambda: [array(kind) for kind in COLUMNS.values()]
+    )
     for position, seen in enumerate(history.seen):
         if foreign(seen, history) or (seen.lost and seen.happened is False):
             continue
         for rate_class in _classes(seen, known, told, options):
-            rows[seen.environment, seen.account, seen.key].extend(_row(position, seen, rate_class))
-    return {owner: _ledger(owner, found) for owner, found in rows.items()}
+            columns = found[seen.environment, seen.account, seen.key]
+            for column, number in zip(columns, _row(position, seen, rate_class), strict=True):
+                column.append(number)
+    return {owner: _ledger(owner, columns) for owner, columns in found.items()}
 
 
 def _told(history: History, known: dict[int, RateClass]) -> dict[tuple[str, bool], RateClass]:
@@ -214,7 +217,6 @@ def _classes(
 
 
 def _row(position: int, seen: Seen, rate_class: RateClass) -> tuple[int, ...]:
-    fields = sum(name in OPERATIONS for name in seen.operations) if seen.surface == "graphql" else 1
     return (
         seen.sent,
         seen.received,
@@ -223,7 +225,6 @@ def _row(position: int, seen: Seen, rate_class: RateClass) -> tuple[int, ...]:
         rate_class,
         int(seen.dry_run),
         int(seen.surface == "graphql"),
-        max(1, fields),
         -1 if seen.limit is None else seen.limit,
         -1 if seen.remaining is None or seen.repeat else seen.remaining,
         -1 if seen.reset is None or seen.repeat else seen.reset,
@@ -241,9 +242,8 @@ def _kind(seen: Seen, rate_class: RateClass) -> int:
     return ADMITTED if answered and not seen.repeat else UNSURE
 
 
-def _ledger(owner: tuple[str, str, str], rows: array[int]) -> Ledger:
-    table = np.array(rows, np.int64).reshape(-1, len(COLUMNS))
-    return Ledger(owner[2], *(np.ascontiguousarray(table[:, column]) for column in range(len(COLUMNS))))
+def _ledger(owner: tuple[str, str, str], columns: Iterable[array[int]]) -> Ledger:
+    return Ledger(owner[2], *(np.frombuffer(column, column.typecode) for column in columns))
 
 
 # The calls of one window
