@@ -188,3 +188,19 @@ def test_odd_plans_can_be_calibrated(entitled: dict[str, Any], usage: dict[str, 
             ]
         )
     )
+
+
+def test_a_list_of_no_domain_that_can_be_read_can_be_judged() -> None:
+    slots = {"used": 5, "limit": 90, "held": 1, "resets_at": "2026-04-01T00:00:00Z"}
+    made = {"id": "lst_1", "domain_id": []}
+    words = {"list_id": "lst_1", "keywords": ["a", "b"]}
+    survives(
+        b.a_trace(
+            [
+                b.call("slots.get", 0, 1, slots),
+                b.call("keyword_lists.create", 1, 2, made, body={"domain_id": []}, status=201),
+                b.call("keywords.create", 2, 3, {"created": []}, body=words, status=201),
+                b.call("slots.get", 4, 5, slots),
+            ]
+        )
+    )

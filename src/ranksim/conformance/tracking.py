@@ -122,11 +122,10 @@ class Tracked:
 
     def _made(self, body: Mapping[str, Json]) -> bool:
         """Tell whether a call is about a domain that the trace made, which has no old holds."""
-        domains = {body.get("domain_id")} if "domain_id" in body else set()
-        for list_id in lists_of(body):
-            created = self.dealings.lists.get(list_id)
-            domains.add(_domain_of_list(created))
-        return bool(domains) and all(domain in self.dealings.domains for domain in domains)
+        domains = [body["domain_id"]] if "domain_id" in body else []
+        domains += [_domain_of_list(self.dealings.lists.get(list_id)) for list_id in lists_of(body)]
+        made = self.dealings.domains
+        return bool(domains) and all(isinstance(domain, str) and domain in made for domain in domains)
 
 
 class _Grown:
