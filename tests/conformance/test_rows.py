@@ -21,7 +21,7 @@ ODD: tuple[dict[str, Any], ...] = (
     {"id": "", "key": "", "idempotency_key": "", "code": "x"},
     {"id": "a\0b\ud800", "idempotency_key": "ключ"},
     {"limit": 0, "remaining": 0, "reset": 0, "retry_after": 0, "has_more": False},
-    {"limit": 10**15, "remaining": 10**15, "reset": 10**15, "retry_after": 10**15, "has_more": True},
+    {"limit": 10**15, "remaining": 10**15 - 1, "reset": 10**15 - 2, "retry_after": 7, "has_more": True},
     {"sent": -5, "received": -(1 << 61)},
 )
 
