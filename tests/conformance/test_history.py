@@ -8,9 +8,10 @@ from tests.conformance.building import START, Entry, a_trace, at, call, created,
 
 from ranksim.clock import SECOND
 from ranksim.conformance.history import History, Offset
-from ranksim.conformance.reading import http_date, parsed, read, route
+from ranksim.conformance.reading import http_date, read, route
 from ranksim.conformance.seen import NEVER, Seen
 from ranksim.errors import BadInput
+from ranksim.records import parsed
 from ranksim.trace import Exchange, Note
 
 

@@ -16,13 +16,12 @@ from pathlib import Path
 from sys import intern
 from typing import Final, TypeAlias
 
-from pydantic_core import from_json
-
 from ranksim.clock import Micros
 from ranksim.conformance.history import History, Pace
 from ranksim.conformance.rows import Rows
 from ranksim.conformance.seen import NEVER, Arrived, Carried, Json, Seen, Told, asks_dry, job_name
 from ranksim.conformance.shelf import Shelf
+from ranksim.records import parsed
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.trace import Delivery, Exchange, Header, Note, Trace, entries
 
@@ -376,25 +375,6 @@ def texts(value: Json) -> Iterator[str]:
     elif isinstance(value, dict | list | tuple):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from texts(inner)
-
-
-def parsed(text: str) -> Json:
-    """Parse JSON; None where it is not JSON, or nested hundreds deep."""
-    if not text:
-        return None
-    try:
-        return from_json(text)
-    except ValueError as error:
-        return None if "recursion" in str(error) else _read_slowly(text)
-
-
-def _read_slowly(text: str) -> Json:
-    """Parse JSON that the fast reader refuses for a lone surrogate, which no report could print."""
-    try:
-        value = json.loads(text)
-        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _whole(text: str | None) -> int | None:
