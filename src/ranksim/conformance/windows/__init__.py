@@ -12,7 +12,7 @@ from collections import defaultdict
 from ranksim.conformance.history import History
 from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Evidence, Rule, Tally
-from ranksim.conformance.windows.elimination import FIELDS, Examined, default_reading, examine
+from ranksim.conformance.windows.elimination import FIELDS, Examined, default_reading, examine, explained
 from ranksim.conformance.windows.ledger import Ledger, ledgers, steady
 from ranksim.contract.facts import RateClass
 
@@ -81,22 +81,23 @@ def _judge_scope(
 ) -> bool:
     """Tell whether an account's keys share one window: explained together, and not alone.
 
-    They are apart when together they cannot be explained the way that each alone is.
+    They are apart when together they cannot be explained in any way in which one of them alone is.
     """
-    ledger = _merged([ledger for ledger, _ in found.values()])
-    together = examine(ledger, rate_class, history, options)
+    together = _merged([ledger for ledger, _ in found.values()])
     failing = [examined for _, examined in found.values() if not examined.surviving]
-    if failing and together.surviving:
-        evidence = next(iter(failing[0].against.values()))
-        says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
-        tally.broke(PER_KEY, Evidence(says, evidence.exchanges, (), evidence.about, evidence.at))
-        return True
     if failing:
+        if examine(together, rate_class, history, options).surviving:
+            evidence = next(iter(failing[0].against.values()))
+            says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
+            tally.broke(PER_KEY, Evidence(says, evidence.exchanges, (), evidence.about, evidence.at))
+            return True
         tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
-    elif found and together.against:
-        tally.held(PER_KEY)
-    else:
+        return False
+    alone = {reading for _, examined in found.values() for reading in examined.surviving}
+    if explained(alone, together, rate_class, history, options):
         tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
+    else:
+        tally.held(PER_KEY)
     return False
 
 

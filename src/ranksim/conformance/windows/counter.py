@@ -1,13 +1,13 @@
 """Sliding counters: the calls of this clock window, and those of the one before, weighed (U1).
 
 The window before weighs as much as a window that ends now still covers of it. Where the edges of the clock
-windows stand is unknown, so the circle of phases is cut into cells. Each cell has bounds for what is counted
-at a call; when some call breaks the bounds of each cell, no sliding counter counted the calls.
+windows stand is unknown, so the circle of phases is cut into cells. A cell has bounds for what is counted at
+a call, closer ones the smaller it is; when some call breaks the bounds of each cell, no sliding counter
+counted the calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,8 @@ from ranksim.conformance.seen import NEVER
 from ranksim.conformance.verdicts import Evidence
 from ranksim.conformance.windows.calls import Calls, Ints, Side
 
-CELLS = 240
-"""Into how many cells the phase is divided; all phases that lie in one are judged together."""
+FIRST, LAST = 8, 256
+"""The circle is cut into `FIRST` cells; those that are left are halved until there would be `LAST`."""
 
 MOST = 4000
 """Calls of a kind that are held against each cell."""
@@ -96,24 +96,22 @@ def _excluded(calls: Calls, refused_count: bool, *, stated: bool) -> int | None:
     """Give a call that excludes the last cell, when each is excluded by one; None while a cell is left."""
     tests = _Tests.of(calls, refused_count, stated=stated)
     who: int | None = None
-    for cell in _cells(calls):
-        who = tests.broken(cell)
+    for number in range(FIRST):
+        who = _cell_excluded(tests, calls.length * number // FIRST, calls.length * (number + 1) // FIRST)
         if who is None:
             return None
     return who
 
 
-def _cells(calls: Calls) -> Iterator[Cell]:
-    """The cells of the circle, each widened by how far the clocks may have drifted apart in all this time."""
-    span = max(
-        int(side.sent[-1]) - calls.start
-        for side in (calls.admitted, calls.refused, calls.possible)
-        if len(side)
-    )
-    drift = calls.slack + span // (calls.length // max(1, calls.slack))
-    for number in range(CELLS):
-        low, high = (calls.length * edge // CELLS for edge in (number, number + 1))
-        yield Cell(low - drift, high - low + 2 * drift, calls.length)
+def _cell_excluded(tests: _Tests, low: int, high: int) -> int | None:
+    """Give a call that excludes the phases [low, high], or the last part of them when each is excluded."""
+    length, drift = tests.calls.length, tests.drift
+    who = tests.broken(Cell(low - drift, high - low + 2 * drift, length))
+    if who is not None or (high - low) * LAST <= length:
+        return who
+    middle = (low + high) // 2
+    who = _cell_excluded(tests, low, middle)
+    return None if who is None else _cell_excluded(tests, middle, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +123,8 @@ class _Tests:
     possible: Side
     since: Micros
     """From when on no more than the possible calls may be counted."""
+    drift: Micros
+    """How far the clocks may have drifted apart in all this time."""
     own: int
     """Whether a refused call is among the possible ones itself."""
     admitted: Ints
@@ -141,6 +141,7 @@ class _Tests:
             counted=calls.admitted.joined(calls.refused) if refused_count else calls.admitted,
             possible=possible,
             since=since,
+            drift=_drift(calls),
             own=int(refused_count),
             admitted=_crowded(calls),
             refused=_some(np.flatnonzero(calls.refused.sent >= since)),
@@ -171,6 +172,15 @@ class _Tests:
         few = counted < np.minimum(1 + cell.least(self.counted, sent, done), self.calls.limit)
         many = (counted - 1) * cell.length >= cell.most(self.possible, sent, done)
         return told.who[which[few | (many & (sent >= self.since))]]
+
+
+def _drift(calls: Calls) -> Micros:
+    span = max(
+        int(side.sent[-1]) - calls.start
+        for side in (calls.admitted, calls.refused, calls.possible)
+        if len(side)
+    )
+    return calls.slack + span // (calls.length // max(1, calls.slack))
 
 
 def _crowded(calls: Calls) -> Ints:

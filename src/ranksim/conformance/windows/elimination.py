@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeAlias
@@ -88,9 +88,31 @@ def examine(
     ledger: Ledger, rate_class: RateClass, history: History, options: Options, *, all_of_them: bool = False
 ) -> Examined:
     """Try readings until the default one survives, or all of them."""
+    return _tried(readings(ledger, rate_class, options), ledger, rate_class, history, options, all_of_them)
+
+
+def explained(
+    among: Collection[Reading], ledger: Ledger, rate_class: RateClass, history: History, options: Options
+) -> bool:
+    """Tell whether one of these readings survives."""
+    return any(
+        _tried([reading], ledger, rate_class, history, options, True).surviving
+        for reading in readings(ledger, rate_class, options)
+        if reading in among
+    )
+
+
+def _tried(
+    some: Sequence[Reading],
+    ledger: Ledger,
+    rate_class: RateClass,
+    history: History,
+    options: Options,
+    all_of_them: bool,
+) -> Examined:
     result: Examined | None = None
     known: dict[tuple[bool, str, str], Calls] = {}
-    for reading in readings(ledger, rate_class, options):
+    for reading in some:
         counted = (reading.debits_write, reading.dry_run, reading.graphql)
         if counted not in known:
             known[counted] = calls_of(ledger, rate_class, reading, history, options)
