@@ -149,6 +149,9 @@ def test_profiles_are_listed() -> None:
     assert result.output.startswith("everyday  ")
 
 
+GRAPHQL_REFUSAL = '{"errors":[{"message":"slower","extensions":{"code":"rate_limited"}}]}'
+
+
 def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_path: Path) -> None:
     def call(sent: int, received: int | None, planned: int | None, **more: object) -> dict[str, object]:
         usual = {"kind": "exchange", "client": "soak-0", "status": 200, "error": None, "response": ""}
@@ -159,6 +162,7 @@ def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_pat
         call(0, 10_000, None, client="explore"),
         call(1_000_000, 1_010_000, 900_000),
         call(1_500_000, 1_520_000, 1_500_000, status=429, response='{"code":"rate_limited"}'),
+        call(1_600_000, 1_620_000, None, status=429, response=GRAPHQL_REFUSAL),
         call(2_000_000, None, None, status=None, error="timeout"),
         call(2_500_000, 3_000_000, None, status=404, response="<html>"),
         {"kind": "delivery"},
@@ -170,9 +174,9 @@ def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_pat
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
     assert Summary.of(path).lines() == [
-        "4 calls in 2 s, 2 a second",
+        "5 calls in 2 s, 2.5 a second",
+        "         2  429 rate_limited",
         "         1  200",
-        "         1  429 rate_limited",
         "         1  no reply: timeout",
         "         1  404 without a problem document",
         "5 calls were held back, to spend no more than is allowed",

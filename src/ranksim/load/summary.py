@@ -10,7 +10,7 @@ from typing import Any
 
 from ranksim.clock import SECOND, Micros
 from ranksim.load.purse import HELD_BACK
-from ranksim.records import read_lines
+from ranksim.records import parsed_object, read_lines
 from ranksim.report import units
 
 AROUND = frozenset({"explore", "before", "after", "resolve"})
@@ -101,11 +101,19 @@ def _answer(entry: dict[str, Any]) -> str:
         return f"no reply: {entry['error']}"
     if status < 400:
         return str(status)
-    try:
-        code = json.loads(entry["response"]).get("code", "")
-    except (ValueError, AttributeError):
-        code = "without a problem document"
-    return f"{status} {code}".strip()
+    reply = parsed_object(entry["response"])
+    if reply is None:
+        return f"{status} without a problem document"
+    return f"{status} {reply.get('code') or _graphql_code(reply)}".strip()
+
+
+def _graphql_code(reply: dict[str, Any]) -> str:
+    """The code of the first of a GraphQL reply's errors, or ""."""
+    match reply:
+        case {"errors": [{"extensions": {"code": str(code)}}, *_]}:
+            return code
+        case _:
+            return ""
 
 
 def _quantiles(values: list[Micros]) -> str:
