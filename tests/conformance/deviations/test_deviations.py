@@ -54,7 +54,6 @@ MISSED: dict[str, str] = {
 
 DIFFERS: dict[str, str] = {
     "capability-not-checked": "which capability an operation needs is a plan's number (U60)",
-    "dry-run-reports-backwards": "the order in which checks refuse is stated (S59), that of a list is not (U89)",
     "gone-ends-a-delivery": "some senders take 410 for good; U71 says that ours does not",
 }
 """What is caught as an assumption that differs only, since the fact leaves it open."""
