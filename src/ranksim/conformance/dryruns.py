@@ -259,10 +259,10 @@ def judge_order(dealings: Dealings, report: Report, options: Options, tally: Tal
             tally.differs(56, "report", "live_error", evidence)
             tally.open("dry_run.order", "dry runs answer with the error of the live call (U56)")
         return
+    wrong = ""
     if report.failing is not None and report.check is not None and 0 not in report.failing:
         whole = len(report.names) == len(NAMES)
-        wrong = _wrong_order(report, options, tally) if whole else ""
-        wrong = wrong or (_wrong_list if whole else _wrong_part)(report, report.failing)
+        wrong = (_wrong_list if whole else _wrong_part)(report, report.failing)
         if whole or wrong:
             says = f"dry run of {report.spend}: {wrong}"
             tally.check("dry_run.order", not wrong, Evidence(says, (seen.id,), about=about, at=report.low))
@@ -272,25 +272,13 @@ def judge_order(dealings: Dealings, report: Report, options: Options, tally: Tal
     tally.open("dry_run.order", "the report has another form (U89)")
 
 
-def _wrong_order(report: Report, options: Options, tally: Tally) -> str:
-    """Say that a list is in another order than the checks, or "": how they are listed is not stated (U89)."""
-    failing = report.failing or ()
-    renamed = set(report.names) != set(NAMES)
-    if list(failing) == sorted(failing) if renamed else report.names == NAMES:
-        return ""
-    says = f"it lists its checks as {', '.join(report.names)}"
-    if options.pinned("dry_run_reply"):
-        return says
-    found = Evidence(
-        f"dry run of {report.spend}: {says}", (report.seen.id,), about=report.spend, at=report.low
-    )
-    tally.differs(89, "six checks in order", "another order", found)
-    return ""
-
-
 def _wrong_list(report: Report, failing: Sequence[int]) -> str:
     """Say what is wrong with a list of all six checks, or ""."""
-    first = min(failing, default=0)
+    first = failing[0] if failing else 0
+    if set(report.names) == set(NAMES) and report.names != NAMES:
+        return f"it lists its checks as {', '.join(report.names)}"
+    if list(failing) != sorted(failing):
+        return f"its failing checks are {list(failing)}, out of order"
     if first != report.check and not report.joins:
         return f"it refuses with {_said(report.check or 0)}, and the first check to fail is {_said(first)}"
     return ""
