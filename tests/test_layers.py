@@ -29,7 +29,7 @@ MAY_IMPORT = {
 }
 # Files that may compute with floats, each with its reason.
 MAY_FLOAT = {
-    "service/readonly_data.py": "invented results are neither time nor money",
+    "service/synthetic_data.py": "invented results are neither time nor money",
 }
 
 

@@ -13,7 +13,7 @@ from ranksim.conformance.options import Options
 from ranksim.conformance.verdicts import Tally
 from ranksim.contract.policy import Policy
 from ranksim.service.operations import OPERATIONS
-from ranksim.service.traffic import http_date
+from ranksim.service.rate_limits import http_date
 from ranksim.trace import Delivery, Exchange, Header, Note, Signature, Trace, TraceKey
 
 START = instant("2026-03-02T09:00:00Z")

@@ -19,14 +19,14 @@ from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import compact, make_world
 from ranksim.rules import admission
-from ranksim.service import account, asking, jobs, slots
+from ranksim.service import account, jobs, slots, spend_decision
 from ranksim.service import spending as service_spending
 from ranksim.service.state import Job
 
 PROFILES = ("everyday", "race", "ladder", "retry", "calibration")
 
 DECIDE, BOOK, FITTING = admission.decide, admission.book, slots._widening
-REPORT, META, RUNNING = asking.report, asking.meta_of, jobs.running_of
+REPORT, META, RUNNING = spend_decision.report, spend_decision.meta_of, jobs.running_of
 
 
 def run(name: str, seed: int, policy: Policy, *, loss: float = 0.0, late: float = 0.0) -> History:
@@ -218,7 +218,9 @@ def without(field: str, check: int) -> Any:
 def last_refusal(ctx: Any, request: Any, refusal: Any, ask: Any, rows: Any, running: Any) -> Any:
     """Report the last check that fails instead of the first."""
     failing = [
-        number for number, fails in enumerate(asking.failing_checks(ctx, request, ask, rows), 1) if fails
+        number
+        for number, fails in enumerate(spend_decision.failing_checks(ctx, request, ask, rows), 1)
+        if fails
     ]
     last = Refusal(failing[-1]) if failing and refusal != Refusal.JOINED else refusal
     return REPORT(ctx, request, last, ask, rows, running)
@@ -311,13 +313,13 @@ DEVIATIONS: list[tuple[str, str, tuple[Patch, ...], str]] = [
     (
         "no reset in the meta of a quota",
         "race",
-        ((asking, "meta_of", without("resets_at", 4)),),
+        ((spend_decision, "meta_of", without("resets_at", 4)),),
         "quota.meta",
     ),
     (
         "no reset in the meta of a ceiling",
         "ladder",
-        ((asking, "meta_of", without("resets_at", 3)),),
+        ((spend_decision, "meta_of", without("resets_at", 3)),),
         "cost.meta",
     ),
     (

@@ -24,7 +24,7 @@ from ranksim.facade.control_document import document
 from ranksim.facade.durable import attach
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
-from ranksim.service.accounts import LIMITS
+from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Answer, Attempt
 
 START = instant("2026-03-04T10:00:00Z")

@@ -28,7 +28,7 @@ from ranksim.facade.statefile import StateFile, rulebook_digest
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.service.context import Context
-from ranksim.service.traffic import charge_key
+from ranksim.service.rate_limits import charge_key
 
 START = instant("2026-03-04T10:00:00Z")
 

@@ -35,7 +35,7 @@ from ranksim.facade.requests_journal import Exchange
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.service.errors import problem
-from ranksim.service.traffic import http_date
+from ranksim.service.rate_limits import http_date
 
 log = logging.getLogger("ranksim.facade")
 access = logging.getLogger("ranksim.access")

@@ -19,8 +19,8 @@ from ranksim.facade.patterns import whole
 from ranksim.facade.requests_journal import Expected, Journal, NearMiss
 from ranksim.facade.timekeeper import is_instant
 from ranksim.facade.twin import Twin
-from ranksim.service.accounts import LIMITS, STATUSES
-from ranksim.service.asking import usd
+from ranksim.service.administration import LIMITS, STATUSES
+from ranksim.service.spend_decision import usd
 from ranksim.service.state import Account, AttemptRecord, Delivery, Job, Key
 
 MOST_SNAPSHOTS = 100

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict  # typing's has too little for pydantic 
 from ranksim.contract import quantities
 from ranksim.contract.quantities import Frozen
 from ranksim.facade.requests_journal import NEAREST, Expected
-from ranksim.service.accounts import LIMITS, STATUSES
+from ranksim.service.administration import LIMITS, STATUSES
 
 Duration = Annotated[
     quantities.Duration,

@@ -11,7 +11,7 @@ from typing import Any
 from ranksim.contract.facts import EVENT_TYPES, JobKind
 from ranksim.rules.webhooks import TEST_EVENT
 from ranksim.service import bodies, deliveries
-from ranksim.service.asking import CHECK_NAMES
+from ranksim.service.spend_decision import CHECK_NAMES
 
 Schema = dict[str, Any]
 

@@ -29,7 +29,7 @@ from ranksim.facade.sender import HttpSender, Sender
 from ranksim.facade.timekeeper import LAST, Timekeeper, is_instant, wall
 from ranksim.rules.webhooks import acknowledged, sign
 from ranksim.service import jobs
-from ranksim.service.accounts import ENVIRONMENTS
+from ranksim.service.administration import ENVIRONMENTS
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
 from ranksim.service.context import JOB_ENDS
 from ranksim.service.service import Service

@@ -26,7 +26,7 @@ from ranksim.load.steps import Listen, Pause, Received, Send, Step, Until
 from ranksim.load.target import Target
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
 from ranksim.service.operations import OPERATIONS
-from ranksim.service.traffic import http_date
+from ranksim.service.rate_limits import http_date
 from ranksim.trace import Exchange, Header, Note, Trace, hide_secrets
 
 START = instant("2026-03-02T09:00:00Z")

@@ -2,12 +2,12 @@
 
 from ranksim.clock import SECOND, billing_month, iso
 from ranksim.rules import admission
-from ranksim.service.asking import meter_resets, month_resets, usd
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.lookup import list_owned
 from ranksim.service.replies import single
+from ranksim.service.resolve import list_owned
+from ranksim.service.spend_decision import meter_resets, month_resets, usd
 from ranksim.service.spending import show_brief
 
 

@@ -19,9 +19,9 @@ from ranksim.service.bodies import Flag, Id, RequestBody, expecting, read
 from ranksim.service.calls import Answer, Attempt, Body, Reply
 from ranksim.service.context import ATTEMPT_DUE, Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.lookup import domain_for, list_owned, record_for
 from ranksim.service.pages import paged
 from ranksim.service.replies import collection, nothing, single
+from ranksim.service.resolve import domain_for, list_owned, record_for
 from ranksim.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job, State
 
 DESCRIPTIONS = {

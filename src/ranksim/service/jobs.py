@@ -17,9 +17,9 @@ from ranksim.service import deliveries
 from ranksim.service.calls import Body, Reply, StartJob
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.lookup import record_for
 from ranksim.service.pages import paged
 from ranksim.service.replies import single
+from ranksim.service.resolve import record_for
 from ranksim.service.state import Account, Domain, Job
 
 QUEUED, RUNNING, DONE, FAILED = "queued", "running", "done", "failed"

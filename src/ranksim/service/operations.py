@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
-from ranksim.service import account, catalog, deliveries, jobs, readonly, scans, spending
+from ranksim.service import account, deliveries, jobs, resources, scans, spending, synthetic_results
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 
@@ -44,17 +44,17 @@ class Operation:
 
 
 TABLE = (
-    Operation("domains.list", "GET", "domains", READ, catalog.list_domains, shown=True),
-    Operation("domains.create", "POST", "domains", WRITE, catalog.create_domain),
-    Operation("domains.get", "GET", "domains/{id}", READ, catalog.get_domain),
-    Operation("domains.update", "PATCH", "domains/{id}", WRITE, catalog.update_domain),
-    Operation("domains.delete", "DELETE", "domains/{id}", WRITE, catalog.delete_domain),
-    Operation("keyword_lists.list", "GET", "keyword-lists", READ, catalog.list_keyword_lists),
-    Operation("keyword_lists.create", "POST", "keyword-lists", WRITE, catalog.create_keyword_list),
-    Operation("keyword_lists.get", "GET", "keyword-lists/{id}", READ, catalog.get_keyword_list),
-    Operation("keyword_lists.update", "PATCH", "keyword-lists/{id}", WRITE, catalog.update_keyword_list),
-    Operation("keyword_lists.delete", "DELETE", "keyword-lists/{id}", WRITE, catalog.delete_keyword_list),
-    Operation("keywords.list", "GET", "keywords", READ, catalog.list_keywords, shown=True),
+    Operation("domains.list", "GET", "domains", READ, resources.list_domains, shown=True),
+    Operation("domains.create", "POST", "domains", WRITE, resources.create_domain),
+    Operation("domains.get", "GET", "domains/{id}", READ, resources.get_domain),
+    Operation("domains.update", "PATCH", "domains/{id}", WRITE, resources.update_domain),
+    Operation("domains.delete", "DELETE", "domains/{id}", WRITE, resources.delete_domain),
+    Operation("keyword_lists.list", "GET", "keyword-lists", READ, resources.list_keyword_lists),
+    Operation("keyword_lists.create", "POST", "keyword-lists", WRITE, resources.create_keyword_list),
+    Operation("keyword_lists.get", "GET", "keyword-lists/{id}", READ, resources.get_keyword_list),
+    Operation("keyword_lists.update", "PATCH", "keyword-lists/{id}", WRITE, resources.update_keyword_list),
+    Operation("keyword_lists.delete", "DELETE", "keyword-lists/{id}", WRITE, resources.delete_keyword_list),
+    Operation("keywords.list", "GET", "keywords", READ, resources.list_keywords, shown=True),
     Operation(
         "keywords.create",
         "POST",
@@ -65,19 +65,19 @@ TABLE = (
         spends=True,
         tracking=True,
     ),
-    Operation("keywords.get", "GET", "keywords/{id}", READ, catalog.get_keyword),
-    Operation("keywords.update", "PATCH", "keywords/{id}", WRITE, catalog.update_keyword),
-    Operation("keywords.delete", "DELETE", "keywords/{id}", WRITE, catalog.delete_keyword),
-    Operation("labels.list", "GET", "labels", READ, catalog.list_labels),
-    Operation("labels.create", "POST", "labels", WRITE, catalog.create_label),
-    Operation("labels.get", "GET", "labels/{id}", READ, catalog.get_label),
-    Operation("labels.update", "PATCH", "labels/{id}", WRITE, catalog.update_label),
-    Operation("labels.delete", "DELETE", "labels/{id}", WRITE, catalog.delete_label),
-    Operation("competitors.list", "GET", "competitors", READ, catalog.list_competitors),
-    Operation("competitors.create", "POST", "competitors", WRITE, catalog.create_competitor),
-    Operation("competitors.get", "GET", "competitors/{id}", READ, catalog.get_competitor),
-    Operation("competitors.update", "PATCH", "competitors/{id}", WRITE, catalog.update_competitor),
-    Operation("competitors.delete", "DELETE", "competitors/{id}", WRITE, catalog.delete_competitor),
+    Operation("keywords.get", "GET", "keywords/{id}", READ, resources.get_keyword),
+    Operation("keywords.update", "PATCH", "keywords/{id}", WRITE, resources.update_keyword),
+    Operation("keywords.delete", "DELETE", "keywords/{id}", WRITE, resources.delete_keyword),
+    Operation("labels.list", "GET", "labels", READ, resources.list_labels),
+    Operation("labels.create", "POST", "labels", WRITE, resources.create_label),
+    Operation("labels.get", "GET", "labels/{id}", READ, resources.get_label),
+    Operation("labels.update", "PATCH", "labels/{id}", WRITE, resources.update_label),
+    Operation("labels.delete", "DELETE", "labels/{id}", WRITE, resources.delete_label),
+    Operation("competitors.list", "GET", "competitors", READ, resources.list_competitors),
+    Operation("competitors.create", "POST", "competitors", WRITE, resources.create_competitor),
+    Operation("competitors.get", "GET", "competitors/{id}", READ, resources.get_competitor),
+    Operation("competitors.update", "PATCH", "competitors/{id}", WRITE, resources.update_competitor),
+    Operation("competitors.delete", "DELETE", "competitors/{id}", WRITE, resources.delete_competitor),
     Operation("scans.list", "GET", "scans", READ, scans.list_scans),
     Operation(
         "scans.create", "POST", "scans", WRITE, spending.create_scan, shown=True, spends=True, tracking=True
@@ -99,8 +99,8 @@ TABLE = (
         shown=True,
         spends=True,
     ),
-    Operation("positions.list", "GET", "positions", READ, readonly.list_positions),
-    Operation("positions.history", "GET", "positions/history", READ, readonly.list_history),
+    Operation("positions.list", "GET", "positions", READ, synthetic_results.list_positions),
+    Operation("positions.history", "GET", "positions/history", READ, synthetic_results.list_history),
     Operation("account.get", "GET", "account", READ, account.get_account),
     Operation("account.usage", "GET", "account/usage", READ, account.get_usage, shown=True),
     Operation("account.entitlements", "GET", "account/entitlements", READ, account.get_entitlements),
@@ -122,13 +122,15 @@ TABLE = (
         shown=True,
         keyless=True,
     ),
-    Operation("crawled_pages.list", "GET", "crawled-pages", READ, readonly.list_crawled_pages),
-    Operation("analyses.list", "GET", "analyses", READ, readonly.list_analyses),
-    Operation("analyses.findings", "GET", "analyses/{id}/findings", READ, readonly.list_findings),
-    Operation("ai_visibility.list", "GET", "ai-visibility", READ, readonly.list_ai_visibility),
-    Operation("ai_visibility.industries", "GET", "ai-visibility/industries", READ, readonly.list_industries),
-    Operation("backlinks.list", "GET", "backlinks", READ, readonly.list_backlinks),
-    Operation("integrations.list", "GET", "integrations", READ, readonly.list_integrations),
+    Operation("crawled_pages.list", "GET", "crawled-pages", READ, synthetic_results.list_crawled_pages),
+    Operation("analyses.list", "GET", "analyses", READ, synthetic_results.list_analyses),
+    Operation("analyses.findings", "GET", "analyses/{id}/findings", READ, synthetic_results.list_findings),
+    Operation("ai_visibility.list", "GET", "ai-visibility", READ, synthetic_results.list_ai_visibility),
+    Operation(
+        "ai_visibility.industries", "GET", "ai-visibility/industries", READ, synthetic_results.list_industries
+    ),
+    Operation("backlinks.list", "GET", "backlinks", READ, synthetic_results.list_backlinks),
+    Operation("integrations.list", "GET", "integrations", READ, synthetic_results.list_integrations),
 )
 
 OPERATIONS = {operation.name: operation for operation in TABLE}

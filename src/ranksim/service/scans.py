@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from ranksim.clock import iso
 from ranksim.rules.access import sees
 from ranksim.service import bodies, slots
-from ranksim.service.asking import outcome_of_scan_patch
 from ranksim.service.bodies import invalid, read
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
-from ranksim.service.lookup import check_ids, drop, record_for
 from ranksim.service.pages import paged
 from ranksim.service.replies import nothing, single
+from ranksim.service.resolve import check_ids, drop, record_for
+from ranksim.service.spend_decision import outcome_of_scan_patch
 from ranksim.service.state import Account, Scan
 
 

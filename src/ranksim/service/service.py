@@ -19,14 +19,14 @@ from ranksim.errors import BadInput
 from ranksim.rules import idempotency
 from ranksim.rules.access import resolve
 from ranksim.rules.books import Books
-from ranksim.service import accounts, deliveries, jobs
+from ranksim.service import administration, deliveries, jobs
 from ranksim.service.calls import Answer, Call, Reply, StartJob, Task
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.operations import OPERATIONS, Operation
+from ranksim.service.rate_limits import charge_caller, charge_key, rates_waived, retry_after, show_only
 from ranksim.service.replies import nothing
 from ranksim.service.state import Account, Key, State, Stored
-from ranksim.service.traffic import charge_caller, charge_key, rates_waived, retry_after, show_only
 
 STATE = TypeAdapter(State)
 STATE_FIELDS = {field.name for field in fields(State)}
@@ -341,12 +341,14 @@ class Service:
     ) -> str:
         """Open an account and give its id; `anchor` starts its billing months, default `now` (U51, U102)."""
         self._advance(now)
-        return accounts.open_account(self._ctx, name, plan, now, anchor, status, add_ons, environment).id
+        return administration.open_account(
+            self._ctx, name, plan, now, anchor, status, add_ons, environment
+        ).id
 
     def issue_key(self, account: str, name: str, now: int, domain: str | None = None) -> str:
         """Issue an API key, bound to one domain if that is given, and give its token (S70)."""
         self._advance(now)
-        return accounts.issue_key(self._ctx, self._account(account), name, now, domain).token
+        return administration.issue_key(self._ctx, self._account(account), name, now, domain).token
 
     def withdraw_key(self, token: str, now: int) -> None:
         """Withdraw an API key: from now on it is unknown."""
@@ -358,22 +360,22 @@ class Service:
     def change_plan(self, account: str, plan: str, now: int) -> None:
         """Put an account on another plan at once."""
         self._advance(now)
-        accounts.change_plan(self._ctx, self._account(account), plan, now)
+        administration.change_plan(self._ctx, self._account(account), plan, now)
 
     def set_add_on(self, account: str, add_on: str, count: int, now: int) -> None:
         """Set how many of an add-on an account has (S109, U54)."""
         self._advance(now)
-        accounts.set_add_on(self._ctx, self._account(account), add_on, count)
+        administration.set_add_on(self._ctx, self._account(account), add_on, count)
 
     def set_status(self, account: str, status: str, now: int) -> None:
         """Set the status of an account's subscription (S61, U57)."""
         self._advance(now)
-        accounts.set_status(self._ctx, self._account(account), status)
+        administration.set_status(self._ctx, self._account(account), status)
 
     def waive(self, limits: Collection[str], now: int) -> None:
-        """Switch off limits, of `accounts.LIMITS`, for everybody: these and no others."""
+        """Switch off limits, of `administration.LIMITS`, for everybody: these and no others."""
         self._advance(now)
-        accounts.waive(self._ctx, limits)
+        administration.waive(self._ctx, limits)
 
     def _account(self, account: str) -> Account:
         if account not in self._ctx.state.accounts:
@@ -418,7 +420,7 @@ def _misfits(state: State, policy: Policy) -> Iterator[str]:
             yield f"{at}.meters: expected {min(missing)!r}, which plan {account.plan!r} of the policy meters"
         if unknown := account.add_ons.keys() - add_ons.keys():
             yield f"{at}.add_ons: expected add-ons of the policy, found {min(unknown)!r}"
-    windows = accounts.windows_of_a_key(policy)
+    windows = administration.windows_of_a_key(policy)
     for key in state.keys.values():
         if len(key.windows) != windows:
             yield f"keys of {key.account}: expected {windows} rate windows (U11), found {len(key.windows)}"

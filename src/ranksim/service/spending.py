@@ -14,16 +14,25 @@ from ranksim.rules import admission
 from ranksim.rules.books import Ask
 from ranksim.rules.slots import fold
 from ranksim.service import jobs, slots
-from ranksim.service.asking import Rows, ask_for, beyond_dimensions, book, decide, refuse, report, rows_of
 from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, read
 from ranksim.service.calls import Body, Reply
-from ranksim.service.catalog import show_keyword
 from ranksim.service.context import Context, Request
-from ranksim.service.lookup import check_ids, domain_for, list_for, record_for
-from ranksim.service.readonly import domain_pages
 from ranksim.service.replies import single
+from ranksim.service.resolve import check_ids, domain_for, list_for, record_for
+from ranksim.service.resources import show_keyword
 from ranksim.service.scans import show_scan
+from ranksim.service.spend_decision import (
+    Rows,
+    ask_for,
+    beyond_dimensions,
+    book,
+    decide,
+    refuse,
+    report,
+    rows_of,
+)
 from ranksim.service.state import Account, Brief, Domain, Job, Keyword, Scan
+from ranksim.service.synthetic_results import domain_pages
 
 SPEND_OF: dict[str, Spend] = {
     JobKind.RANK_RUN: Spend.RANK_RUN,

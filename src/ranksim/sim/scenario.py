@@ -14,7 +14,7 @@ from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
 from ranksim.contract.yamlfile import Located, Part, explain, load_yaml, read_yaml, validate
-from ranksim.service.accounts import STATUSES
+from ranksim.service.administration import STATUSES
 from ranksim.sim.clients import Arrivals, ClientSpec, below
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.moments import Moment

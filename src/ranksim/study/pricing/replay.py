@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ranksim import draws
 from ranksim.clock import DAY, Micros
 from ranksim.contract.policy import Policy
-from ranksim.service.accounts import LIMITS
+from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
 from ranksim.service.service import Service
 from ranksim.sim.clients.drafts import Drafts, Item

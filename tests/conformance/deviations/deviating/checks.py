@@ -13,13 +13,13 @@ from ranksim.rules import admission
 from ranksim.rules.books import Ask, Books, Cooldown, Meter, Terms
 from ranksim.rules.slots import Block, Narrowing
 from ranksim.service import account as reading
-from ranksim.service import asking, jobs, slots, spending
-from ranksim.service.asking import Rows
+from ranksim.service import jobs, slots, spend_decision, spending
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.replies import single
 from ranksim.service.service import Service
+from ranksim.service.spend_decision import Rows
 from ranksim.service.state import Account
 
 AT_ONCE = 60 * MILLISECOND
@@ -58,7 +58,7 @@ def never(check: str) -> Callable[[Patch], None]:
 
 def kept_after_refusal(patch: Patch) -> None:
     """Keep the units of check 4 although check 5 or 6 refused."""
-    refuse = asking.refuse
+    refuse = spend_decision.refuse
 
     def refused(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> Reply:
         if refusal in (Refusal.SLOT_LIMIT_EXCEEDED, Refusal.COOLDOWN_ACTIVE) and not ask.dry_run:
@@ -125,8 +125,8 @@ def _on_sunday(metric: Any) -> None:
 
 
 def _a_day_late(patch: Patch) -> None:
-    resets = asking.meter_resets
-    for module in (asking, reading):
+    resets = spend_decision.meter_resets
+    for module in (spend_decision, reading):
         patch.setattr(module, "meter_resets", lambda *given: resets(*given) + DAY)
 
 
@@ -136,7 +136,7 @@ def _drop(name: str) -> Callable[[Any], None]:
 
 def _refunded(patch: Patch) -> None:
     """Take nothing of an allowance for what is admitted while a job runs."""
-    book = asking.book
+    book = spend_decision.book
 
     def booked(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
         busy = any(job.status == "running" for job in ctx.state.jobs.values())
@@ -280,7 +280,7 @@ def cooldown_races(patch: Patch) -> None:
 
 def _decided(change: Callable[[Context, Request, Ask, Rows, Refusal], Refusal]) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
-        decide = asking.decide
+        decide = spend_decision.decide
 
         def decided(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Refusal:
             return change(ctx, request, ask, rows, decide(ctx, request, ask, rows))
@@ -316,7 +316,7 @@ def _crawls_join(handler: Handler, ctx: Context, request: Request) -> Reply:
 
 def _consuming(consume: Callable[[Context, Request, Ask, Rows], None]) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
-        report = asking.report
+        report = spend_decision.report
 
         def reported(
             ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows, running: Any
@@ -358,7 +358,7 @@ def dry_without(check: int) -> Callable[[Patch], None]:
     """Leave a check out of dry runs."""
 
     def apply(patch: Patch) -> None:
-        ask_for = asking.ask_for
+        ask_for = spend_decision.ask_for
 
         def asked(ctx: Context, spend: Any, *, dry_run: bool) -> Ask:
             ask = ask_for(ctx, spend, dry_run=dry_run)

@@ -10,7 +10,7 @@ from deviating.kit import SECOND, Deviation, Headers, Patch, header, without
 from ranksim.contract.facts import RateClass
 from ranksim.rules import windows
 from ranksim.rules.books import Window
-from ranksim.service import accounts, service, traffic
+from ranksim.service import administration, rate_limits, service
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context
 from ranksim.service.state import Key
@@ -22,7 +22,7 @@ BURSTS = ("burst", "windows", "calibration")
 
 def _shaped(patch: Patch, shape: Callable[[Window, RateClass], None]) -> None:
     """Make every rate window of another shape, and have replies state the right one."""
-    new_window, write, problem = accounts.new_window, traffic._write, traffic.problem
+    new_window, write, problem = administration.new_window, rate_limits._write, rate_limits.problem
     stated: dict[int, int] = {}
 
     def shaped(ctx: Context, rate_class: RateClass) -> tuple[Window, list[int]]:
@@ -42,10 +42,10 @@ def _shaped(patch: Patch, shape: Callable[[Window, RateClass], None]) -> None:
             meta = meta | {"limit": stated[meta["limit"]], "window_seconds": 60}
         return problem(policy, code, detail, meta, **further)
 
-    for module in (accounts, traffic):
+    for module in (administration, rate_limits):
         patch.setattr(module, "new_window", shaped)
-    patch.setattr(traffic, "_write", written)
-    patch.setattr(traffic, "problem", limited)
+    patch.setattr(rate_limits, "_write", written)
+    patch.setattr(rate_limits, "problem", limited)
 
 
 def limit(rate_class: RateClass, by: int) -> Callable[[Patch], None]:
@@ -68,7 +68,7 @@ def length(seconds: int) -> Callable[[Patch], None]:
 
 def _charged(patch: Patch, change: Callable[[Context, Key, Sequence[RateClass]], Any]) -> None:
     """Charge another key or other classes."""
-    charge_key = traffic.charge_key
+    charge_key = rate_limits.charge_key
 
     def charged(
         ctx: Context, key: Key, classes: Sequence[RateClass], now: int, headers: Headers, **further: Any
@@ -97,7 +97,7 @@ def expensive_as_write(patch: Patch) -> None:
 
 def at_random(patch: Patch) -> None:
     """Refuse a call now and then although there is room."""
-    charge_key, number = traffic.charge_key, count(1)
+    charge_key, number = rate_limits.charge_key, count(1)
 
     def charged(
         ctx: Context, key: Key, classes: Sequence[RateClass], now: int, headers: Headers, **further: Any
@@ -105,20 +105,20 @@ def at_random(patch: Patch) -> None:
         if next(number) % 97:
             return charge_key(ctx, key, classes, now, headers, **further)
         which = classes[0]
-        return traffic._refuse(ctx, key.windows[which], key.rings[which], which, now, headers)
+        return rate_limits._refuse(ctx, key.windows[which], key.rings[which], which, now, headers)
 
     patch.setattr(service, "charge_key", charged)
 
 
 def uncounted(patch: Patch) -> None:
     """Have Remaining go down by tens, as one that counts in batches does."""
-    write = traffic._write
+    write = rate_limits._write
 
     def written(said: Any, window: Window, ring: Any, now: int, reset: int, headers: Headers) -> None:
         write(said, window, ring, now, reset, headers)
         headers["RateLimit-Remaining"] = str(-(-int(headers["RateLimit-Remaining"]) // 10) * 10)
 
-    patch.setattr(traffic, "_write", written)
+    patch.setattr(rate_limits, "_write", written)
 
 
 RATES = (

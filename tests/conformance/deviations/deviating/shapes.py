@@ -8,7 +8,7 @@ from typing import Any
 from deviating.kit import Deviation, Headers, Patch, data_of, edited, header, without
 from ranksim.load.steps import Send
 from ranksim.rules import access
-from ranksim.service import catalog, deliveries, lookup, scans, service
+from ranksim.service import deliveries, resolve, resources, scans, service
 
 # Access
 
@@ -34,7 +34,7 @@ def _any_token(keys: Any, token: str | None, environment: str) -> Any:
 
 def scope_ignored(patch: Patch) -> None:
     """Let a domain-scoped key see all domains."""
-    for module in (catalog, lookup, scans):
+    for module in (resources, resolve, scans):
         patch.setattr(module, "sees", lambda scope, domain: True, raising=True)
 
 

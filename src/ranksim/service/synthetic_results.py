@@ -1,7 +1,7 @@
 """Results, to be read only: positions and history, crawled pages, analyses, AI visibility, links (S5, S6).
 
 They exist for the instants at which jobs of their kind finished well; before that a collection is empty and a
-notice says why (S10, U82). What they say is synthetic, see `readonly_data`.
+notice says why (S10, U82). What they say is synthetic, see `synthetic_data`.
 """
 
 from bisect import bisect_right
@@ -12,15 +12,15 @@ from typing import overload
 
 from ranksim.clock import DAY, Micros, instant, iso
 from ranksim.rules.access import sees
-from ranksim.service import readonly_data as data
+from ranksim.service import synthetic_data as data
 from ranksim.service.bodies import invalid
 from ranksim.service.calls import Body, Reply
-from ranksim.service.catalog import keywords_in
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.pages import paged
-from ranksim.service.readonly_data import domain_pages as domain_pages
+from ranksim.service.resources import keywords_in
 from ranksim.service.state import Domain, Keyword
+from ranksim.service.synthetic_data import domain_pages as domain_pages
 
 NO_POSITIONS = {
     "code": "no_positions",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ranksim.clock import DAY, MINUTE, SECOND, instant
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import TABLE
+from ranksim.service.rate_limits import http_date, whole_seconds
 from ranksim.service.service import Service
-from ranksim.service.traffic import http_date, whole_seconds
 
 START = instant("2026-03-04T10:00:00Z")
 WINDOWS = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")

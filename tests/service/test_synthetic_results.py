@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ranksim.clock import DAY
-from ranksim.service.readonly import Ids
-from ranksim.service.readonly_data import DEPTH, MOST_PAGES, domain_pages, position
 from ranksim.service.state import Domain
+from ranksim.service.synthetic_data import DEPTH, MOST_PAGES, domain_pages, position
+from ranksim.service.synthetic_results import Ids
 
 DESKTOP, MOBILE = "google/desktop", "google/mobile"
 

@@ -14,9 +14,9 @@ from ranksim.service.bodies import read
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.lookup import OwnedT, check_ids, domain_for, drop, list_for, list_owned, record_for
 from ranksim.service.pages import paged
 from ranksim.service.replies import nothing, single
+from ranksim.service.resolve import OwnedT, check_ids, domain_for, drop, list_for, list_owned, record_for
 from ranksim.service.scans import remove_scan
 from ranksim.service.state import Competitor, Domain, Keyword, KeywordList, Label
 

@@ -11,13 +11,13 @@ from ranksim.contract.facts import Refusal, Spend
 from ranksim.rules import admission
 from ranksim.rules.books import Ask, Cooldown, Meter
 from ranksim.rules.slots import Widening
-from ranksim.service.accounts import LIMITS
+from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem, status_of
+from ranksim.service.rate_limits import retry_after, whole_seconds
 from ranksim.service.replies import single
 from ranksim.service.state import Account, Job
-from ranksim.service.traffic import retry_after, whole_seconds
 
 CHECK_NAMES = LIMITS[1:]
 """The six checks in order (S59)."""

@@ -10,7 +10,7 @@ from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import RateClass
 from ranksim.rules import windows
 from ranksim.rules.books import Window
-from ranksim.service.accounts import new_window
+from ranksim.service.administration import new_window
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context
 from ranksim.service.errors import problem
