@@ -225,7 +225,7 @@ def test_tables_are_csv_without_pyarrow_and_it_is_said(
 ) -> None:
     monkeypatch.setattr(frames, "find_spec", lambda name: None)
     told = Told("run", scenario, "--out", tmp_path / "out", "--no-plots")
-    assert "tables are CSV, since Parquet needs pyarrow: pip install 'ranksim[plots]'" in told.out
+    assert "since Parquet needs pyarrow: pip install -c constraints.txt '.[plots]'" in told.out
     assert (tmp_path / "out" / "tables" / "calls.csv").exists()
 
 
@@ -236,7 +236,8 @@ def test_out_without_matplotlib_says_so_before_it_runs(
     told = Told("run", scenario, "--out", tmp_path / "out")
     assert told.code == 2
     assert told.err == (
-        "ranksim: plots need matplotlib; install it with: pip install 'ranksim[plots]', or give --no-plots\n"
+        "ranksim: plots need matplotlib, which is not installed; in a checkout of ranksim: "
+        "pip install -c constraints.txt '.[plots]', or give --no-plots\n"
     )
     assert not (tmp_path / "out").exists()
     assert Told("run", scenario, "--out", tmp_path / "out", "--no-plots").code == 0

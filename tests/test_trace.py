@@ -365,9 +365,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(
-        BadInput, match=r"need pandas, which is not installed; run: pip install 'ranksim\[plots\]'"
-    ):
+    with pytest.raises(BadInput, match=r"need pandas, which is not installed; .* '\.\[plots\]'"):
         Trace().to_frame()
 
 

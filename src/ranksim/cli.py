@@ -22,6 +22,7 @@ import ranksim
 from ranksim.conformance import calibrate_cli as calibrating
 from ranksim.conformance import cli as judging
 from ranksim.errors import BadInput
+from ranksim.extras import install_line
 from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
 from ranksim.files import check_outputs
@@ -356,7 +357,7 @@ def _write(folder: Path, result: Result, heading: Heading, plots: bool) -> None:
 def _written(out: Path) -> str:
     """Say what is worth saying about a directory of results."""
     if any((out / "tables").glob("*.csv")):
-        return "; tables are CSV, since Parquet needs pyarrow: pip install 'ranksim[plots]'"
+        return f"; tables are CSV, since Parquet needs pyarrow: {install_line('plots')}"
     return ""
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ranksim.errors import BadInput
+from ranksim.extras import missing
 
 if TYPE_CHECKING:
     from ranksim.sim.results import Result
@@ -82,8 +83,8 @@ def _ranksim(request: pytest.FixtureRequest) -> Iterator[World | Deployment]:
     except BadInput as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     except ModuleNotFoundError as error:
-        needs = f"the fixtures of ranksim need {error.name}: pip install 'ranksim[server]'"
-        raise pytest.fail.Exception(needs, pytrace=False) from None
+        needs = missing(f"the fixtures of ranksim need {error.name}", "server")
+        raise pytest.fail.Exception(str(needs), pytrace=False) from None
     with world:
         yield world
 

@@ -36,6 +36,7 @@ from pydantic import (
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.yamlfile import Located, explain
 from ranksim.errors import BadInput
+from ranksim.extras import imported
 from ranksim.files import new_file, packing
 from ranksim.records import read_access_log, read_lines, read_rates, shown
 from ranksim.rules import webhooks
@@ -302,7 +303,7 @@ class Trace:
 
     def to_frame(self, kind: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:
         """Give the exchanges or the deliveries as a frame, one row each. Raises BadInput without pandas."""
-        pandas = _extra("pandas")
+        pandas = imported("pandas", "frames need pandas", "plots")
         model = Exchange if kind == "exchanges" else Delivery
         rows = [entry.model_dump() for entry in getattr(self, kind)]
         frame: DataFrame = pandas.DataFrame(rows, columns=list(model.model_fields))
@@ -313,24 +314,13 @@ class Trace:
 
         Columns that hold mappings and lists become JSON text. Raises BadInput without pandas and pyarrow.
         """
-        _extra("pyarrow")
+        imported("pyarrow", "Parquet needs pyarrow", "plots")
         frame = self.to_frame(kind)
         for name in frame.columns:
             if any(isinstance(value, dict | tuple) for value in frame[name].head(1)):
                 frame[name] = [_dump(value) for value in frame[name]]
         with new_file(Path(path)) as temporary:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
-
-
-def _extra(module: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ImportError:
-        raise BadInput(
-            f"frames and Parquet need {module}, which is not installed; run: pip install 'ranksim[plots]'"
-        ) from None
 
 
 # Writing

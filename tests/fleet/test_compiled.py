@@ -211,8 +211,8 @@ def test_without_numba_a_fleet_is_interpreted_and_says_so(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "numba", None)
     result = simulate_fleet(SMALL, METERED)
     assert result.engine == "interpreted"
-    assert "ranksim[fleet]" in result.note
-    with pytest.raises(BadInput, match=r"ranksim\[fleet\]"):
+    assert "pip install -c constraints.txt '.[fleet]'" in result.note
+    with pytest.raises(BadInput, match=r"need Numba, .*'\.\[fleet\]'"):
         simulate_fleet(SMALL, METERED, compiled=True)
 
 

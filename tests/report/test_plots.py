@@ -188,5 +188,5 @@ def test_an_unknown_plot_is_refused(tables: Tables) -> None:
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"plots need matplotlib.*pip install 'ranksim\[plots\]'"):
+    with pytest.raises(BadInput, match=r"plots need matplotlib, .*txt '\.\[plots\]'"):
         plots.check_matplotlib()

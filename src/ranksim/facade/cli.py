@@ -12,6 +12,7 @@ import typer
 
 from ranksim.clock import SECOND, instant, iso
 from ranksim.errors import BadInput
+from ranksim.extras import missing
 
 if TYPE_CHECKING:
     import ssl
@@ -178,9 +179,7 @@ def serve(
         from ranksim.facade.sender import HttpSender
         from ranksim.facade.twin import Twin
     except ModuleNotFoundError as error:
-        raise BadInput(
-            f"serving needs {error.name}; install it with: pip install 'ranksim[server]'"
-        ) from None
+        raise missing(f"serving needs {error.name}", "server") from None
     from ranksim.contract.policy import Policy
     from ranksim.facade import app as surface
     from ranksim.facade import server

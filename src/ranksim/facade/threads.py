@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from ranksim.errors import BadInput
+from ranksim.extras import missing
 
 T = TypeVar("T")
 
@@ -91,8 +92,8 @@ class Listener:
             import uvicorn
 
             from ranksim.facade.server import configured
-        except ImportError:
-            raise BadInput("serving HTTP needs uvicorn: pip install 'ranksim[server]'") from None
+        except ModuleNotFoundError as error:
+            raise missing(f"serving HTTP needs {error.name}", "server") from None
         config = configured(self._app, lifespan="off")
         config.load()
         self._server = uvicorn.Server(config)

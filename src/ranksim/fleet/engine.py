@@ -8,6 +8,7 @@ import numpy as np
 from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.extras import missing
 from ranksim.fleet import compiled as compiler
 from ranksim.fleet import kernel
 from ranksim.fleet.bounds import check_bounds
@@ -147,7 +148,7 @@ def _machine(compiled: bool | None) -> str:
     if compiler.available():
         return "compiled"
     if compiled:
-        raise BadInput("compiled fleets need Numba; install it with: pip install 'ranksim[fleet]'")
+        raise missing("compiled fleets need Numba", "fleet")
     return "interpreted"
 
 

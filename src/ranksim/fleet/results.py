@@ -16,6 +16,7 @@ from ranksim.clock import HOUR
 from ranksim.contract.facts import Refusal
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.extras import imported, install_line
 from ranksim.fleet.offers import Sold
 from ranksim.fleet.population import Population
 from ranksim.fleet.rows import ACTIVITIES, HEALING, OUTCOMES, REFUSED, Integers, Records
@@ -72,7 +73,8 @@ class FleetResult:
         """A remark for who reads the result, or nothing."""
         if self.engine == "compiled":
             return ""
-        return "engine: interpreted, and so slower; with Numba (ranksim[fleet]) the result is the same"
+        numba = f"with Numba ({install_line('fleet')}) the result is the same"
+        return f"engine: interpreted, and so slower; {numba}"
 
     @classmethod
     def joined(cls, parts: Sequence[FleetResult]) -> FleetResult:
@@ -277,21 +279,18 @@ class FleetResult:
 
     def to_frame(self, what: str = "accounts") -> pd.DataFrame:
         """A pandas frame of "accounts", "months", "plans", "operations" or "log". Raises BadInput."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise BadInput("frames need pandas; install it with: pip install 'ranksim[plots]'") from None
-        if what == "log":
-            return pd.DataFrame(self.log)
+        pandas = imported("pandas", "frames need pandas", "plots")
         tables: Mapping[str, Any] = {
             "accounts": lambda: self.accounts,
             "months": lambda: self.by_month,
             "plans": self.plans,
             "operations": self.operations,
+            "log": lambda: self.log,
         }
         if what not in tables:
-            raise BadInput(f"to_frame: expected one of {', '.join((*tables, 'log'))}, found {what!r}")
-        return pd.DataFrame(tables[what]())
+            raise BadInput(f"to_frame: expected one of {', '.join(tables)}, found {what!r}")
+        frame: pd.DataFrame = pandas.DataFrame(tables[what]())
+        return frame
 
 
 ARRAYS = tuple(

@@ -14,6 +14,7 @@ import typer
 
 from ranksim.clock import SECOND, Micros, duration
 from ranksim.errors import BadInput
+from ranksim.extras import missing
 
 if TYPE_CHECKING:
     from ranksim.load.options import Options
@@ -179,7 +180,7 @@ def _check_locust() -> None:
     from importlib.util import find_spec
 
     if find_spec("locust") is None:
-        raise BadInput("loading needs locust; install it with: pip install 'ranksim[load]'")
+        raise missing("loading needs locust", "load")
 
 
 def _length(text: str, chosen: Profile) -> Micros:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ranksim.errors import BadInput
+from ranksim.extras import missing
 from ranksim.report import units
 from ranksim.report.tables import Row, Tables, quantile_name
 
@@ -90,7 +91,7 @@ def to_png(figure: Figure) -> bytes:
 def check_matplotlib() -> None:
     """Raise BadInput, saying what to install, when plots cannot be drawn here."""
     if find_spec("matplotlib") is None:
-        raise BadInput("plots need matplotlib; install it with: pip install 'ranksim[plots]'")
+        raise missing("plots need matplotlib", "plots")
 
 
 def new_figure() -> Figure:

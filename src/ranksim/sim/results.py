@@ -10,6 +10,7 @@ from statistics import fmean, variance
 from typing import TYPE_CHECKING, Any
 
 from ranksim.errors import BadInput
+from ranksim.extras import imported
 from ranksim.sim import tables
 from ranksim.sim.intervals import LEVEL, Estimate, estimate
 from ranksim.sim.metrics import Scalars, scalars, unit_of, unknown
@@ -114,14 +115,14 @@ class Result:
     def frame(self, name: str) -> pd.DataFrame:
         """Give a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
         self._known(name)
-        pandas = _extra("pandas")
+        pandas = imported("pandas", "frames need pandas", "plots")
         frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=list(tables.COLUMNS[name]))
         return frame
 
     def plot(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw a table. Raises BadInput when there is no such table, or no matplotlib."""
         self._known(name)
-        _extra("matplotlib")
+        imported("matplotlib", "plots need matplotlib", "plots")
         plot: Callable[..., Axes] = import_module("ranksim.report.plots").plot
         return plot(self.tables, name, ax=ax)
 
@@ -224,11 +225,3 @@ class Result:
             )
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
-
-
-def _extra(module: str) -> Any:
-    """Import a module of the `plots` extra. Raises BadInput when it is not installed."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise BadInput(f"this needs {module}, which is not installed; pip install 'ranksim[plots]'") from None

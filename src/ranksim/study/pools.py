@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from ranksim.errors import BadInput
+from ranksim.extras import missing
 from ranksim.facade.statefile import rulebook_digest
 from ranksim.sim.processes import Workers
 from ranksim.study.engines import Engine
@@ -111,9 +112,7 @@ class Cluster:
             client = import_module("distributed").Client
             read: Callable[[str], object] = import_module("distributed.comm").get_address_host_port
         except ImportError:
-            raise BadInput(
-                "--scheduler needs distributed; install it with: pip install 'ranksim[study]'"
-            ) from None
+            raise missing("--scheduler needs distributed", "study") from None
         try:
             read(address)  # a client of what is no address says so again, at length, when it goes
             self._client: Any = client(address, timeout=CONNECT, set_as_default=False)

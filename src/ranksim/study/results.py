@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.errors import BadInput
+from ranksim.extras import imported
 from ranksim.sim.intervals import estimate
 from ranksim.study import goal, sensitivity
 from ranksim.study.compare import compared
@@ -85,12 +85,7 @@ class StudyResult:
     def to_frame(self, name: str = "points") -> pd.DataFrame:
         """Give a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
         rows = self.table(name)
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise BadInput(
-                "frames need pandas, which is not installed; pip install 'ranksim[plots]'"
-            ) from None
+        pandas = imported("pandas", "frames need pandas", "plots")
         frame: pd.DataFrame = pandas.DataFrame(rows, columns=list(COLUMNS[name]))
         return frame
 

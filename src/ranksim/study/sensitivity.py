@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ranksim.errors import BadInput
+from ranksim.extras import imported
 from ranksim.study.compare import compared
 from ranksim.study.design import Point, point, short_names, written
 from ranksim.study.runs import Runs
@@ -85,7 +85,7 @@ def _tornado_rows(
 
 def _sobol_points(study: Study, sensitivity: Sensitivity) -> list[Point]:
     """The points of A, of B, and of A with one column from B, in this order."""
-    qmc = _scipy("scipy.stats.qmc")
+    qmc = imported("scipy.stats.qmc", "Sobol's indices need SciPy", "study")
     size = len(sensitivity.parameters)
     sample = qmc.Sobol(2 * size, scramble=True, rng=study.spec.seed).random(sensitivity.samples).tolist()
     scales = [Scale.between(low, high) for low, high in sensitivity.parameters.values()]
@@ -108,7 +108,7 @@ def _sobol_rows(
 ) -> list[Row]:
     import numpy
 
-    stats = _scipy("scipy.stats")
+    stats = imported("scipy.stats", "Sobol's indices need SciPy", "study")
     size, samples = len(sensitivity.parameters), sensitivity.samples
     found: list[Row] = []
     for metric in study.measured:
@@ -140,12 +140,3 @@ def _sobol_rows(
                     row |= {f"{short}_{end}": edge if math.isfinite(edge) else None}
             found.append(row)
     return found
-
-
-def _scipy(module: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ImportError:
-        raise BadInput("Sobol's indices need scipy; install it with: pip install 'ranksim[study]'") from None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.extras import imported
 from ranksim.report import units
 from ranksim.report.tables import View
 from ranksim.sim.intervals import LEVEL, Estimate
@@ -39,10 +39,7 @@ def _cell(row: Row, column: str, quantity: str) -> str:
 
 def stats() -> Any:
     """Give `scipy.stats`. Raises BadInput when it is not installed."""
-    try:
-        return import_module("scipy.stats")
-    except ImportError:
-        raise BadInput("this needs scipy, which is not installed; pip install 'ranksim[study]'") from None
+    return imported("scipy.stats", "confidence needs SciPy", "study")
 
 
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
