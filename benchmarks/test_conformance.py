@@ -21,15 +21,15 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.profiles import profile
+from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE
 from ranksim.conformance.compare import compare
 from ranksim.conformance.reading import route
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import START, Network, rehearse
-from ranksim.load.target import Target
 from ranksim.load.worlds import COMPACT, make_world
 from ranksim.service.calls import Call
 from ranksim.service.service import Service

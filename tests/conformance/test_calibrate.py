@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from tests.conformance.building import START, a_trace, call
 from typer.testing import CliRunner
 
+from ranksim.callers.profiles import profile
 from ranksim.cli import app
 from ranksim.clock import MINUTE, SECOND
 from ranksim.conformance.calibrate import Calibration, calibrate, numbers_of
@@ -24,7 +25,6 @@ from ranksim.conformance.options import Options
 from ranksim.conformance.reading import read
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import compact, make_world
 from ranksim.service.service import Service

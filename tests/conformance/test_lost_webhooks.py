@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from tests.conformance.building import policy_of
 
+from ranksim.callers.profiles import profile
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.conformance.compare import compare
 from ranksim.contract.quantities import Distribution
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import START, Network, rehearse
 from ranksim.load.worlds import compact, make_world
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task

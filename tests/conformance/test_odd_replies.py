@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance import building as b
 
+from ranksim.callers.profiles import profile
 from ranksim.clock import SECOND
 from ranksim.conformance.calibrate import calibrate
 from ranksim.conformance.compare import compare
 from ranksim.conformance.plain import plain
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import make_world
 from ranksim.trace import Trace

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.conformance.building import Entry, a_job, a_trace, an_endpoint, call, error, hook, policy_of
 
+from ranksim.callers.profiles import profile
 from ranksim.conformance.compare import compare
 from ranksim.conformance.reading import read
 from ranksim.contract.policy import Policy
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import rehearse
 from ranksim.load.worlds import make_world
 from ranksim.trace import Exchange, Trace

@@ -16,11 +16,11 @@ from random import Random
 import pytest
 from tests.conformance.test_soundness import QUICK, SLOW, WINDOWS, choices
 
+from ranksim.callers.profiles import PROFILES, profile
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, Micros
 from ranksim.conformance.compare import compare
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.policy import Policy
-from ranksim.load.profiles import PROFILES, profile
 from ranksim.load.rehearsal import START, Network, rehearse
 from ranksim.load.worlds import OPENED_BEFORE, compact, make_world
 from ranksim.trace import Trace

@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
+from ranksim.callers.profiles import PROFILES, profile
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.conformance.verdicts import Verdict
 from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
-from ranksim.load.profiles import PROFILES, profile
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import compact, make_world
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
+from ranksim.callers.profiles import profile
 from ranksim.clock import DAY, week_end
 from ranksim.conformance import spending
 from ranksim.conformance.history import History
@@ -15,7 +16,6 @@ from ranksim.conformance.verdicts import Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Refusal
 from ranksim.contract.policy import Policy
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import compact, make_world
 from ranksim.rules import admission

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.target import Target
 from ranksim.load.recorder import Clock, Recorder
 from ranksim.load.session import Session
-from ranksim.load.target import Target
 from ranksim.testing import Server
 
 TOKEN = "rk_live_0123456789abcdef"

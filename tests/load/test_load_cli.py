@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ranksim.callers.budget import HELD_BACK
 from ranksim.cli import app
-from ranksim.load.purse import HELD_BACK
 from ranksim.load.summary import Summary
 from ranksim.testing import Server
 from ranksim.trace import Trace

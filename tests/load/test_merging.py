@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.steps import Send
 from ranksim.errors import BadInput
 from ranksim.load.merging import lost, merge
-from ranksim.load.steps import Send
 from ranksim.trace import Trace
 
 CALL = {

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from graphql import parse, validate
 
+from ranksim.callers.cleanup import mark
+from ranksim.callers.discovery import KeyReach, Reach, explore
+from ranksim.callers.profiles import PROFILES, profile
+from ranksim.callers.profiles.graphql import DRY_RUN, READS, RENAME, START, over_graphql
+from ranksim.callers.profiles.making import over
+from ranksim.callers.profiles.windows import CLASSES, parts
+from ranksim.callers.steps import Listen, Pause, Received, Send, Until
+from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.contract.facts import RateClass
 from ranksim.errors import BadInput
-from ranksim.load.profiles import PROFILES, profile
-from ranksim.load.profiles.graphql import DRY_RUN, READS, RENAME, START, over_graphql
-from ranksim.load.profiles.making import over
-from ranksim.load.profiles.windows import CLASSES, parts
-from ranksim.load.reach import KeyReach, Reach, explore
 from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.steps import Listen, Pause, Received, Send, Until
-from ranksim.load.target import Target
-from ranksim.load.tidy import mark
 from ranksim.load.worlds import make_world
 from ranksim.service.operations import OPERATIONS
 from ranksim.trace import Exchange, Trace

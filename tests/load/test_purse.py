@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranksim.load.purse import BLIND, Purse, guarded, spends
-from ranksim.load.steps import Pause, Received, Send
+from ranksim.callers.budget import BLIND, Purse, guarded, spends
+from ranksim.callers.steps import Pause, Received, Send
 
 JOB = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1"})
 DRY = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1", "dry_run": True})

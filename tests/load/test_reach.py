@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ranksim.callers.discovery import LONGEST_WAIT, KeyReach, explore, politely, retry_after, state
+from ranksim.callers.steps import Pause, Received, Send
+from ranksim.callers.target import Target
 from ranksim.clock import SECOND
-from ranksim.load.reach import LONGEST_WAIT, KeyReach, explore, politely, retry_after, state
 from ranksim.load.stage import Stage
-from ranksim.load.steps import Pause, Received, Send
-from ranksim.load.target import Target
 from ranksim.load.worlds import make_world
 
 Answers = Callable[[Send], Received]

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ranksim.callers.steps import Send
 from ranksim.load.merging import merge
 from ranksim.load.recorder import Clock, Recorder
-from ranksim.load.steps import Send
 from ranksim.trace import Trace
 
 from .conftest import TOKEN, lines_of
@@ -92,7 +92,7 @@ def test_a_killed_process_leaves_what_it_sent(tmp_path: Path) -> None:
 import os, signal
 from pathlib import Path
 from ranksim.load.recorder import Clock, Recorder
-from ranksim.load.steps import Send
+from ranksim.callers.steps import Send
 made = Recorder(Path({str(tmp_path / "part-w1.jsonl")!r}), part="w1", clock=Clock.here(), salt=b"")
 told = dict(request_headers={{}}, body="", operations=["domains.create"], method="POST", path="/v1/domains")
 made.ended(made.began(Send("domains.create"), 5, told), 6, status=201, effect="yes")

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.discovery import Reach
+from ranksim.callers.profiles import Profile, profile
+from ranksim.callers.steps import Listen, Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.quantities import Distribution
 from ranksim.load.hooks import BASE, read_script
-from ranksim.load.profiles import Profile, profile
-from ranksim.load.reach import Reach
 from ranksim.load.rehearsal import START, Network, Stage, rehearse
-from ranksim.load.steps import Listen, Pause, Program, Received, Send, Until
 from ranksim.load.worlds import make_world
 from ranksim.service.calls import Answer, Call, Reply, StartJob, Task
 from ranksim.service.service import Service

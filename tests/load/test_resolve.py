@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.discovery import Reach, explore
+from ranksim.callers.lost_calls import Unknown, resolve
+from ranksim.callers.steps import Pause, Program, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.load.reach import Reach, explore
-from ranksim.load.resolve import Unknown, resolve
 from ranksim.load.stage import START, Stage
-from ranksim.load.steps import Pause, Program, Send
 from ranksim.load.worlds import make_world
 
 POST = Send("domains.create", "main", body={"host": "lost.example.com"}, idempotency_key="k-1")

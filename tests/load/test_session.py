@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import trustme
 
+from ranksim.callers.http import effect_of
+from ranksim.callers.steps import Received, Send
+from ranksim.callers.target import Target
 from ranksim.errors import BadInput
 from ranksim.load.recorder import Clock
-from ranksim.load.session import Outcome, effect_of, refused
-from ranksim.load.steps import Received, Send
-from ranksim.load.target import Target
+from ranksim.load.session import Outcome, refused
 
 from .conftest import TOKEN, Act, Recording, Scripted, answer_and_close, close, raw, reply, reset, until
 

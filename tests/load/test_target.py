@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ranksim.callers.target import UNKNOWN, Target
 from ranksim.errors import BadInput
-from ranksim.load.target import UNKNOWN, Target
+from ranksim.load.target_file import read_target
 
 WHOLE = """
 environments:
@@ -38,7 +39,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKSIM_TEST_KEY", "rk_secret")
     (tmp_path / "ours.yaml").write_text("name: ours\n", encoding="utf-8")
-    target = Target.load(write(tmp_path, WHOLE))
+    target = read_target(write(tmp_path, WHOLE))
     assert target.environments == {
         "production": "https://api.example.com",
         "sandbox": "http://localhost:8080/sandbox",
@@ -67,7 +68,7 @@ def test_only_addresses_of_the_api_lose_their_version(tmp_path: Path) -> None:
         "graphql: {production: https://a.example/graphql/v1/?tenant=7}\n"
         "receiver: https://hooks.example.com/v1/\n"
     )
-    target = Target.load(write(tmp_path, text))
+    target = read_target(write(tmp_path, text))
     assert target.graphql_url("production") == "https://a.example/graphql/v1/?tenant=7"
     assert target.receiver == "https://hooks.example.com/v1"
 
@@ -157,7 +158,7 @@ MISTAKES = {
 @pytest.mark.parametrize(("text", "says"), MISTAKES.values(), ids=MISTAKES)
 def test_each_mistake_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says) as caught:
-        Target.load(write(tmp_path, text))
+        read_target(write(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ranksim.callers.cleanup import mark, tidy
+from ranksim.callers.discovery import Reach, explore, pages
+from ranksim.callers.profiles import profile
+from ranksim.callers.steps import Send
 from ranksim.clock import MINUTE
 from ranksim.load.hooks import BASE
-from ranksim.load.profiles import profile
-from ranksim.load.reach import Reach, explore, pages
 from ranksim.load.stage import Stage
-from ranksim.load.steps import Send
-from ranksim.load.tidy import mark, tidy
 from ranksim.load.worlds import make_world
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from ranksim.load.profiles import PROFILES
+from ranksim.callers.profiles import PROFILES
 from ranksim.testing import Server
 from ranksim.trace import Trace
 

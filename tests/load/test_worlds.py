@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
+from ranksim.callers.profiles import profile
+from ranksim.callers.target import Purpose
 from ranksim.contract.policy import CATALOGUES, Policy
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import START, rehearse
-from ranksim.load.target import Purpose
 from ranksim.load.worlds import compact, make_world
 from ranksim.service.calls import Call
 from ranksim.service.service import Service

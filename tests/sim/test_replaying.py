@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.profiles import profile
 from ranksim.clock import MINUTE
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import rehearse
 from ranksim.load.worlds import make_world
 from ranksim.sim.arrivals import Recorded

@@ -4,7 +4,7 @@ Policies and scenarios are read here. Files are YAML 1.2; timestamps stay text, 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -146,11 +146,14 @@ def _scalar(tag: str, text: str) -> Any:
             return text
 
 
-def validate(model: type[ModelT], located: Located) -> ModelT:
-    """The model that a located value describes. Raises BadInput naming the first thing that is wrong."""
+def validate(model: type[ModelT], located: Located, context: Mapping[str, Any] | None = None) -> ModelT:
+    """The model that a located value describes. Raises BadInput naming the first thing that is wrong.
+
+    `context` is handed to the model's validators, such as the environment variables that a token names.
+    """
     try:
         # JSON mode: lists may stand for tuples, numbers may not stand for durations or money.
-        return model.model_validate_json(json.dumps(located.data))
+        return model.model_validate_json(json.dumps(located.data), context=context)
     except ValidationError as error:
         raise explain(model, error, located) from None
 

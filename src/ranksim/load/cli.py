@@ -17,9 +17,9 @@ from ranksim.errors import BadInput
 from ranksim.extras import missing
 
 if TYPE_CHECKING:
+    from ranksim.callers.profiles import Profile
+    from ranksim.callers.target import Target
     from ranksim.load.options import Options
-    from ranksim.load.profiles import Profile
-    from ranksim.load.target import Target
 
 
 def load(
@@ -120,7 +120,7 @@ def load(
       RANKSIM_KEY=... ranksim load --host http://127.0.0.1:8080 --duration 60s
       ranksim load --target deployment.yaml --profile burst --users 20 --out burst
     """  # fmt: skip
-    from ranksim.load import profiles as known
+    from ranksim.callers import profiles as known
     from ranksim.load.options import KEY, Options
 
     if profiles:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from ranksim.callers.steps import Listen, Pause, Received, Send, Until
 from ranksim.clock import SECOND, Micros
 from ranksim.load.receiving import Ear
 from ranksim.load.session import Outcome, Session
-from ranksim.load.steps import Listen, Pause, Received, Send, Until
 
 
 def drive(

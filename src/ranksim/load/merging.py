@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+from ranksim.callers.http import json_text
+from ranksim.callers.lost_calls import Unknown
+from ranksim.callers.steps import Send
 from ranksim.errors import BadInput
 from ranksim.files import new_file, packing
-from ranksim.load.resolve import Unknown
-from ranksim.load.session import written
-from ranksim.load.steps import Send
 from ranksim.service.operations import OPERATIONS
 
 HEADER = "header.json"
@@ -105,7 +105,7 @@ def _body(text: str) -> tuple[dict[str, Any] | None, bytes | None]:
         body = json.loads(text)
     except ValueError:
         body = None
-    if isinstance(body, dict) and written(body) == text:
+    if isinstance(body, dict) and json_text(body) == text:
         return body, None
     return None, text.encode() or None
 

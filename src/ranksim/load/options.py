@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ranksim.callers.target import Target
 from ranksim.contract.quantities import money
 from ranksim.errors import BadInput
-from ranksim.load.target import Target
+from ranksim.load.target_file import read_target
 
 KEY = "RANKSIM_KEY"
 """The environment variable that holds the API key, which stands on no command line of Locust."""
@@ -47,7 +48,7 @@ class Options:
     def target(self) -> Target:
         """Read the target file, or make do with a base URL and a key. Raises BadInput."""
         if self.file:
-            target = Target.load(self.file)
+            target = read_target(self.file)
             exclusive = target.exclusive
         else:
             target = self._simple()
@@ -86,7 +87,7 @@ class Options:
         if not token:
             raise BadInput(f"no API key: set {KEY} to one, or give --target FILE with keys")
         try:
-            return Target.simple(self.host, token)
+            return Target.simple(self.host, token, os.environ)
         except BadInput as error:
             said = str(error).replace("target: environments.production:", "--host:")
             raise BadInput(said.replace("target: keys.main.token:", f"{KEY}:")) from None

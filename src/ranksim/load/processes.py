@@ -21,11 +21,11 @@ from typing import Any
 import gevent
 from gevent.event import AsyncResult, Event
 
+from ranksim.callers.discovery import Reach
 from ranksim.clock import Micros
 from ranksim.errors import BadInput
 from ranksim.load import merging
 from ranksim.load.options import Options
-from ranksim.load.reach import Reach
 from ranksim.load.recorder import Clock, machine
 from ranksim.load.run import Part, Run, Shared, Wishes, reach_from_message
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ranksim.callers.steps import Send
 from ranksim.clock import Micros
-from ranksim.load.steps import Send
 from ranksim.trace import digest, hide_secrets, safe_headers
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")

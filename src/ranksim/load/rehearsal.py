@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ranksim.callers.budget import Purse, guarded
+from ranksim.callers.discovery import Reach, explore, state
+from ranksim.callers.lost_calls import resolve
+from ranksim.callers.profiles import Profile
+from ranksim.callers.target import Target
 from ranksim.clock import Micros
 from ranksim.load.network import Network
-from ranksim.load.profiles import Profile
-from ranksim.load.purse import Purse, guarded
-from ranksim.load.reach import Reach, explore, state
-from ranksim.load.resolve import resolve
 from ranksim.load.stage import START, Alter, Deployment, Stage
-from ranksim.load.target import Target
 from ranksim.trace import Trace
 
 __all__ = ["START", "Alter", "Deployment", "Network", "Stage", "rehearse"]

@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ranksim.callers.budget import HELD_BACK, Purse, guarded
+from ranksim.callers.cleanup import tidy
+from ranksim.callers.discovery import KeyReach, Reach, declared, explore, state
+from ranksim.callers.lost_calls import resolve
+from ranksim.callers.steps import Program
+from ranksim.callers.target import Target
 from ranksim.errors import BadInput
 from ranksim.files import check_file
-from ranksim.load import merging, reach
+from ranksim.load import merging
 from ranksim.load.driver import drive
 from ranksim.load.merging import Merged
-from ranksim.load.purse import HELD_BACK, Purse, guarded
-from ranksim.load.reach import KeyReach, Reach
 from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver
 from ranksim.load.recorder import Clock, Recorder
-from ranksim.load.resolve import resolve
 from ranksim.load.session import Session
-from ranksim.load.steps import Program
-from ranksim.load.target import Target
-from ranksim.load.tidy import tidy
 from ranksim.trace import Header
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -194,7 +194,7 @@ class Run:
         try:
             lost = merging.lost(self.directory)
             self.part.perform(self.part.guarded(resolve(self.reach, lost)), "resolve")
-            self.part.perform(reach.state(self.reach), "after")
+            self.part.perform(state(self.reach), "after")
             self.part.perform_unrecorded(tidy(self.reach, self.shared.seed, self.shared.receiver))
         finally:
             if totals is not None:
@@ -211,20 +211,20 @@ class Run:
             recorder.note("clock", t=self.started, rate=target.time_scale, traffic_rate=target.traffic_scale)
         if self._receiver is None:
             recorder.note("there is no webhook receiver that the deployment could reach")
-        found: Reach = self.part.perform(reach.explore(target), "explore")
+        found: Reach = self.part.perform(explore(target), "explore")
         if not found.main:
             reasons = "; ".join(f"{key.name}: {key.reason}" for key in found.keys.values())
             check = "check the address, which is without the /v1, and the keys"
             raise BadInput(f"no key of the target works ({reasons}); {check}")
         self._write_header(found)
-        self.part.perform(reach.state(found), "before")
+        self.part.perform(state(found), "before")
         return found
 
     def _write_header(self, found: Reach) -> None:
         header = Header(
             started=self.started,
             targets=dict(self.target.environments),
-            keys=reach.declared(self.target, found.keys),
+            keys=declared(self.target, found.keys),
             exclusive=self.target.exclusive,
             clock=self.clock.described(),
         )

@@ -11,26 +11,23 @@ import json
 import select
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 
+from ranksim.callers.http import body_of, effect_of, headers_of, method_of, path_of
+from ranksim.callers.steps import Received, Send
+from ranksim.callers.target import Target
 from ranksim.clock import Micros
 from ranksim.errors import BadInput
 from ranksim.load.recorder import Clock, Recorder
-from ranksim.load.steps import Received, Send
-from ranksim.load.target import Target
-from ranksim.service.operations import OPERATIONS
 
 LARGEST_REPLY = 64 << 20
 """Bytes; a longer reply counts as lost."""
 
 MOST_SELECTED = 1024
 """The number from which on select() does not take a file."""
-
-CHARACTERS = ":-._~!$&'()*+,;=@"
-"""What may stand in a path parameter as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +203,7 @@ class _Request:
         query = {name: str(value) for name, value in send.query.items()}
         parts = urlsplit(url)
         asked = "&".join(filter(None, (parts.query, urlencode(query))))
-        body, key = _body(send), target.keys.get(send.key)
+        body, key = body_of(send), target.keys.get(send.key)
         return cls(
             send=send,
             environment=environment,
@@ -243,54 +240,12 @@ def _addressed(send: Send, environment: str, target: Target) -> tuple[str, str, 
     if send.surface == "graphql":
         return "POST", "/graphql", target.graphql_url(environment)
     path = path_of(send)
-    return OPERATIONS[send.operation].method, path, target.environments[environment] + path
-
-
-def path_of(send: Send) -> str:
-    """Give the path of a call as a trace has it."""
-    filled = {name: quote(str(value), safe=CHARACTERS) for name, value in send.path.items()}
-    return "/v1/" + OPERATIONS[send.operation].path.format_map(filled)
-
-
-def _body(send: Send) -> bytes | None:
-    if send.raw is not None or send.body is None:
-        return send.raw
-    return written(send.body).encode()
-
-
-def written(body: Mapping[str, Any]) -> str:
-    """Give the text that a body is sent as."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return method_of(send), path, target.environments[environment] + path
 
 
 def _headers(token: str | None) -> dict[str, str]:
     headers = {"Accept": "application/json", "User-Agent": "ranksim-load"}
     return headers if token is None else headers | {"Authorization": f"Bearer {token}"}
-
-
-def headers_of(send: Send, body: bytes | None) -> dict[str, str]:
-    """Give the headers that a call brings along by itself."""
-    headers = {} if body is None else {"Content-Type": "application/json"}
-    if send.idempotency_key is not None:
-        headers["Idempotency-Key"] = send.idempotency_key
-    if send.request_id is not None:
-        headers["X-Request-Id"] = send.request_id
-    return headers
-
-
-def effect_of(send: Send, method: str, status: int, body: Any) -> Literal["yes", "none", "unknown"]:
-    """Tell what a reply says of its call's effect: "yes", "none", or "unknown" after a server's error."""
-    if send.surface == "graphql":
-        query = str((send.body or {}).get("query", "")).lstrip()
-        if not query.startswith("mutation"):
-            return "none"
-        return "yes" if status < 300 and isinstance(body, dict) and not body.get("errors") else "unknown"
-    if method in ("GET", "HEAD"):
-        return "none"
-    if status >= 500 or status < 200:
-        return "unknown"
-    asked_dry = (send.body or {}).get("dry_run") is True or send.query.get("dry_run") == "true"
-    return "yes" if status < 300 and not asked_dry else "none"
 
 
 def refused(outcome: Outcome) -> bool:

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json, to_json
 
+from ranksim.callers.discovery import Reach, declared
+from ranksim.callers.http import effect_of, headers_of, path_of
+from ranksim.callers.lost_calls import Unknown
+from ranksim.callers.steps import Listen, Pause, Received, Send, Step, Until
+from ranksim.callers.target import Target
 from ranksim.clock import MILLISECOND, SECOND, Micros, instant
 from ranksim.load.hooks import Receivers
 from ranksim.load.network import Network, Ways
-from ranksim.load.reach import Reach, declared
-from ranksim.load.resolve import Unknown
-from ranksim.load.session import effect_of, headers_of, path_of
-from ranksim.load.steps import Listen, Pause, Received, Send, Step, Until
-from ranksim.load.target import Target
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.rate_limits import http_date

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ranksim.callers.budget import HELD_BACK
 from ranksim.clock import SECOND, Micros
-from ranksim.load.purse import HELD_BACK
 from ranksim.records import parsed_object, read_lines
 from ranksim.report import units
 

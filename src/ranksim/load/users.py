@@ -18,14 +18,14 @@ from locust import User, events, task
 from locust.runners import MasterRunner, WorkerRunner
 from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
+from ranksim.callers.profiles import Profile, profile
+from ranksim.callers.steps import Send
 from ranksim.clock import MILLISECOND, SECOND
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import Options, add_arguments
 from ranksim.load.processes import GRACE, Leader, Seat, Worker
-from ranksim.load.profiles import Profile, profile
 from ranksim.load.session import Outcome, refused
-from ranksim.load.steps import Send
 
 PARENT = "RANKSIM_LOAD_PARENT"
 """The environment variable that names the process which is to be followed to its end."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ranksim.callers.target import Purpose, Target, TargetKey
 from ranksim.clock import HOUR, MINUTE, SECOND, Micros
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.load.stage import START
-from ranksim.load.target import Purpose, Target, TargetKey
 from ranksim.service.calls import Call, Reply
 from ranksim.service.service import Service
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.profiles import profile
+from ranksim.callers.steps import Send
 from ranksim.clock import HOUR, MINUTE, SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Facts
 from ranksim.contract.policy import Policy
-from ranksim.load.profiles import profile
 from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.steps import Send
 from ranksim.load.worlds import compact, make_world
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deviating.kit import Deviation, Headers, Patch, data_of, edited, header, without
-from ranksim.load.steps import Send
+from ranksim.callers.steps import Send
 from ranksim.rules import access
 from ranksim.service import deliveries, resolve, resources, scans, service
 

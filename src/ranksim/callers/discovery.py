@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
+from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.callers.target import Target
 from ranksim.clock import SECOND, Micros
-from ranksim.load.steps import Pause, Program, Received, Send
-from ranksim.load.target import Target
 from ranksim.service.operations import OPERATIONS
 from ranksim.trace import TraceKey
 

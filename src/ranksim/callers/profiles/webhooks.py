@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
-from ranksim.contract.facts import Facts
-from ranksim.load.profiles.making import (
+from ranksim.callers.chance import chance
+from ranksim.callers.discovery import Reach, pages, politely
+from ranksim.callers.profiles.making import (
     Making,
     a_domain,
     an_endpoint,
-    chance,
     id_of,
     named,
     wait_for_job,
 )
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import Reach, pages, politely
-from ranksim.load.steps import Pause, Program, Received, Send
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.contract.facts import Facts
 
 COMPLETED, FAILED = ("job.completed",), ("job.failed",)
 

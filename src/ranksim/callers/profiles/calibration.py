@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
+from ranksim.callers.discovery import Reach, politely
+from ranksim.callers.profiles.making import a_domain, id_of, named, wait_for_job
+from ranksim.callers.profiles.probing import a_probe, burst, drip, settle, until_admitted
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.webhooks import twenty
+from ranksim.callers.profiles.windows import CLASSES, p1
+from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros, instant
 from ranksim.contract.facts import RateClass
-from ranksim.load.profiles.making import a_domain, id_of, named, wait_for_job
-from ranksim.load.profiles.probing import a_probe, burst, drip, settle, until_admitted
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.profiles.webhooks import twenty
-from ranksim.load.profiles.windows import CLASSES, p1
-from ranksim.load.reach import Reach, politely
-from ranksim.load.steps import Pause, Program, Received, Send
 
 DOMAINS = 4
 """Domains on which a cooldown is tried side by side."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from ranksim.callers.discovery import Reach
+from ranksim.callers.profiles.making import meet
+from ranksim.callers.profiles.probing import Probe, a_probe, burst, drip, honoured, share, until_admitted
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Program, Until
 from ranksim.clock import MINUTE, Micros
 from ranksim.contract.facts import RateClass
-from ranksim.load.profiles.making import meet
-from ranksim.load.profiles.probing import Probe, a_probe, burst, drip, honoured, share, until_admitted
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import Reach
-from ranksim.load.steps import Program, Until
 
 CLASSES = (RateClass.EXPENSIVE, RateClass.WRITE, RateClass.READ)
 

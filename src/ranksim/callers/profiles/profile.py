@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ranksim.callers.discovery import Reach
+from ranksim.callers.steps import Program
 from ranksim.clock import Micros
-from ranksim.load.reach import Reach
-from ranksim.load.steps import Program
 
 Writes: TypeAlias = Callable[[Reach, int, int, int], Program]
 """Makes the program of one user from (reach, user, users, seed)."""

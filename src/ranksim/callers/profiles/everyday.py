@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from random import Random
 
-from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
-from ranksim.load.profiles.graphql import over_graphql
-from ranksim.load.profiles.making import (
+from ranksim.callers.chance import Chance, chance
+from ranksim.callers.discovery import GRAPHQL, Reach
+from ranksim.callers.profiles.graphql import over_graphql
+from ranksim.callers.profiles.making import (
     a_domain,
     a_list,
     a_scan,
     an_endpoint,
-    chance,
     id_of,
     named,
     over,
     words,
 )
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import GRAPHQL, Reach
-from ranksim.load.steps import Pause, Program, Received, Send
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 
 READS = (
     "domains.list",
@@ -56,7 +55,7 @@ class Customer:
     """One user: what is theirs, the jobs they wait for, and what they found the deployment to lack."""
 
     reach: Reach
-    draw: Random
+    draw: Chance
     name: str
     seed: int
     domain: str = ""
@@ -153,7 +152,7 @@ def everyday(reach: Reach, user: int, users: int, seed: int) -> Program:
         yield Pause(_think(draw, answer))
 
 
-def _think(draw: Random, answer: Received) -> Micros:
+def _think(draw: Chance, answer: Received) -> Micros:
     """Think for a while; longer after a refusal of the rate limit."""
     pause = 100 * MILLISECOND + draw.randrange(SECOND)
     return pause + 5 * SECOND if answer.status == 429 else pause

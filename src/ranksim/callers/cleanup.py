@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranksim.load.reach import Reach, pages, politely
-from ranksim.load.steps import Program, Send
+from ranksim.callers.discovery import Reach, pages, politely
+from ranksim.callers.steps import Program, Send
 
 MOST_REMOVED = 2_000
 """Resources removed for one key."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ranksim.callers.discovery import KeyReach, Reach, politely
+from ranksim.callers.profiles.making import an_old_domain, id_of, named, wait_for_job, words
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Send
+from ranksim.callers.target import UNKNOWN
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.load.profiles.making import an_old_domain, id_of, named, wait_for_job, words
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import KeyReach, Reach, politely
-from ranksim.load.steps import Pause, Program, Send
-from ranksim.load.target import UNKNOWN
 
 EVERYWHERE = (
     "domains.list",

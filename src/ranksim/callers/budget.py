@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from ranksim.callers.steps import Pause, Received, Send
 from ranksim.contract.quantities import MICRO_USD
-from ranksim.load.steps import Pause, Received, Send
 from ranksim.service.operations import OPERATIONS
 
 BLIND = 5

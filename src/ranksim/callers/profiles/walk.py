@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from random import Random
 from typing import Any
 
+from ranksim.callers.chance import Chance, chance
+from ranksim.callers.discovery import Reach, politely
+from ranksim.callers.profiles.making import a_domain, id_of, named, words
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.load.profiles.making import a_domain, chance, id_of, named, words
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import Reach, politely
-from ranksim.load.steps import Pause, Program, Received, Send
 
 LIMITS = ("7", "50", "53", "200", "13", "")
 ODD_LIMITS = ("201", "1000", "0", "-1", "many", "1.5")
@@ -55,7 +55,7 @@ def _fill(reach: Reach, seed: int, lists: list[str], user: int) -> Program:
             yield from politely(Send("keywords.create", reach.main, body=body, idempotency_key=once))
 
 
-def _walks(reach: Reach, draw: Random, domain: str, lists: list[str], turn: int, walkers: int) -> Program:
+def _walks(reach: Reach, draw: Chance, domain: str, lists: list[str], turn: int, walkers: int) -> Program:
     """Walk one list whole, then try what must be refused."""
     filters = {"domain_id": domain} if domain else {}
     operation, query = (
@@ -75,7 +75,7 @@ def _walks(reach: Reach, draw: Random, domain: str, lists: list[str], turn: int,
 
 
 def _one_walk(
-    reach: Reach, draw: Random, operation: str, query: dict[str, str], walkers: int
+    reach: Reach, draw: Chance, operation: str, query: dict[str, str], walkers: int
 ) -> Generator[Any, Any, list[str]]:
     """Walk to the end, sometimes with another limit midway, sometimes deleting the anchor; return cursors."""
     limit, cursors, given = draw.choice(LIMITS), [], dict(query)
@@ -113,7 +113,7 @@ def _misuse(reach: Reach, operation: str, query: dict[str, str], cursor: str, li
 
 
 def _write(
-    reach: Reach, draw: Random, seed: int, user: int, turn: int, lists: list[str], domain: str
+    reach: Reach, draw: Chance, seed: int, user: int, turn: int, lists: list[str], domain: str
 ) -> Program:
     """Add keywords and labels, and take some away again."""
     listed = draw.choice([listed for listed in lists if listed] or [""])

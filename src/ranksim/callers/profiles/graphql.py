@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranksim.load.steps import Send
+from ranksim.callers.steps import Send
 
 PAGE = "pageInfo { hasNextPage endCursor }"
 

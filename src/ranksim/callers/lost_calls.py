@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ranksim.load.reach import Reach, pages, politely
-from ranksim.load.steps import Program, Send
+from ranksim.callers.discovery import Reach, pages, politely
+from ranksim.callers.steps import Program, Send
 
 READ_AFTER = ("jobs.list", "scans.list", "account.usage", "slots.get")
 """What is read then: whatever a lost call may have changed shows here."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
+from ranksim.callers.discovery import Reach, retry_after
+from ranksim.callers.profiles.making import a_domain
+from ranksim.callers.steps import Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, SECOND, Micros
 from ranksim.contract.facts import Facts, RateClass
-from ranksim.load.profiles.making import a_domain
-from ranksim.load.reach import Reach, retry_after
-from ranksim.load.steps import Pause, Program, Received, Send, Until
 
 RATES, WINDOW = Facts().rates, Facts().rate_window
 

@@ -9,11 +9,11 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from ranksim.callers.discovery import KeyReach, Reach, politely
+from ranksim.callers.profiles.making import a_domain, id_of, meet, named, scan_body, words
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Send
 from ranksim.clock import MINUTE, SECOND
-from ranksim.load.profiles.making import a_domain, id_of, meet, named, scan_body, words
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import KeyReach, Reach, politely
-from ranksim.load.steps import Pause, Program, Send
 
 ROUND = 12 * SECOND
 """Between two meetings."""

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from hashlib import sha256
-from random import Random
 from typing import Any
 
+from ranksim.callers.cleanup import mark
+from ranksim.callers.discovery import Reach, politely
+from ranksim.callers.steps import Listen, Pause, Received, Send, Until
 from ranksim.clock import SECOND, Micros
-from ranksim.load.reach import Reach, politely
-from ranksim.load.steps import Listen, Pause, Received, Send, Until
-from ranksim.load.tidy import mark
 
 DESKTOP = ({"engine": "google", "device": "desktop"},)
 GERMANY = ({"country": "DE"},)
 
 Making = Generator[Any, Any, str]
 """Makes something, and returns its id, or "" where that was refused."""
-
-
-def chance(profile: str, seed: int, user: int) -> Random:
-    """Give a generator of its own to a user of a profile."""
-    return Random(f"{profile}/{seed}/{user}")
 
 
 def named(seed: int, *parts: object) -> str:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from random import Random
 from typing import Any
 
-from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
-from ranksim.contract.facts import Facts
-from ranksim.load.profiles.making import (
+from ranksim.callers.chance import Chance, chance
+from ranksim.callers.discovery import Reach, retry_after
+from ranksim.callers.profiles.making import (
     a_domain,
     a_host,
     a_list,
     an_endpoint,
-    chance,
     named,
     next_meeting,
     words,
 )
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import Reach, retry_after
-from ranksim.load.steps import Pause, Program, Received, Send, Until
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Received, Send, Until
+from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.contract.facts import Facts
 
 CASES = ("lost", "mismatch", "dry_then_real", "permuted", "refused", "two_keys", "test_event")
 
@@ -42,7 +41,7 @@ class Retrier:
     """One user: what is theirs, and how many there are."""
 
     reach: Reach
-    draw: Random
+    draw: Chance
     user: int
     users: int
     seed: int
@@ -126,7 +125,7 @@ def _post(me: Retrier, turn: int) -> Send:
     return Send("domains.create", key, body={"host": f"{once}.example.com"}, idempotency_key=once)
 
 
-def _plain(case: str, send: Send, draw: Random) -> Program:
+def _plain(case: str, send: Send, draw: Chance) -> Program:
     body: Mapping[str, Any] = send.body or {}
     if case == "lost":
         yield replace(send, lose=True)

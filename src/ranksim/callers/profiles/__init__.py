@@ -1,17 +1,17 @@
 """Profiles: what a load run does, and what for."""
 
+from ranksim.callers.profiles.calibration import CALIBRATION
+from ranksim.callers.profiles.everyday import EVERYDAY
+from ranksim.callers.profiles.ladder import LADDER
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.race import RACE
+from ranksim.callers.profiles.retry import RETRY
+from ranksim.callers.profiles.scope import SCOPE
+from ranksim.callers.profiles.soak import SOAK
+from ranksim.callers.profiles.walk import WALK
+from ranksim.callers.profiles.webhooks import WEBHOOKS, WEBHOOKS_LONG
+from ranksim.callers.profiles.windows import BURST, WINDOWS
 from ranksim.errors import BadInput
-from ranksim.load.profiles.calibration import CALIBRATION
-from ranksim.load.profiles.everyday import EVERYDAY
-from ranksim.load.profiles.ladder import LADDER
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.profiles.race import RACE
-from ranksim.load.profiles.retry import RETRY
-from ranksim.load.profiles.scope import SCOPE
-from ranksim.load.profiles.soak import SOAK
-from ranksim.load.profiles.walk import WALK
-from ranksim.load.profiles.webhooks import WEBHOOKS, WEBHOOKS_LONG
-from ranksim.load.profiles.windows import BURST, WINDOWS
 
 __all__ = ["PROFILES", "Profile", "profile"]
 

@@ -10,11 +10,11 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ranksim.callers.discovery import KeyReach, Reach, politely
+from ranksim.callers.profiles.making import a_domain, a_list, a_scan, id_of, named, scan_body, words
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.load.profiles.making import a_domain, a_list, a_scan, id_of, named, scan_body, words
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import KeyReach, Reach, politely
-from ranksim.load.steps import Pause, Program, Received, Send
 
 KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
 

@@ -1,32 +1,20 @@
-"""What is to be loaded: a deployment's addresses, the keys to use, and what may be spent.
+"""A deployment as its callers know it: its addresses, the keys to use, and what may be spent.
 
-A target file is YAML:
-
-    environments:
-      production: https://api.example.com
-      sandbox: https://sandbox.example.com
-    keys:
-      main: {token: "env:API_KEY"}
-      scoped: {token: "env:SCOPED_KEY", purpose: scoped, domain_id: dom_1}
-      test: {token: "env:TEST_KEY", environment: sandbox, purpose: other_environment}
-    spend_cap: 5 USD
-
-Everything but one environment and one key may be left out. A token "env:NAME" is taken from the environment
-variable NAME.
+A token "env:NAME" stands for the environment variable NAME, which validation is handed as its context: what
+reads the environment, and target files, is `ranksim.load.target_file`.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from ranksim.contract.quantities import Frozen, Money
-from ranksim.contract.yamlfile import read_yaml, validate
+from ranksim.contract.yamlfile import Located, validate
 from ranksim.trace import UNKNOWN_KEY
 
 Purpose = Literal["full", "scoped", "second", "other_account", "other_environment", "past_due", "near_limit"]
@@ -37,11 +25,11 @@ UNKNOWN = UNKNOWN_KEY
 """The name of a key that no target has: what is sent for it is a made-up token."""
 
 
-def _token(given: Any) -> Any:
+def _token(given: Any, info: ValidationInfo) -> Any:
     if not isinstance(given, str) or not given.startswith("env:"):
         return given
     name = given.removeprefix("env:")
-    found = os.environ.get(name)
+    found = (info.context or {}).get(name)
     if not found:
         raise ValueError(f"the environment variable {name} is not set; set it to the token")
     return found
@@ -139,24 +127,13 @@ class Target(Frozen):
         return self
 
     @classmethod
-    def simple(cls, host: str, token: str) -> Self:
-        """Know a base URL and one key, and nothing else. Raises BadInput."""
-        from ranksim.contract.yamlfile import Located
+    def simple(cls, host: str, token: str, variables: Mapping[str, str] | None = None) -> Self:
+        """Know a base URL and one key, and nothing else. Raises BadInput.
 
+        `variables` are the environment variables that a token "env:NAME" is looked up in.
+        """
         given = {"environments": {"production": host}, "keys": {"main": {"token": token}}}
-        return validate(cls, Located("target", given, {}))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a target file; its `policy` is relative to it. Raises BadInput naming the line."""
-        located = read_yaml(path)
-        target = validate(cls, located)
-        if target.policy is None:
-            return target
-        policy = Path(path).parent / target.policy
-        if not policy.is_file():
-            raise located.error(f"no such file as {str(policy)!r}; give the path of a policy", "policy")
-        return target.model_copy(update={"policy": str(policy)})
+        return validate(cls, Located("target", given, {}), variables)
 
     def token(self, key: str) -> str | None:
         """Give what a key's requests carry: None for "", and a token that nobody has for a name unknown."""

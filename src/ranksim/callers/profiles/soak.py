@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ranksim.callers.chance import chance
+from ranksim.callers.discovery import Reach
+from ranksim.callers.profiles.everyday import READS
+from ranksim.callers.profiles.making import a_domain
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.steps import Pause, Program, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.load.profiles.everyday import READS
-from ranksim.load.profiles.making import a_domain, chance
-from ranksim.load.profiles.profile import Profile
-from ranksim.load.reach import Reach
-from ranksim.load.steps import Pause, Program, Send, Until
 
 EVERY = 150 * MILLISECOND
 """Between two calls of all users together: 400 a minute, below the limit of reads (S102)."""
