@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import ranksim
 from ranksim import cli, files
 from ranksim.__main__ import main
-from ranksim.report import frames, plots
+from ranksim.report import figure, frames
 
 SMALL = """\
 # Six hours of one pipeline.
@@ -232,7 +232,7 @@ def test_tables_are_csv_without_pyarrow_and_it_is_said(
 def test_out_without_matplotlib_says_so_before_it_runs(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    monkeypatch.setattr(figure, "find_spec", lambda name: None)
     told = Told("run", scenario, "--out", tmp_path / "out")
     assert told.code == 2
     assert told.err == (

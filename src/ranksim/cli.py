@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import ranksim
+from ranksim.capacity import cli as planning
 from ranksim.conformance import calibrate_cli as calibrating
 from ranksim.conformance import cli as judging
 from ranksim.errors import BadInput
@@ -27,10 +28,9 @@ from ranksim.facade import cli as serving
 from ranksim.facade import receive_cli
 from ranksim.files import check_outputs
 from ranksim.load import cli as loading
+from ranksim.pricing import cli as pricing
 from ranksim.report.terminal import check_results, rendered
 from ranksim.study import cli as studying
-from ranksim.study.capacity import cli as planning
-from ranksim.study.pricing import cli as pricing
 
 if TYPE_CHECKING:
     from ranksim.report.heading import Heading

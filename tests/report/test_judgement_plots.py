@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ranksim.report import judgement_plots
-from ranksim.report.plots import new_figure
+from ranksim.report.figure import new_figure
 
 
 def row(predicted: float, low: float | None, high: float | None, says: str) -> dict[str, Any]:

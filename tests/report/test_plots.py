@@ -13,7 +13,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from ranksim.errors import BadInput
-from ranksim.report import plots
+from ranksim.report import figure, plots
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -46,13 +46,13 @@ def test_axes_have_a_title_and_their_quantity(tables: Tables, name: str) -> None
 
 
 def test_it_draws_on_axes_of_the_caller(tables: Tables) -> None:
-    ax = plots.new_figure().subplots()
+    ax = figure.new_figure().subplots()
     assert plots.plot(tables, "spend", ax) is ax
     assert ax.get_ylabel() == "USD"
 
 
 def test_it_leaves_pyplot_alone() -> None:
-    code = "import sys, ranksim.report.plots as p; p.new_figure(); print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, ranksim.report.figure as p; p.new_figure(); print('matplotlib.pyplot' in sys.modules)"
     path = [entry for entry in sys.path if entry]
     program = f"import sys; sys.path[:0] = {path!r}; {code}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -187,6 +187,6 @@ def test_an_unknown_plot_is_refused(tables: Tables) -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    monkeypatch.setattr(figure, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"plots need matplotlib, .*txt '\.\[plots\]'"):
-        plots.check_matplotlib()
+        figure.check_matplotlib()

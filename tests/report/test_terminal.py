@@ -8,7 +8,7 @@ import pytest
 from rich.text import Text
 
 from ranksim.errors import BadInput
-from ranksim.report import plots
+from ranksim.report import figure
 from ranksim.report.tables import View, to_rich
 from ranksim.report.terminal import check_results, rendered, waiting
 
@@ -34,7 +34,7 @@ def test_nothing_moves_where_nobody_looks(capsys: pytest.CaptureFixture[str]) ->
 def test_plots_that_cannot_be_drawn_are_told_before_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    monkeypatch.setattr(figure, "find_spec", lambda name: None)
     check_results(None, plots=True)
     check_results(tmp_path / "new", plots=False)
     with pytest.raises(BadInput, match=r"'\.\[plots\]', or give --no-plots"):

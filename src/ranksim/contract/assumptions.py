@@ -12,12 +12,13 @@ from ranksim.clock import DAY
 from ranksim.contract.quantities import Duration, Frozen
 from ranksim.contract.register import Assumption
 from ranksim.contract.register_calls import CALLS
-from ranksim.contract.register_rest import REST
+from ranksim.contract.register_second_reading import SECOND_READING
+from ranksim.contract.register_webhooks import WEBHOOKS
 from ranksim.contract.register_work import WORK
 
 __all__ = ["ASSUMPTIONS", "Assumption", "Assumptions", "Statuses", "assumption"]
 
-ASSUMPTIONS = CALLS + WORK + REST
+ASSUMPTIONS = CALLS + WORK + WEBHOOKS + SECOND_READING
 """The register: U1 to U110, in order."""
 
 

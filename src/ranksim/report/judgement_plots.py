@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import MILLISECOND, SECOND
 from ranksim.report import units
-from ranksim.report.plots import BLUE, GREY, INK, ORANGE, PURPLE, SIZE, VERMILLION, check_matplotlib
+from ranksim.report.figure import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    SIZE,
+    VERMILLION,
+    check_matplotlib,
+    or_value,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,7 +119,9 @@ def draw_predictions(rows: Mapping[str, Row], ax: Axes) -> None:
         ha="center", color=BLUE, fontsize=8,
     )  # fmt: skip
     for number, row in enumerate(rows.values()):
-        low, high = (100 * _or(row[name], row["predicted"]) for name in ("predicted_low", "predicted_high"))
+        low, high = (
+            100 * or_value(row[name], row["predicted"]) for name in ("predicted_low", "predicted_high")
+        )
         ax.plot([low, high], [number, number], color=INK, linewidth=1)
         ax.plot(100 * row["predicted"], number, "o", color=INK, markersize=5)
         said = f"{units.percent(row['predicted'])}, {row['says']}"
@@ -122,10 +134,6 @@ def draw_predictions(rows: Mapping[str, Row], ax: Axes) -> None:
     ax.set_xlim(left=0)
     ax.set_xlabel(f"% of {measured['name']}")
     _despine(ax)
-
-
-def _or(edge: float | None, value: float) -> float:
-    return value if edge is None else edge
 
 
 def _seconds(rows: Sequence[Row]) -> list[float]:

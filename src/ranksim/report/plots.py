@@ -8,24 +8,28 @@ shown and the title says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ranksim.errors import BadInput
-from ranksim.extras import missing
 from ranksim.report import units
+from ranksim.report.figure import (
+    BLUE,
+    COLOURS,
+    INK,
+    SKY,
+    VERMILLION,
+    error_bars,
+    label_ends,
+    new_figure,
+    or_value,
+    plain_axes,
+    to_png,
+)
 from ranksim.report.tables import Row, Tables, quantile_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#AA4C86", "#B87A00"
-SKY, GREY, INK = "#56B4E9", "#999999", "#333333"
-COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
-"""Okabe and Ito's palette; purple and orange are darkened, so that labels in them can be read on white."""
 
 TOP = len(COLOURS)
 """How many lines a plot holds."""
@@ -35,9 +39,6 @@ USED = {"slots": "used", "meters": "used", "spend": "spent_uusd"}
 
 FEWEST_BARS = 3
 """Room for so many bars is made even where there are fewer, which would be very wide."""
-
-SIZE = (6.4, 3.4)
-"""Width and height of a saved plot, inches."""
 
 
 def plot(tables: Tables, name: str, ax: Axes | None = None) -> Axes:
@@ -79,29 +80,6 @@ def png(tables: Tables, name: str) -> bytes:
     figure = new_figure()
     plot(tables, name, figure.subplots())
     return to_png(figure)
-
-
-def to_png(figure: Figure) -> bytes:
-    """A figure as the bytes of a PNG file, the same for the same figure."""
-    stream = BytesIO()
-    figure.savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
-
-
-def check_matplotlib() -> None:
-    """Raise BadInput, saying what to install, when plots cannot be drawn here."""
-    if find_spec("matplotlib") is None:
-        raise missing("plots need matplotlib", "plots")
-
-
-def new_figure() -> Figure:
-    """An empty figure of the usual size, outside pyplot's state."""
-    check_matplotlib()
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-    return Figure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
 
 
 # Over time
@@ -182,7 +160,7 @@ def _refusals(tables: Tables, ax: Axes) -> None:
     groups = _grouped(rows, "code")
     names = [f"{check} {code}" if (check := group[0]["check"]) else code for code, group in groups.items()]
     counts = [sum(row["count"] for row in group) for group in groups.values()]
-    errors = _errors([group[0] if len(group) == 1 else {} for group in groups.values()], counts)
+    errors = error_bars([group[0] if len(group) == 1 else {} for group in groups.values()], counts)
     ax.barh(names, counts, color=BLUE, height=0.6, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
     _bar_labels(ax, counts, errors[1] if errors else [0] * len(counts))
     ax.set_ylim(max(len(names), FEWEST_BARS) - 0.5, -0.5)
@@ -214,11 +192,11 @@ def _deliveries(tables: Tables, ax: Axes) -> None:
     ax.set_xlim(-0.5, max(len(names), FEWEST_BARS) - 0.5)
     ax.set_ylim(0, top * 1.12)
     labels = [(top * 0.9, "acknowledged", BLUE), (top, "failed", VERMILLION)]
-    _label_ends(ax, labels if any(bad) else labels[:1])
+    label_ends(ax, labels if any(bad) else labels[:1])
     ax.set_xlabel("attempt number")
     ax.set_ylabel("attempts")
     ax.set_title("Webhook attempts")
-    _plain(ax)
+    plain_axes(ax)
 
 
 def _delays(tables: Tables, ax: Axes) -> None:
@@ -285,8 +263,8 @@ def _shares(rows: Sequence[Row], parts: Iterable[str], limit: str) -> Line:
     parts = tuple(parts)
     limits = [row[limit] or 0 for row in rows]
     values = [sum(row[part] for part in parts) for row in rows]
-    low = [_or(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
-    high = [_or(row.get("high"), value) for row, value in zip(rows, values, strict=True)]
+    low = [or_value(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
+    high = [or_value(row.get("high"), value) for row, value in zip(rows, values, strict=True)]
 
     def percent(numbers: Sequence[float]) -> list[float]:
         return [100 * n / cap if cap else 0.0 for n, cap in zip(numbers, limits, strict=True)]
@@ -338,7 +316,7 @@ def _dots(ax: Axes, points: Mapping[str, Mapping[str, float | None]]) -> None:
     ax.set_ylim(len(points) - 0.4, -0.6)
     highest = max((v for q in points.values() for v in q.values() if v is not None), default=0)
     _duration_ticks(ax, highest)
-    _plain(ax, grid="x")
+    plain_axes(ax, grid="x")
 
 
 def _duration_ticks(ax: Axes, highest: float) -> None:
@@ -359,25 +337,8 @@ def _finish_time(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     ax.xaxis.set_major_formatter(formatter)
     ax.set_xlabel("UTC")
     ax.margins(x=0)
-    _plain(ax)
-    _label_ends(ax, labels)
-
-
-def _label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
-    """Write each line's name at its right end, nudged apart where the ends are close."""
-    low, high = ax.get_ylim()
-    gap = (high - low) * 0.07
-    at = low - gap
-    placed = []
-    for y, label, colour in sorted(labels, key=lambda entry: entry[0]):
-        at = max(y, at + gap)
-        placed.append((at, label, colour))
-    over = max(0.0, at - high)
-    for y, label, colour in placed:
-        ax.annotate(
-            _short(label), (1, y - over), xycoords=("axes fraction", "data"), xytext=(5, 0),
-            textcoords="offset points", va="center", color=colour, fontsize=8, annotation_clip=False,
-        )  # fmt: skip
+    plain_axes(ax)
+    label_ends(ax, labels)
 
 
 def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> None:
@@ -386,14 +347,7 @@ def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> N
     for y, (value, end) in enumerate(zip(counts, ends, strict=True)):
         ax.text(end + top * 0.015, y, units.count(value), va="center", fontsize=8, color=INK)
     ax.set_xlim(0, top * 1.12)
-    _plain(ax, grid="x")
-
-
-def _plain(ax: Axes, grid: str = "y") -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.title.set_fontsize(11)
-    ax.set_axisbelow(True)
-    ax.grid(visible=True, axis="x" if grid == "x" else "y", color="#dddddd", linewidth=0.6)
+    plain_axes(ax, grid="x")
 
 
 # Shared reading
@@ -421,20 +375,5 @@ def _in_dollars(row: Row) -> Row:
     return {**row, **money}
 
 
-def _errors(rows: Sequence[Row], values: Sequence[float]) -> list[list[float]] | None:
-    """Distances from each value down to low and up to high; none where no row has an interval."""
-    low = [value - _or(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
-    high = [_or(row.get("high"), value) - value for row, value in zip(rows, values, strict=True)]
-    return [[max(0, d) for d in low], [max(0, d) for d in high]] if any(low) or any(high) else None
-
-
-def _or(edge: float | None, value: float) -> float:
-    return value if edge is None else edge
-
-
 def _of_many(title: str, shown: int, total: int, which: str, noun: str) -> str:
     return f"{title} ({which} {shown} of {total} {noun})" if shown < total else title
-
-
-def _short(label: str, limit: int = 28) -> str:
-    return label if len(label) <= limit else label[: limit - 1] + "…"

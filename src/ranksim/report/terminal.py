@@ -45,7 +45,7 @@ def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:
     if out is None:
         return
     from ranksim.files import check_apart, check_directory
-    from ranksim.report.plots import check_matplotlib
+    from ranksim.report.figure import check_matplotlib
 
     check_directory(out)
     check_apart(out, files)

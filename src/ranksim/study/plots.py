@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.errors import BadInput
-from ranksim.report.plots import BLUE, GREY, INK, VERMILLION, _or, new_figure, to_png
+from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, to_png
 from ranksim.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _sobol(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
         (-0.17, "total", VERMILLION, "in all"),
     ):
         for place, row in enumerate(reversed(rows)):
-            low, high = (_or(row[f"{name}_{end}"], row[name]) for end in ("low", "high"))
+            low, high = (or_value(row[f"{name}_{end}"], row[name]) for end in ("low", "high"))
             ax.plot([low, high], [place + shift] * 2, color=colour, linewidth=2)
             ax.plot(row[name], place + shift, "o", color=colour, markersize=5)
             ax.annotate(

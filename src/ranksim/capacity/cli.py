@@ -1,0 +1,301 @@
+"""`ranksim capacity …`: the ready questions of capacity planners on the command line.
+
+Every flag also has an environment variable, made by typer: RANKSIM_CAPACITY_SLOTS_KEYWORDS is `--keywords` of
+`ranksim capacity slots`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
+
+import typer
+
+from ranksim import clock
+from ranksim.errors import BadInput
+from ranksim.report.terminal import rendered, waiting
+
+if TYPE_CHECKING:
+    from ranksim.contract.policy import Policy
+    from ranksim.report.tables import View
+
+T = TypeVar("T")
+
+PREFIX = "RANKSIM_CAPACITY"
+
+PolicyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The policy; the default one if not given.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")]
+
+
+class Answer(Protocol):
+    """What every question is answered with."""
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The answer as plain rows."""
+
+    def view(self) -> View:
+        """The answer as a table."""
+
+
+def slots(
+    keywords: Annotated[int, typer.Option(help="Keywords tracked as a billing month begins.")],
+    adds: Annotated[float, typer.Option(help="Fresh keywords added a day.")],
+    removals: Annotated[float, typer.Option(help="Keywords removed a day, for longer than the month.")] = 0.0,
+    pairings: Annotated[int, typer.Option(help="Pairings of engine and device.")] = 1,
+    geographies: Annotated[int, typer.Option(help="Geographies.")] = 1,
+    plan: Annotated[str, typer.Option(help="The plan whose slots these are.")] = "pro",
+    limit: Annotated[int | None, typer.Option(help="Slots, instead of the plan's.")] = None,
+    law: Annotated[
+        str, typer.Option(metavar="poisson|fixed", help="Additions and removals at random, or so many a day.")
+    ] = "poisson",
+    start: Annotated[str, typer.Option(help="When the account's billing months begin.")] = "2026-03-01",
+    days: Annotated[int, typer.Option(help="Days to look ahead.")] = 31,
+    replications: Annotated[int, typer.Option(help="Accounts to simulate beside it; 0 for none.")] = 0,
+    seed: Seed = 1,
+    policy: PolicyFile = None,
+    json: Json = False,
+) -> None:
+    """How slots fill under churn, and the chance of slot_limit_exceeded by each day.
+
+    What is removed stays counted to the end of the billing month, so only fresh keywords matter until then.
+
+    Example: ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
+    """
+    from ranksim.capacity.shown import plan_named
+    from ranksim.capacity.slots import Churn, Law, slot_use
+    from ranksim.capacity.slots_world import simulate_slot_use
+
+    used = _policy(policy)
+    churn = Churn(keywords, pairings, geographies, adds, removals, cast("Law", law))
+    most = plan_named(used, plan).slot_limit if limit is None else limit
+    begin = _read(clock.instant, "start", start)
+    if replications:
+        with waiting():
+            answer = simulate_slot_use(
+                churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed
+            )
+    else:
+        answer = slot_use(churn, most, start=begin, days=days)
+    _show(answer, json)
+
+
+def sync(
+    keywords: Annotated[int, typer.Option(help="Keywords to add.")],
+    batch: Annotated[int, typer.Option(help="Keywords in each request.")] = 100,
+    removals: Annotated[int, typer.Option(help="Keywords to remove, a request each.")] = 0,
+    latency: Annotated[str, typer.Option(help="How long a reply takes.")] = "0s",
+    others: Annotated[int, typer.Option(help="Writes per window of other clients with the same key.")] = 0,
+    policy: PolicyFile = None,
+    json: Json = False,
+) -> None:
+    """How long it takes to send keywords under the write limit, and how best to pace it.
+
+    Worked out call by call under each of the five algorithms that a rate window may be (U1).
+
+    Example: ranksim capacity sync --keywords 30000 --batch 100 --others 60
+    """
+    from ranksim.capacity.sync import Sync, sync_time
+
+    sent = Sync(keywords, batch, removals, _read(clock.duration, "latency", latency), others)
+    _show(sync_time(sent, _policy(policy)), json)
+
+
+def workers(
+    jobs: Annotated[
+        list[str], typer.Option(metavar="KIND=COUNT", help="Jobs of the peak by kind; may be repeated.")
+    ],
+    over: Annotated[str, typer.Option(help="How long they keep coming; 0s: all at once.")] = "1h",
+    profile: Annotated[str, typer.Option(metavar="W,W,…", help="Weights of equal parts of that time.")] = "1",
+    within: Annotated[str, typer.Option(help="How long a job may wait for a worker.")] = "5m",
+    target: Annotated[float, typer.Option(help="The share of jobs that must not wait longer.")] = 0.95,
+    replications: Annotated[int, typer.Option(help="Peaks to simulate for each try; 0 for none.")] = 20,
+    seed: Seed = 1,
+    policy: PolicyFile = None,
+    json: Json = False,
+) -> None:
+    """How many workers a peak needs so that its jobs start in time.
+
+    By formula (M/M/c with corrections), and by simulation with 95 % confidence. How long jobs take is the
+    policy's catalogue's.
+
+    Example: ranksim capacity workers --jobs rank_run=600 --jobs crawl=40 --over 1h
+    """
+    from ranksim.capacity.workers import peaks_of, workers_needed
+
+    peaks = peaks_of(
+        _jobs(jobs),
+        _policy(policy),
+        _read(clock.duration, "over", over),
+        _weights(profile),
+    )
+    patience = _read(clock.duration, "within", within)
+    with waiting():
+        answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)
+    _show(answer, json)
+
+
+def outage(
+    length: Annotated[str, typer.Option(help="How long the receiver is down.")],
+    every: Annotated[str, typer.Option(help="Time between two events, on average.")],
+    together: Annotated[int, typer.Option(help="Events that come at once each time.")] = 1,
+    law: Annotated[
+        str, typer.Option(metavar="poisson|regular", help="Events at random, or evenly from a random phase.")
+    ] = "poisson",
+    failure: Annotated[
+        str, typer.Option(metavar="down|late", help="Refuse every attempt, or act on it and answer too late.")
+    ] = "down",
+    replications: Annotated[int, typer.Option(help="Outages to simulate beside it; 0 for none.")] = 100,
+    seed: Seed = 1,
+    policy: PolicyFile = None,
+    json: Json = False,
+) -> None:
+    """What an outage of a webhook receiver loses, doubles and disables.
+
+    Example: ranksim capacity outage --length 3h --every 45m --replications 200
+    """
+    from ranksim.capacity.outage import Failure, Law, Outage, outage_cost
+    from ranksim.capacity.outage_world import simulate_outage
+
+    met = Outage(
+        _read(clock.duration, "length", length), _read(clock.duration, "every", every), together,
+        cast("Law", law), cast("Failure", failure),
+    )  # fmt: skip
+    used = _policy(policy)
+    with waiting():
+        if replications:
+            answer = simulate_outage(met, used, replications=replications, seed=seed)
+        else:
+            answer = outage_cost(met, used)
+    _show(answer, json)
+
+
+def portfolio(
+    plan: Annotated[str, typer.Option(help="The plan.")],
+    vary: Annotated[
+        str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
+    ] = "keywords",
+    domains: Annotated[int, typer.Option(help="Domains.")] = 1,
+    keywords: Annotated[int, typer.Option(help="Keywords of a domain.")] = 1,
+    pairings: Annotated[int, typer.Option(help="Pairings of engine and device.")] = 1,
+    geographies: Annotated[int, typer.Option(help="Geographies.")] = 1,
+    run_every: Annotated[str, typer.Option(help="Time between two rank runs of a domain.")] = "1d",
+    crawls: Annotated[int, typer.Option(help="Crawls of a domain a month.")] = 0,
+    optimizations: Annotated[int, typer.Option(help="Site optimizations of a domain a month.")] = 0,
+    pages: Annotated[int, typer.Option(help="Pages of a domain.")] = 100,
+    ai_scans: Annotated[int, typer.Option(help="AI scans of a domain a month.")] = 0,
+    questions: Annotated[int, typer.Option(help="Questions of an AI scan.")] = 50,
+    briefs: Annotated[int, typer.Option(help="Keyword briefs of a domain a week.")] = 0,
+    churn: Annotated[float, typer.Option(help="Share of the keywords replaced in a month.")] = 0.0,
+    start_within: Annotated[str, typer.Option(help="Time in which all rank runs are started.")] = "1h",
+    keys: Annotated[int, typer.Option(help="API keys that start them.")] = 1,
+    add_on: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=COUNT", help="Add-ons; may be repeated.")
+    ] = None,
+    policy: PolicyFile = None,
+    json: Json = False,
+) -> None:
+    """The largest portfolio a plan carries: which limit binds first, and the headroom of the others.
+
+    Example: ranksim capacity portfolio --plan agency --pairings 4 --geographies 3
+    """
+    from ranksim.capacity.portfolio import Portfolio, Vary, largest
+
+    wanted = Portfolio(
+        domains=domains,
+        keywords=keywords,
+        pairings=pairings,
+        geographies=geographies,
+        run_every=_read(clock.duration, "run_every", run_every),
+        crawls=crawls,
+        optimizations=optimizations,
+        pages=pages,
+        ai_scans=ai_scans,
+        questions=questions,
+        briefs=briefs,
+        churn=churn,
+        start_within=_read(clock.duration, "start_within", start_within),
+        keys=keys,
+        add_ons=_counts("add_on", add_on or ()),
+    )
+    _show(largest(wanted, plan, _policy(policy), vary=cast("Vary", vary)), json)
+
+
+QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
+    "slots": (slots, "How slots fill under churn, and the chance of a refusal by day."),
+    "sync": (sync, "How long a sync takes under the write limit, and the best pace."),
+    "workers": (workers, "How many workers a peak needs."),
+    "outage": (outage, "What an outage of a receiver loses, doubles and disables."),
+    "portfolio": (portfolio, "The largest portfolio a plan carries."),
+}
+"""Name of a command to its function and its short help."""
+
+
+def _policy(path: Path | None) -> Policy:
+    from ranksim.contract.policy import Policy
+
+    return Policy() if path is None else Policy.load(path)
+
+
+def _read(read: Callable[[str], T], flag: str, text: str) -> T:
+    """Read a flag's text. Raises BadInput saying what was wrong with it."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise BadInput(f"--{flag.replace('_', '-')}: {error}") from None
+
+
+def _counts(flag: str, texts: Sequence[str]) -> dict[str, int]:
+    """Read NAME=COUNT flags. Raises BadInput."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if not name or not number.isdecimal():
+            raise BadInput(
+                f"--{flag.replace('_', '-')}: expected NAME=COUNT such as crawl=40, found {text!r}"
+            )
+        if name in found:
+            raise BadInput(f"--{flag.replace('_', '-')}: {name} is given twice; give one number of each")
+        found[name] = int(number)
+    return found
+
+
+def _weights(text: str) -> tuple[float, ...]:
+    """Read numbers with commas between them. Raises BadInput."""
+    try:
+        return tuple(float(weight) for weight in text.split(","))
+    except ValueError:
+        raise BadInput(f"--profile: expected weights such as 1,3,2,1, found {text!r}") from None
+
+
+def _jobs(texts: Sequence[str]) -> Any:
+    from ranksim.contract.facts import JobKind
+
+    found = _counts("jobs", texts)
+    for kind in found:
+        if kind not in tuple(JobKind):
+            raise BadInput(f"--jobs: no kind {kind!r}; expected one of {', '.join(JobKind)}")
+    return found
+
+
+def _show(answer: Answer, as_json: bool) -> None:
+    """Print an answer: as a sentence and a table, or as JSON."""
+    if as_json:
+        import json
+
+        text = json.dumps({"answer": answer.sentence, "rows": answer.rows()}, indent=1, ensure_ascii=False)
+        sys.stdout.write(text + "\n")
+        return
+    from rich.text import Text
+
+    from ranksim.report.tables import to_rich
+
+    sys.stdout.write(rendered([Text(answer.sentence), Text(), to_rich(answer.view())]))

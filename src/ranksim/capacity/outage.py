@@ -1,0 +1,314 @@
+"""What an outage of a webhook receiver loses, doubles and disables (S90, S91, U66, U69, E22, E24, E27).
+
+Every attempt of an event that came at u fails while the outage lasts, at u + 0, 1, 6, 36, 156 and 516
+minutes (S90). With the last of its attempts an event is lost; the 20th failure in a row disables the
+endpoint (S91), which cancels all that wait and lets later events pass by. So everything follows from when
+the 20th failure falls.
+
+Events that come at random (Poisson) are computed exactly. The failures up to t are a sum of independent
+Poisson numbers, one for each number of attempts that an event can have had by then, added up by Panjer's
+recursion (H. H. Panjer, ASTIN Bulletin 12, 1981); and given one event, the others are what they were without
+it (the Slivnyak–Mecke theorem), so each mean is an integral over the moment at which that event came. Regular
+events are followed one by one and averaged over their phase.
+
+What is under way when the outage ends counts as over, which matters only for receivers that are slow to fail.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.capacity.shown import Row, expect, view
+from ranksim.clock import Micros
+from ranksim.contract.policy import Policy
+from ranksim.report.tables import View
+from ranksim.report.units import count, duration, percent
+from ranksim.rules.webhooks import retry_at
+from ranksim.sim.intervals import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Law = Literal["poisson", "regular"]
+Failure = Literal["down", "late"]
+
+MOMENTS = 2000
+"""Moments of the outage, or phases of the events, over which a mean is taken: the middles of equal parts."""
+
+MANY = 10_000
+"""Regular events of one outage; more would take long to follow, and disable at once anyway."""
+
+COLUMNS = {"what": "text", "expected": "count", "simulated": "count"}
+"""Columns of the table, with their quantities."""
+
+WHAT = {
+    "events": "events that came during the outage",
+    "delayed": "delivered late",
+    "exhausted": "lost: all attempts failed",
+    "cancelled": "lost: cancelled as the endpoint was disabled",
+    "missed": "lost: came while the endpoint was disabled",
+    "duplicates": "done twice: acted on, and sent again",
+    "disabled": "endpoint disabled (chance)",
+}
+"""The numbers of an outcome, and what they are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """An outage of `length` (µs), and the events it meets: `together` at once, one such group `every` µs.
+
+    A receiver that is "down" refuses each attempt at once. One that is "late" acts on each, but answers
+    after the sender has given up (E24), so each attempt takes the whole timeout to fail.
+    """
+
+    length: Micros
+    every: Micros
+    together: int = 1
+    law: Law = "poisson"
+    failure: Failure = "down"
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        expect(self.length > 0, "length", "a duration above 0", self.length)
+        expect(self.every > 0, "every", "a duration above 0", self.every)
+        expect(self.together >= 1, "together", "1 or more", self.together)
+        expect(self.law in ("poisson", "regular"), "law", "poisson or regular", self.law)
+        if self.law == "regular":
+            least = -(-self.length // MANY)
+            expect(
+                self.every >= least,
+                "every",
+                f"{duration(least)} or more with law regular",
+                duration(self.every),
+            )
+        expect(self.failure in ("down", "late"), "failure", "down or late", self.failure)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of the events of one outage, on average; `disabled` is the chance that it disables."""
+
+    events: float
+    delayed: float
+    exhausted: float
+    cancelled: float
+    missed: float
+    duplicates: float
+    disabled: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutageCost:
+    """The answer: the expected outcome, and that of simulated worlds, by name, where there were any.
+
+    `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs).
+    """
+
+    outage: Outage
+    expected: Outcome
+    curve: tuple[tuple[Micros, float], ...]
+    simulated: dict[str, Estimate]
+
+    @property
+    def lost(self) -> float:
+        """Events that never arrive, though a receiver that was late may have acted on some of them."""
+        return self.expected.exhausted + self.expected.cancelled + self.expected.missed
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        text = (
+            f"Of {count(self.expected.events)} events in {duration(self.outage.length)}, "
+            f"{count(self.lost)} are lost and {count(self.expected.delayed)} come late; "
+            f"the endpoint is disabled with a chance of {percent(self.expected.disabled)}"
+        )
+        if self.expected.duplicates:
+            text += f"; {count(self.expected.duplicates)} are done again"
+        return text + "."
+
+    def rows(self) -> list[Row]:
+        """One row for each number."""
+        nothing = Estimate(None, None, None)
+        rows = []
+        for name, what in WHAT.items():
+            seen = self.simulated.get(name, nothing)
+            rows.append(
+                {
+                    "name": name, "what": what, "expected": getattr(self.expected, name),
+                    "simulated": seen.mean, "simulated_low": seen.low, "simulated_high": seen.high,
+                }
+            )  # fmt: skip
+        return rows
+
+    def view(self) -> View:
+        """The table for a terminal."""
+        return view(f"An outage of {duration(self.outage.length)}", self.rows(), COLUMNS)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""
+        from ranksim.capacity import plots
+
+        return plots.outage(self.curve, self.rows(), ax)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """When the attempts of an event that came at 0 are `sent` and have `failed` (µs), while all of them fail.
+
+    `counted` are the failures that count towards the `need` of them, in a row, that disable the endpoint.
+    """
+
+    sent: tuple[Micros, ...]
+    failed: tuple[Micros, ...]
+    counted: tuple[Micros, ...]
+    need: int
+
+    def counted_by(self, elapsed: Micros) -> int:
+        """Failures that count up to and with a time."""
+        return bisect_right(self.counted, elapsed)
+
+    def counted_before(self, elapsed: Micros) -> int:
+        """Failures that count before a time."""
+        return bisect_left(self.counted, elapsed)
+
+
+def attempts_of(policy: Policy, failure: Failure = "down") -> Attempts:
+    """Give the retry schedule as the rules make it (S90, U67). Raises BadInput when it is jittered."""
+    facts, said = policy.facts, policy.assumptions
+    expect(said.retry_jitter_percent == 0, "retry_jitter_percent", "0", said.retry_jitter_percent)
+    takes = facts.webhook_timeout if failure == "late" else 0
+    sent, failed = [0], [takes]
+    while (due := retry_at(len(sent), failed[-1], failed[0], 0, facts, said)) is not None:
+        sent.append(due)
+        failed.append(due + takes)
+    counted = failed if said.failure_counted == "attempt" else failed[-1:]
+    return Attempts(tuple(sent), tuple(failed), tuple(counted), facts.webhook_disable_after)
+
+
+def disabled_after(events: int, policy: Policy | None = None) -> Micros | None:
+    """Give when `events` that come at once, and always fail, disable their endpoint: µs or None (E22)."""
+    expect(events >= 1, "events", "1 or more", events)
+    attempts = attempts_of(policy or Policy())
+    each = -(-attempts.need // events)
+    return attempts.counted[each - 1] if each <= len(attempts.counted) else None
+
+
+def outage_cost(outage: Outage, policy: Policy | None = None) -> OutageCost:
+    """Compute what an outage costs: exactly for random events, averaged over the phase for regular ones.
+
+    The receiver is healthy before and after, and nobody enables the endpoint again before the outage ends.
+    Raises BadInput for a policy with jittered retries, or that only pauses a disabled endpoint (U69).
+    """
+    policy = policy or Policy()
+    expect(policy.assumptions.on_disable == "cancel", "on_disable", "cancel", policy.assumptions.on_disable)
+    attempts = attempts_of(policy, outage.failure)
+    times = [outage.length * step // 100 for step in range(101)]
+    if outage.law == "poisson":
+        failures = Failures(attempts, outage)
+        curve = [(t, 1 - failures.below(t)) for t in times]
+        return OutageCost(outage, _at_random(outage, failures), tuple(curve), {})
+    phases = [(2 * step + 1) * outage.every / (2 * MOMENTS) for step in range(MOMENTS)]
+    outcomes, ends = zip(*(_of_phase(outage, attempts, phase) for phase in phases), strict=True)
+    curve = [(t, sum(end <= t for end in ends) / MOMENTS) for t in times]
+    return OutageCost(outage, _mean(outcomes), tuple(curve), {})
+
+
+# Random events
+
+
+class Failures:
+    """The failures of groups of events that come at random: how likely it is that they are still too few."""
+
+    def __init__(self, attempts: Attempts, outage: Outage) -> None:
+        self.attempts = attempts
+        self.rate = 1 / outage.every
+        self.need = -(-attempts.need // outage.together)
+        """Failed attempts of groups that disable: a group fails as one."""
+
+    def below(self, t: Micros, own: int = 0) -> float:
+        """Give the chance that by `t` fewer than needed have failed, `own` more failures counted in."""
+        need = self.need - own
+        if need <= 0:
+            return 0.0
+        ages = [max(0, t - at) for at in self.attempts.counted]
+        # Groups between two of these ages have had so many failures.
+        means = [self.rate * (a - b) for a, b in zip(ages, [*ages[1:], 0], strict=True)]
+        chances = [math.exp(-sum(means))]
+        for n in range(1, need):
+            terms = (k * mean * chances[n - k] for k, mean in enumerate(means[:n], 1))
+            chances.append(sum(terms) / n)
+        return min(1.0, sum(chances))
+
+
+def _at_random(outage: Outage, failures: Failures) -> Outcome:
+    """Add up what becomes of an event, over the moments at which it may come."""
+    length = outage.length
+    moments = [(2 * step + 1) * length // (2 * MOMENTS) for step in range(MOMENTS)]
+    outcomes = [_of_event(u, outage, failures) for u in moments]
+    scale = length * failures.rate * outage.together
+    mean = _mean(outcomes)
+    scaled = {field.name: scale * getattr(mean, field.name) for field in fields(Outcome)}
+    return Outcome(**scaled | {"disabled": 1 - failures.below(length)})
+
+
+def _of_event(u: Micros, outage: Outage, failures: Failures) -> Outcome:
+    """Give the chances of what becomes of an event of a group that came at `u`."""
+    attempts, length = failures.attempts, outage.length
+    missed = 1 - failures.below(u)
+    over = min(length, u + attempts.failed[-1])
+    alive = failures.below(over, attempts.counted_before(over - u))
+    exhausted = alive if u + attempts.failed[-1] < length else 0.0
+    delayed = alive - exhausted
+    sent_again = sum(
+        failures.below(u + sent, attempts.counted_before(sent))
+        for sent in attempts.sent[1:]
+        if u + sent < length
+    )
+    duplicates = sent_again + delayed if outage.failure == "late" else 0.0
+    return Outcome(1.0, delayed, exhausted, 1 - missed - alive, missed, duplicates, 0.0)
+
+
+def _mean(outcomes: Sequence[Outcome]) -> Outcome:
+    names = [field.name for field in fields(Outcome)]
+    return Outcome(**{name: math.fsum(getattr(o, name) for o in outcomes) / len(outcomes) for name in names})
+
+
+# Regular events
+
+
+def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[Outcome, float]:
+    """Follow groups that come every so often from `phase` on: the outcome, and when it disables (or inf)."""
+    came = np.arange(phase, outage.length, outage.every)
+    failing = _before(came, attempts.counted, outage.length)
+    need = -(-attempts.need // outage.together)
+    end = float(np.partition(failing, need - 1)[need - 1]) if len(failing) >= need else math.inf
+    over = min(end, outage.length)
+    created = came[came <= end]
+    exhausted = int(np.count_nonzero(created + attempts.failed[-1] <= over))
+    delayed = len(created) - exhausted if end == math.inf else 0
+    cancelled = len(created) - exhausted - delayed
+    made = len(_before(created, attempts.sent, over))
+    duplicates = made + delayed - len(created) if outage.failure == "late" else 0
+    outcome = Outcome(
+        events=len(came) * outage.together,
+        delayed=delayed * outage.together,
+        exhausted=exhausted * outage.together,
+        cancelled=cancelled * outage.together,
+        missed=(len(came) - len(created)) * outage.together,
+        duplicates=duplicates * outage.together,
+        disabled=float(end < math.inf),
+    )
+    return outcome, end
+
+
+def _before(came: NDArray[np.float64], offsets: Sequence[Micros], end: float) -> NDArray[np.float64]:
+    """The instants that lie so long after these, as far as they come before an end."""
+    times = (came[:, None] + np.array(offsets, dtype=np.float64)[None, :]).ravel()
+    return times[times < end]

@@ -1,0 +1,186 @@
+"""Plots of the capacity answers, from their plain rows: direct labels, intervals, units on axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ranksim.report import units
+from ranksim.report.figure import BLUE, GREEN, INK, VERMILLION, error_bars, label_ends, new_figure, plain_axes
+from ranksim.report.tables import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Label = tuple[float, str, str]
+"""Where a line ends, its name, its colour."""
+
+
+def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
+    """Draw the slots used by day: the middle 90 % as a band, what was observed as points, the limit."""
+    ax = new_figure().subplots() if ax is None else ax
+    days = [row["day"] for row in rows]
+    ax.fill_between(
+        days, [row["used_p5"] for row in rows], [row["used_p95"] for row in rows],
+        color=BLUE, alpha=0.2, linewidth=0,
+    )  # fmt: skip
+    ax.plot(days, [row["used_mean"] for row in rows], color=BLUE)
+    ax.axhline(limit, color=VERMILLION, linestyle="--", linewidth=1.2)
+    seen = [row for row in rows if row["observed_used"] is not None]
+    _observed(ax, seen, "day", "observed_used")
+    low = min(row["used_p5"] for row in rows)
+    room = limit - low or 1
+    ax.set_ylim(low - room * 0.05, limit + room * 0.12)
+    ax.set_xlabel("day of the account, from the beginning of a billing month")
+    ax.set_ylabel("slots used, held ones too")
+    ax.set_title(f"Slots under churn; a refusal by day {days[-1]}: {units.percent(rows[-1]['refused_by'])}")
+    ax.margins(x=0)
+    plain_axes(ax)
+    labels = [(rows[-1]["used_mean"], "mean; band: 5 to 95 %", BLUE), (limit, "limit", VERMILLION)]
+    if seen:
+        labels.append((seen[-1]["observed_used"], "points: simulated", INK))
+    label_ends(ax, labels)
+    return ax
+
+
+WAYS = {"retry": VERMILLION, "wait": BLUE, "paced": GREEN}
+
+
+def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw how long a sync takes, a bar for each way under each algorithm, with the calls refused."""
+    ax = new_figure().subplots() if ax is None else ax
+    names = list(dict.fromkeys(row["window"] for row in rows))
+    shown = [row for row in rows if row["time"] is not None]
+    longest = max((row["time"] for row in shown), default=0) / 60e6 or 1
+    for row in shown:
+        minutes = row["time"] / 60e6
+        y = names.index(row["window"]) + 0.27 * (list(WAYS).index(row["way"]) - 1)
+        ax.barh(y, minutes, height=0.24, color=WAYS[row["way"]])
+        refused = row["refused"] + row["others_refused"]
+        text = f"{row['way']}, {units.count(refused)} refused" if refused else row["way"]
+        ax.text(minutes + longest * 0.01, y, text, va="center", fontsize=7, color=INK)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(0, longest * 1.35)
+    ax.set_xlabel("minutes from the first call to the last reply")
+    ax.set_title("Time of a sync, by algorithm of the rate window")
+    plain_axes(ax, grid="x")
+    return ax
+
+
+def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes | None = None) -> Axes:
+    """Draw the share of jobs started in time against the workers: formula as a line, worlds as points."""
+    ax = new_figure().subplots() if ax is None else ax
+    counts = [row["workers"] for row in rows]
+    percent = [
+        {"workers": row["workers"]}
+        | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
+        for row in rows
+    ]
+    ax.plot(counts, [100 * row["by_formula"] for row in rows], color=BLUE, marker="x")
+    _observed(ax, percent, "workers", "simulated")
+    ax.axhline(100 * target, color=VERMILLION, linestyle="--", linewidth=1.2)
+    ax.set_xticks(counts)
+    ax.set_ylim(0, 105)
+    ax.set_xlabel("workers")
+    ax.set_ylabel(f"% of jobs started within {units.duration(within)}")
+    ax.set_title(f"Workers for {kind}, with 95 % intervals")
+    plain_axes(ax)
+    last = rows[-1]
+    labels = [(100 * last["by_formula"], "formula", BLUE), (100 * target, "target", VERMILLION)]
+    label_ends(ax, [*labels, (100 * last["simulated"], "simulated", INK)])
+    return ax
+
+
+def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw the chance that the endpoint is disabled by a time, and at its end what simulation showed."""
+    ax = new_figure().subplots() if ax is None else ax
+    hours = [t / 3.6e9 for t, _ in curve]
+    percent = [100 * chance for _, chance in curve]
+    ax.plot(hours, percent, color=BLUE, linewidth=1.6)
+    labels = [(percent[-1], "computed", BLUE)]
+    seen = next(row for row in rows if row["name"] == "disabled")
+    if seen["simulated"] is not None:
+        edges = [100 * seen[name] for name in ("simulated", "simulated_low", "simulated_high")]
+        point = {"hours": hours[-1], "seen": edges[0], "seen_low": edges[1], "seen_high": edges[2]}
+        _observed(ax, [point], "hours", "seen")
+        labels.append((edges[0], "simulated", INK))
+    ax.set_ylim(-2, 105)
+    ax.set_xlabel("hours since the outage began")
+    ax.set_ylabel("% chance that the endpoint is disabled")
+    ax.set_title("Disabled by an outage")
+    plain_axes(ax)
+    label_ends(ax, labels)
+    return ax
+
+
+def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw by the length of an outage the share of events lost, and the chance that the endpoint is disabled.
+
+    A row has `length` (µs), the shares `lost` and `disabled`, and `simulated`, the share of simulated worlds
+    in which it was disabled, with `simulated_low` and `_high`, or None.
+    """
+    ax = new_figure().subplots() if ax is None else ax
+    hours = [row["length"] / 3.6e9 for row in rows]
+    sides = (("lost", "events lost", BLUE, "right"), ("disabled", "endpoint disabled", VERMILLION, "left"))
+    for name, said, colour, side in sides:
+        percent = [100 * row[name] for row in rows]
+        ax.plot(hours, percent, color=colour, linewidth=1.6)
+        middle = min(range(len(rows)), key=lambda at: abs(percent[at] - 50))
+        ax.annotate(
+            said, (hours[middle], percent[middle]), xytext=(-8 if side == "right" else 8, 0),
+            textcoords="offset points", ha=side, va="center", color=colour, fontsize=9,
+        )  # fmt: skip
+    seen = [(at, row) for at, row in zip(hours, rows, strict=True) if row["simulated"] is not None]
+    edges = [
+        {"hours": at} | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
+        for at, row in seen
+    ]
+    _observed(ax, edges, "hours", "simulated", VERMILLION)
+    ax.set_xlim(left=0)
+    ax.set_ylim(-2, 105)
+    ax.set_xlabel("length of the outage, hours")
+    ax.set_ylabel("% of events; % chance")
+    points = "; points: simulated, with 95 % intervals" if seen else ""
+    ax.set_title(f"What an outage costs{points}")
+    plain_axes(ax)
+    return ax
+
+
+def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
+    """Draw how much of each limit a portfolio uses, the tightest on top; what binds first stands out.
+
+    Capabilities that the plan has are left out.
+    """
+    ax = new_figure().subplots() if ax is None else ax
+    rows = [row for row in rows if row["used"] > 1 or not row["name"].startswith("capability ")]
+    used = [100 * row["used"] for row in rows]
+    names = [row["name"] for row in rows]
+    ax.barh(names, used, color=[VERMILLION, *[BLUE] * (len(rows) - 1)], height=0.6)
+    for y, (row, percent) in enumerate(zip(rows, used, strict=True)):
+        need, there = (units.write(row["quantity"], row[name]) for name in ("need", "there"))
+        ax.text(
+            percent + 1, y, f"{need} of {there}", va="center", fontsize=7, color=INK,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        )  # fmt: skip
+    ax.axvline(100, color=INK, linestyle="--", linewidth=1)
+    ax.set_xlim(0, max(100, *used) * 1.4)
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", labelsize=8)
+    ax.set_xlabel("% of the limit used")
+    ax.set_title(title, wrap=True)
+    plain_axes(ax, grid="x")
+    ax.title.set_fontsize(9)
+    return ax
+
+
+def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str, colour: str = INK) -> None:
+    """Draw what simulated worlds showed as points, with their intervals where there are any."""
+    if not rows:
+        return
+    values = [row[y] for row in rows]
+    spans = [{"low": row[f"{y}_low"], "high": row[f"{y}_high"]} for row in rows]
+    ax.errorbar(
+        [row[x] for row in rows], values, yerr=error_bars(spans, values),
+        fmt="o", markersize=3, color=colour, ecolor=colour, elinewidth=1,
+    )  # fmt: skip

@@ -1,0 +1,329 @@
+"""Back-test: what recorded calls would have come to under other plans, call by call, and on the invoice."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from ranksim.clock import Micros, billing_month
+from ranksim.contract.plans import Catalogue
+from ranksim.contract.policy import Policy
+from ranksim.contract.quantities import Frozen
+from ranksim.contract.yamlfile import Located, read_yaml, validate
+from ranksim.errors import BadInput
+from ranksim.pricing.catalogues import Moves, moved, selling
+from ranksim.pricing.recording import Asked, Recording
+from ranksim.pricing.replay import Outcome, Replay, spec_for
+from ranksim.pricing.shown import Row, Tables, view_of
+from ranksim.report import units
+from ranksim.report.tables import View
+from ranksim.sim.portfolio import AccountSpec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KEYWORDS = 50
+"""Keywords that a domain tracks where nobody says."""
+
+MOST_KEYWORDS = 100_000
+"""Keywords of a domain; more take long to make, and nobody tracks so many."""
+
+REFUSED, ADMITTED, OTHERWISE = "newly refused", "newly admitted", "refused otherwise"
+
+
+class Accounts(Frozen):
+    """Accounts by name, as in a scenario: what they were on and owned when the recording began."""
+
+    accounts: Annotated[dict[str, AccountSpec], Field(min_length=1)]
+
+
+def read_accounts(path: str | Path) -> dict[str, AccountSpec]:
+    """Read the accounts of a file, which may be a whole scenario. Raises BadInput."""
+    located = read_yaml(path)
+    if not isinstance(located.data, dict) or "accounts" not in located.data:
+        raise BadInput(f"{path}: expected accounts by name, as in a scenario")
+    only = Located(located.where, {"accounts": located.data["accounts"]}, located.lines)
+    return dict(validate(Accounts, only).accounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What the recording is replayed under: a catalogue, and the plan that everybody is on.
+
+    Without a plan, accounts are on the plan that is said of them, or on the one that `moves` names instead.
+    """
+
+    catalogue: Catalogue
+    plan: str = ""
+    moves: Moves = field(default_factory=dict)
+
+    def sold(self) -> Catalogue:
+        """The catalogue with customers moved."""
+        return moved(self.catalogue, self.moves, self.catalogue.name)
+
+    @property
+    def text(self) -> str:
+        """The side in words."""
+        return f"{self.plan or 'own plans'} of {self.catalogue.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class BackTest:
+    """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
+
+    `calls`: id, at, account, operation, recorded and its code, a and b (statuses) with codes and costs
+    (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
+    margin.
+    """
+
+    where: str
+    sides: tuple[str, ...]
+    calls: tuple[Row, ...]
+    invoices: tuple[Row, ...]
+    left_out: Mapping[str, int]
+
+    plots = ("outcomes",)
+
+    @property
+    def changes(self) -> list[Row]:
+        """The calls whose outcome changes, counted by kind, operation and codes."""
+        before, after = ("a", "b") if len(self.sides) == 2 else ("recorded", "a")
+        found = Counter(
+            (row["change"], row["operation"], row[f"{before}_code"], row[f"{after}_code"])
+            for row in self.calls
+            if row["change"]
+        )
+        names = ("change", "operation", "was", "becomes")
+        return [dict(zip(names, key, strict=True)) | {"calls": n} for key, n in found.most_common()]
+
+    @property
+    def refusals(self) -> list[Row]:
+        """Calls refused by code: as recorded, under A, under B."""
+        names = ("recorded", "a", "b")[: 1 + len(self.sides)]
+        found = {name: Counter(row[f"{name}_code"] for row in self.calls) for name in names}
+        codes = sorted({code for count in found.values() for code in count if code})
+        return [{"code": code} | {name: found[name][code] for name in names} for code in codes]
+
+    def count(self, change: str) -> int:
+        """How many calls changed in this way."""
+        return sum(row["change"] == change for row in self.calls)
+
+    def total(self, column: str, side: str) -> int:
+        """A column of the invoices of one side, summed; µUSD."""
+        return sum(row[column] for row in self.invoices if row["side"] == side)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        last = "AB"[len(self.sides) - 1]
+        against = "A" if last == "B" else "the recording"
+        money = f"{last} invoices {units.usd(self.total('revenue', last))}"
+        if last == "B":
+            money += f", A {units.usd(self.total('revenue', 'A'))}"
+        return (
+            f"Of {len(self.calls):,} calls replayed, {self.count(REFUSED):,} are newly refused and "
+            f"{self.count(ADMITTED):,} newly admitted under {last}, compared with {against}; {money}."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        same = sum(row["a"] == row["recorded"] for row in self.calls) / len(self.calls)
+        named = zip("AB", self.sides, strict=False)
+        lost = "; ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
+        return (
+            f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named),
+            f"A answers {units.percent(same)} of the calls with the status that was recorded.",
+            f"Not replayed: {lost or 'nothing'}.",
+        )
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {
+            "calls": list(self.calls),
+            "invoices": list(self.invoices),
+            "changes": self.changes,
+            "refusals": self.refusals,
+            "left_out": [{"reason": reason, "calls": count} for reason, count in self.left_out.items()],
+        }
+
+    def views(self) -> list[View]:
+        """The answer as tables for people; of the calls, those that change."""
+        words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
+        money = dict.fromkeys(("price", "add_ons", "revenue", "cost", "margin"), "money")
+        shown = view_of("Invoices", self.invoices, words | money, "price and add-ons of whole billing months")
+        names = ("recorded", "a", "b")[: 1 + len(self.sides)]
+        shown += view_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
+        shown += view_of("Changes", self.changes, columns)
+        columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
+        changed = [
+            row | {name: row[f"{name}_code"] or units.text(row[name]) for name in names}
+            for row in self.calls
+            if row["change"]
+        ]
+        columns |= dict.fromkeys(names, "text")
+        return shown + view_of("Calls that change", changed, columns)
+
+    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
+        """Draw the refusals by code, as recorded and under each side."""
+        from ranksim.pricing import plots
+
+        return plots.outcomes(self.refusals, ax)
+
+    def save_csv(self, path: Path) -> None:
+        """Write the calls as CSV, a line each. Raises BadInput when it cannot be written."""
+        from ranksim.files import new_file
+
+        with new_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(self.calls[0]))
+            writer.writeheader()
+            writer.writerows(self.calls)
+
+
+def back_test(
+    recording: Recording,
+    sides: Sequence[Side],
+    *,
+    accounts: Mapping[str, AccountSpec] | None = None,
+    policy: Policy | None = None,
+    keywords: int = KEYWORDS,
+    seed: int = 1,
+) -> BackTest:
+    """Replay a recording under one side or two, and compare: recorded with A, or A with B.
+
+    `accounts` says what accounts were on and owned; of others nothing is known but what their calls name,
+    and each of their domains tracks so many `keywords`. Raises BadInput.
+    """
+    if not 1 <= len(sides) <= 2:
+        raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
+    if not 0 <= keywords <= MOST_KEYWORDS:
+        raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
+    base = Policy() if policy is None else policy
+    replays = []
+    for side in sides:
+        specs = _specs(recording, side, accounts or {}, keywords)
+        replays.append(Replay(recording, specs, selling(base, side.sold()), seed))
+    left_out = Counter(recording.left_out)
+    outcomes: list[tuple[Asked, list[Outcome]]] = []
+    for number, asked in enumerate(recording.calls):
+        # A call that one side cannot place the others cannot either: portfolios are the same.
+        if resource := replays[0].lacks(asked):
+            left_out[f"about {resource.replace('_', ' ')} from before the recording"] += 1
+        else:
+            outcomes.append((asked, [replay.call(asked, number) for replay in replays]))
+    for replay in replays:
+        replay.finish()
+    if not outcomes:
+        raise BadInput(
+            f"{recording.where}: every call names what was there before the recording; give --accounts"
+        )
+    rows = [_row(asked, found, replays) for asked, found in outcomes]
+    by_account: dict[str, list[Row]] = {}
+    for row in rows:
+        by_account.setdefault(row["account"], []).append(row)
+    invoices = [
+        row
+        for replay, letter in zip(replays, "ab", strict=False)
+        for row in _invoices(replay, letter, by_account)
+    ]
+    return BackTest(
+        recording.where, tuple(side.text for side in sides), tuple(rows), tuple(invoices), dict(left_out)
+    )
+
+
+def _specs(
+    recording: Recording, side: Side, known: Mapping[str, AccountSpec], keywords: int
+) -> dict[str, AccountSpec]:
+    """The accounts of a side, each on its plan. Raises BadInput for one that is not on sale."""
+    plans = side.sold().plans
+    specs = {}
+    for name in recording.accounts:
+        spec = known.get(name)
+        plan = side.plan or (spec.plan if spec is not None else "")
+        if not plan:
+            raise BadInput(
+                f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
+            )
+        if plan not in plans:
+            hint = "" if side.plan else f", or say where its customers go with --move {plan}=PLAN"
+            raise BadInput(
+                f"plan: {side.catalogue.name} has no plan {plan!r}; expected one of {', '.join(plans)}{hint}"
+            )
+        if spec is None:
+            specs[name] = spec_for(recording, name, plan, keywords)
+            continue
+        for add_on in spec.add_ons:
+            if add_on not in side.catalogue.add_ons:
+                known_ones = ", ".join(side.catalogue.add_ons) or "none, for there are none"
+                raise BadInput(
+                    f"accounts.{name}.add_ons: {side.catalogue.name} has no add-on {add_on!r}; expected one "
+                    f"of {known_ones}"
+                )
+        specs[name] = spec.model_copy(update={"plan": plan})
+    return specs
+
+
+def _row(asked: Asked, found: Sequence[Outcome], replays: Sequence[Replay]) -> Row:
+    row: Row = {"id": asked.id, "at": asked.at, "account": asked.account, "operation": asked.operation}
+    row |= {"recorded": asked.status, "recorded_code": _code(asked.status, asked.code)}
+    for name, outcome, replay in zip("ab", found, replays, strict=False):
+        row[name], row[f"{name}_code"] = outcome.status, _code(outcome.status, outcome.code)
+        row[f"{name}_cost"] = replay.cost_of(outcome)
+    if len(found) == 2:
+        return row | {"change": _change(found[0].admitted, row["a_code"], found[1].admitted, row["b_code"])}
+    admitted = asked.status is not None and asked.status < 400
+    if asked.status is None:
+        return row | {"change": ""}
+    return row | {"change": _change(admitted, row["recorded_code"], found[0].admitted, row["a_code"])}
+
+
+def _code(status: int | None, code: str) -> str:
+    """The code of a refusal; its status where a recording shows no code."""
+    return "" if status is None or status < 400 else code or str(status)
+
+
+def _change(was: bool, code: str, becomes: bool, new_code: str) -> str:
+    if was != becomes:
+        return ADMITTED if becomes else REFUSED
+    # An access log shows statuses alone, which tell no code from another.
+    return OTHERWISE if code != new_code and not code.isdecimal() else ""
+
+
+def _invoices(replay: Replay, letter: str, calls: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+    """One row an account and billing month that the recording touches; price and add-ons are whole."""
+    catalogue = replay.service.policy.catalogue
+    last = replay.recording.calls[-1].at
+    for name, mine in calls.items():
+        account = replay.service.state.accounts[replay.actors[name].account]
+        extras = sum(catalogue.add_ons[x].price * count for x, count in account.add_ons.items())
+        price = catalogue.plans[account.plan].price
+        for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
+            cost = sum(row[f"{letter}_cost"] for row in mine if begins <= row["at"] < ends)
+            yield {
+                "side": letter.upper(),
+                "account": name,
+                "month": str(number),
+                "begins": begins,
+                "ends": ends,
+                "plan": account.plan,
+                "price": price,
+                "add_ons": extras,
+                "revenue": price + extras,
+                "cost": cost,
+                "margin": price + extras - cost,
+            }
+
+
+def _months(anchor: Micros, first: Micros, last: Micros) -> Iterator[tuple[Micros, Micros]]:
+    begins, ends = billing_month(anchor, first)
+    yield begins, ends
+    while ends <= last:
+        begins, ends = billing_month(anchor, ends)
+        yield begins, ends

@@ -1,0 +1,285 @@
+"""Where a plan breaks even: the price of no expected margin, and the highest safe ceiling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from ranksim.capacity.shown import WITHOUT_END, stats
+from ranksim.contract.plans import Catalogue
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.fleet.engine import simulate_fleet
+from ranksim.fleet.population import Population
+from ranksim.fleet.results import FleetResult
+from ranksim.pricing.bills import Bills, bills
+from ranksim.pricing.catalogues import check_sold, selling
+from ranksim.pricing.shown import Tables, check_replications, view_of
+from ranksim.report import units
+from ranksim.report.tables import View
+from ranksim.sim.intervals import LEVEL, estimate
+from ranksim.sim.runner import replication_seed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RISK = 0.01
+"""The share of customers with a negative margin that a safe ceiling stays below."""
+
+STEP = 1_000_000
+"""Ceilings are tried in whole dollars, µUSD."""
+
+
+Run = Callable[[Catalogue], list[FleetResult]]
+"""Serves the customers under a catalogue, once for each replication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One ceiling of a plan tried: how many of its customers had a negative margin.
+
+    `upper` is the bound below which the chance lies, with the confidence asked for.
+    """
+
+    plan: str
+    ceiling: int
+    customers: int
+    negative: int
+    upper: float
+    safe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """One plan, money in µUSD a month of 30 days.
+
+    `even` is the price at which the expected margin is nil, with its interval; `ceiling` the one in force;
+    `safe` the highest that is safe, None when none is; `needless` says that no ceiling at all is safe too,
+    and `safe` is then the most that anybody spent in a billing month.
+    """
+
+    plan: str
+    customers: float
+    price: int
+    even: float
+    even_low: float | None
+    even_high: float | None
+    ceiling: int
+    safe: int | None
+    needless: bool
+
+    @property
+    def text(self) -> str:
+        """The plan in a sentence."""
+        if self.safe is None:
+            safe = "no ceiling could be shown to be safe"
+        elif self.needless:
+            safe = f"no ceiling is needed: nobody spends more than {units.usd(self.safe)} in a billing month"
+        else:
+            safe = f"the highest safe ceiling is {units.usd(self.safe)}"
+        return f"{self.plan} breaks even at {units.usd(self.even)} a month; {safe}"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Break-even prices and ceilings of the plans that a population is on."""
+
+    balances: tuple[Balance, ...]
+    trials: tuple[Trial, ...]
+    risk: float
+    level: float
+    replications: int
+    seed: int
+
+    plots = ("prices", "ceilings")
+
+    def of(self, plan: str) -> Balance:
+        """The row of one plan. Raises KeyError."""
+        return next((row for row in self.balances if row.plan == plan), None) or _missing(plan)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        return "; ".join(plan.text for plan in self.balances) + "."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        level, risk = units.level(self.level), units.level(self.risk)
+        return (
+            f"{self.replications} replications, seed {self.seed}; {level} intervals of break-even prices. "
+            "Nobody is assumed to buy more or less at another price.",
+            f"A ceiling is safe when, with {level} confidence, fewer than {risk} of the plan's customers "
+            "have a negative margin over the run (exact binomial bound).",
+            *(
+                f"{plan.plan}: even without one negative margin this needs {fewest(self.risk, self.level):,} "
+                "customers in all replications together; give more of either."
+                for plan in self.balances
+                if plan.safe is None
+            ),
+        )
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {
+            "plans": [asdict(plan) for plan in self.balances],
+            "trials": [asdict(trial) for trial in self.trials],
+        }
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        tables = self.tables()
+        rows = [row | {"needed": "no" if row["needless"] else "yes"} for row in tables["plans"]]
+        columns = {"plan": "text", "needed": "text"} | dict.fromkeys(
+            ("price", "even", "ceiling", "safe"), "money"
+        )
+        shown = view_of("Break-even a month, by plan", rows, columns, "needed: whether a ceiling is")
+        columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
+        rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]
+        return shown + view_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
+
+    def draw(self, name: str, ax: Axes | None = None) -> Axes:
+        """Draw "prices" or "ceilings"."""
+        from ranksim.pricing import plots
+
+        if name == "prices":
+            return plots.prices(self.tables()["plans"], ax)
+        return plots.ceilings(self.tables()["trials"], self.risk, ax)
+
+
+def fewest(risk: float, level: float) -> int:
+    """How many customers must show no negative margin before a ceiling counts as safe."""
+    return math.floor(math.log1p(-level) / math.log1p(-risk)) + 1
+
+
+def _missing(plan: str) -> Any:
+    raise KeyError(plan)
+
+
+def break_even(
+    population: Population,
+    catalogue: Catalogue,
+    *,
+    policy: Policy | None = None,
+    plans: Sequence[str] = (),
+    risk: float = RISK,
+    step: int = STEP,
+    replications: int = 5,
+    seed: int = 1,
+    level: float = LEVEL,
+    threads: int = 1,
+    compiled: bool | None = None,
+) -> BreakEven:
+    """Find, for each plan of a population, the price and the ceiling at which it breaks even.
+
+    `step` is the grain of the ceilings, µUSD. The search takes it that a higher ceiling lets at least as many
+    customers cost more than they pay. Raises BadInput.
+    """
+    check_replications(replications)
+    if not 0 < risk < 1 or not 0 < level < 1 or step < 1:
+        raise BadInput(
+            "break-even: expected a risk and a level between 0 and 1, and a step of at least 1 µUSD"
+        )
+    check_sold(population, catalogue, "the catalogue")
+    served = tuple(dict.fromkeys(p for segment in population.segments.values() for p in segment.plans))
+    for plan in plans:
+        if plan not in served:
+            raise BadInput(f"plan: no customer is on {plan!r}; expected one of {', '.join(served)}")
+    base = Policy() if policy is None else policy
+
+    def run(sold: Catalogue) -> list[FleetResult]:
+        return [
+            simulate_fleet(
+                population,
+                selling(base, sold),
+                replication_seed(seed, index),
+                threads=threads,
+                compiled=compiled,
+            )
+            for index in range(replications)
+        ]
+
+    now = [bills(result) for result in run(catalogue)]
+    found: list[Balance] = []
+    trials: list[Trial] = []
+    for name in dict.fromkeys(plans or served):
+        if any(billed.of(name).any() for billed in now):
+            balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
+            found.append(balance)
+            trials += tried
+    if not found:
+        raise BadInput(f"plan: nobody is on {' or '.join(plans)} in any replication; give it more weight")
+    return BreakEven(tuple(found), tuple(trials), risk, level, replications, seed)
+
+
+def _balance(
+    name: str, catalogue: Catalogue, now: Sequence[Bills], run: Run, *, risk: float, step: int, level: float
+) -> tuple[Balance, list[Trial]]:
+    """Find where one plan breaks even, and list the ceilings tried."""
+    trials: list[Trial] = []
+
+    def tried(ceiling: int) -> bool:
+        runs = [bills(result) for result in run(_capped(catalogue, name, ceiling))]
+        trials.append(_trial(name, ceiling, runs, risk, level))
+        return trials[-1].safe
+
+    free = run(_capped(catalogue, name, WITHOUT_END))
+    most = max(int(r.accounts["spend_peak"][r.plan_names == name].max(initial=0)) for r in free)
+    safe, needless = _highest(tried, most, step)
+    evens = [even for billed in now if (even := _even(billed, name)) is not None]
+    even, low, high = estimate(evens, level)
+    sold = catalogue.plans[name]
+    balance = Balance(
+        plan=name,
+        customers=fmean(int(billed.of(name).sum()) for billed in now),
+        price=sold.price,
+        even=even or 0.0,
+        even_low=low,
+        even_high=high,
+        ceiling=sold.cost_ceiling,
+        safe=safe,
+        needless=needless,
+    )
+    return balance, trials
+
+
+def _capped(catalogue: Catalogue, name: str, ceiling: int) -> Catalogue:
+    plan = catalogue.plans[name].model_copy(update={"cost_ceiling": ceiling})
+    return catalogue.model_copy(update={"plans": catalogue.plans | {name: plan}})
+
+
+def _even(billed: Bills, name: str) -> float | None:
+    """The price at which this run's margin would have been nil: a price does not change what customers do."""
+    mine = billed.of(name)
+    months = float(billed.months[mine].sum())
+    if not months:
+        return None
+    return float((billed.cost - billed.add_ons)[mine].sum()) / months
+
+
+def _trial(name: str, ceiling: int, runs: Sequence[Bills], risk: float, level: float) -> Trial:
+    """Judge a ceiling by the exact bound of C. J. Clopper and E. S. Pearson, Biometrika 26, 1934."""
+    customers = sum(int(billed.of(name).sum()) for billed in runs)
+    negative = sum(int((billed.margin[billed.of(name)] < 0).sum()) for billed in runs)
+    bound = stats().binomtest(negative, customers, alternative="less").proportion_ci(level, method="exact")
+    return Trial(name, ceiling, customers, negative, float(bound.high), bool(bound.high < risk))
+
+
+def _highest(safe: Callable[[int], bool], most: int, step: int) -> tuple[int | None, bool]:
+    """Bisect for the highest safe ceiling, in steps; `most` is what is spent without any."""
+    high = -(-most // step)
+    if safe(high * step):
+        return most, True
+    low = 0
+    if not safe(0):
+        return None, False
+    while high - low > 1:
+        middle = (low + high) // 2
+        if safe(middle * step):
+            low = middle
+        else:
+            high = middle
+    return low * step, False

@@ -1,0 +1,303 @@
+"""`ranksim price …`: the ready questions of pricing on the command line.
+
+Every flag also has an environment variable, made by typer: RANKSIM_PRICE_COMPARE_SEED is `--seed` of
+`ranksim price compare`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.errors import BadInput
+from ranksim.report.terminal import check_results, rendered, waiting
+
+if TYPE_CHECKING:
+    from ranksim.contract.policy import Policy
+    from ranksim.fleet.population import Population
+    from ranksim.pricing.back_test import Side
+    from ranksim.pricing.shown import Answer
+
+PREFIX = "RANKSIM_PRICE"
+
+CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
+
+PopulationFile = Annotated[Path, typer.Option(metavar="FILE", help="The customers, a population in YAML.")]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Facts and assumptions; the default policy's if not given."),
+]
+Replications = Annotated[int, typer.Option(help="Independent runs; at least 2, for intervals.")]
+Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write result.json, tables/, plots/ and page.html here."),
+]
+Plots = Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")]
+Move = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PLAN=PLAN", help="Customers of a plan that B serves by another; may be repeated."),
+]
+
+
+def compare(
+    b: Annotated[str, typer.Option("--b", metavar="CATALOGUE", help=CATALOGUE)],
+    population: PopulationFile,
+    a: Annotated[str, typer.Option("--a", metavar="CATALOGUE", help=CATALOGUE)] = "illustrative",
+    move: Move = None,
+    policy: PolicyFile = None,
+    replications: Replications = 10,
+    seed: Seed = 1,
+    threads: Threads = 1,
+    out: Out = None,
+    plots: Plots = True,
+    json: Json = False,
+) -> None:
+    """What catalogue B would have earned, cost and refused the customers of A.
+
+    Both serve the same customers with the same requests; intervals are of paired differences.
+
+    Example: ranksim price compare --b examples/pricing/tighter.yaml --population
+    examples/pricing/population.yaml
+    """
+    from ranksim.pricing import catalogues
+    from ranksim.pricing.compare import compare as answer
+
+    check_results(out, plots)
+    sides = catalogues.read_catalogue(a), catalogues.read_catalogue(b)
+    with waiting():
+        found = answer(
+            _population(population), *sides, policy=_policy(policy), moves=moves_of(move or ()),
+            replications=replications, seed=seed, threads=threads,
+        )  # fmt: skip
+    show(found, "Catalogue A against catalogue B", json, out, plots)
+
+
+def break_even(
+    population: PopulationFile,
+    catalogue: Annotated[
+        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
+    ] = "illustrative",
+    plan: Annotated[list[str] | None, typer.Option(help="Only this plan; may be repeated.")] = None,
+    risk: Annotated[
+        float, typer.Option(help="Customers with a negative margin that a ceiling may let be, as a share.")
+    ] = 0.01,
+    level: Annotated[float, typer.Option(help="The confidence asked for.")] = 0.95,
+    policy: PolicyFile = None,
+    replications: Replications = 5,
+    seed: Seed = 1,
+    threads: Threads = 1,
+    out: Out = None,
+    plots: Plots = True,
+    json: Json = False,
+) -> None:
+    """At which price each plan breaks even, and how high its cost ceiling may be.
+
+    Example: ranksim price break-even --population examples/pricing/population.yaml --plan pro
+    """
+    from ranksim.pricing import catalogues
+    from ranksim.pricing.break_even import break_even as answer
+
+    check_results(out, plots)
+    sold = catalogues.read_catalogue(catalogue)
+    with waiting():
+        found = answer(
+            _population(population), sold, policy=_policy(policy), plans=plan or (), risk=risk, level=level,
+            replications=replications, seed=seed, threads=threads,
+        )  # fmt: skip
+    show(found, "Where plans break even", json, out, plots)
+
+
+def pareto(
+    population: PopulationFile,
+    vary: Annotated[
+        list[str],
+        typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
+    ],
+    catalogue: Annotated[
+        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
+    ] = "illustrative",
+    policy: PolicyFile = None,
+    replications: Replications = 5,
+    seed: Seed = 1,
+    threads: Threads = 1,
+    out: Out = None,
+    plots: Plots = True,
+    json: Json = False,
+) -> None:
+    """Margin against blocked customers over a grid of ceilings, quotas and prices.
+
+    Example: ranksim price pareto --population examples/pricing/population.yaml --vary
+    "plans.pro.cost_ceiling=20 USD,40 USD,90 USD" --vary "plans.pro.price=99 USD,129 USD"
+    """
+    from ranksim.pricing import catalogues
+    from ranksim.pricing.pareto import pareto as answer
+
+    check_results(out, plots)
+    sold = catalogues.read_catalogue(catalogue)
+    with waiting():
+        found = answer(
+            _population(population), sold, grid_of(vary), policy=_policy(policy),
+            replications=replications, seed=seed, threads=threads,
+        )  # fmt: skip
+    show(found, "Margin against blocked customers", json, out, plots)
+
+
+def back_test(
+    recording: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace, or an access log; .gz too.")],
+    plan: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="The plan that everybody is on; a second one is B's."),
+    ] = None,
+    catalogue: Annotated[
+        list[str] | None,
+        typer.Option("--catalogue", metavar="CATALOGUE", help=f"{CATALOGUE} A second one is B's."),
+    ] = None,
+    accounts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Accounts by name, as in a scenario: plan, add-ons, portfolio. A is then what they are on.",
+        ),
+    ] = None,
+    move: Move = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            envvar=f"{PREFIX}_BACK_TEST_MAP",
+            help="Rules that turn lines of an access log into operations.",
+        ),
+    ] = None,
+    keywords: Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")] = 50,
+    policy: PolicyFile = None,
+    seed: Seed = 1,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the calls here, a line each.")
+    ] = None,
+    out: Out = None,
+    plots: Plots = True,
+    json: Json = False,
+) -> None:
+    """What recorded calls would have come to under other plans: refusals call by call, and invoices.
+
+    With two plans or two catalogues A is compared with B, otherwise the recording with A.
+
+    Example: ranksim price back-test examples/pricing/trace.jsonl --plan starter --plan pro
+    """
+    from ranksim.files import check_outputs
+    from ranksim.pricing.back_test import back_test as answer
+    from ranksim.pricing.back_test import read_accounts
+    from ranksim.pricing.recording import read_recording, read_rules
+
+    check_results(out, plots, csv)
+    check_outputs((csv,), (recording, accounts, rules, policy, *map(Path, catalogue or ())))
+    sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), accounts is not None)
+    known = None if accounts is None else read_accounts(accounts)
+    recorded = read_recording(recording, () if rules is None else read_rules(rules))
+    with waiting():
+        found = answer(
+            recorded, sides, accounts=known, policy=_policy(policy), keywords=keywords, seed=seed
+        )  # fmt: skip
+    if csv is not None:
+        found.save_csv(csv)
+    show(found, "Recorded calls under other plans", json, out, plots)
+
+
+def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> list[Side]:
+    """Give A, and B where two plans or catalogues are named; `own`: A's accounts are on their own plans.
+
+    Raises BadInput.
+    """
+    from ranksim.pricing.back_test import Side
+    from ranksim.pricing.catalogues import read_catalogue
+
+    if len(plans) > 2 or len(names) > 2:
+        raise BadInput("back-test: expected at most two plans and two catalogues, A's and B's")
+    on = ["", *plans] if own and len(plans) < 2 else plans or [""]
+    count = max(len(on), len(names))
+    catalogues = [read_catalogue(name) for name in names]
+    return [
+        Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n == count - 1 else {})
+        for n in range(count)
+    ]
+
+
+QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
+    "compare": (compare, "Catalogue A against catalogue B on the same customers."),
+    "break-even": (break_even, "At which price and ceiling each plan breaks even."),
+    "pareto": (pareto, "Margin against blocked customers over a grid."),
+    "back-test": (back_test, "Recorded calls under other plans, and their invoices."),
+}
+"""Name of a command to its function and its short help."""
+
+
+def moves_of(texts: Sequence[str]) -> dict[str, str]:
+    """Read PLAN=PLAN flags. Raises BadInput."""
+    found: dict[str, str] = {}
+    for text in texts:
+        old, _, new = text.partition("=")
+        if not old or not new:
+            raise BadInput(f"--move: expected PLAN=PLAN such as basic=starter, found {text!r}")
+        if old in found:
+            raise BadInput(f"--move: {old} is given twice; a plan moves to one other")
+        found[old] = new
+    return found
+
+
+def grid_of(texts: Sequence[str]) -> dict[str, list[object]]:
+    """Read PATH=VALUE,VALUE flags; whole numbers are numbers. Raises BadInput."""
+    found: dict[str, list[object]] = {}
+    for text in texts:
+        path, _, values = text.partition("=")
+        given = [value.strip() for value in values.split(",")]
+        if not path or not all(given):
+            raise BadInput(
+                f'--vary: expected PATH=VALUE,VALUE such as "plans.pro.price=99 USD,129 USD", found {text!r}'
+            )
+        if path in found:
+            raise BadInput(f"--vary: {path} is given twice; give all its values at once, with commas")
+        found[path] = [int(value) if value.isdecimal() else value for value in given]
+    return found
+
+
+def _population(path: Path) -> Population:
+    from ranksim.fleet.population import Population
+
+    return Population.load(path)
+
+
+def _policy(path: Path | None) -> Policy | None:
+    from ranksim.contract.policy import Policy
+
+    return None if path is None else Policy.load(path)
+
+
+def show(answer: Answer, title: str, as_json: bool, out: Path | None, plots: bool) -> None:
+    """Write an answer into a directory if there is one, and print it: as tables, or as JSON."""
+    from ranksim.pricing.shown import document, write
+
+    if out is not None:
+        write(answer, title, out, plots)
+    if as_json:
+        sys.stdout.write(document(answer, title) + "\n")
+        return
+    from rich.text import Text
+
+    from ranksim.report.tables import bounded, to_rich
+
+    tables = (part for view in answer.views() for part in (Text(), to_rich(bounded(view, MOST_ROWS))))
+    sys.stdout.write(rendered([Text(answer.sentence), *map(Text, answer.notes), *tables]))
+    if out is not None:
+        sys.stdout.write(f"\nWritten to {out}\n")
+
+
+MOST_ROWS = 60
+"""Rows of a table that are printed; all are in what --out writes."""

@@ -1,0 +1,184 @@
+"""Plots of the pricing answers, from their plain rows: direct labels, intervals, units on axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ranksim.report import units
+from ranksim.report.figure import BLUE, GREEN, GREY, INK, VERMILLION, label_ends, new_figure, plain_axes
+from ranksim.report.tables import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+USD = 1_000_000
+
+
+def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw how much more margin B earns than A, a bar for each plan with its interval."""
+    ax = new_figure().subplots() if ax is None else ax
+    size = [row["difference"] / USD for row in rows]
+    ax.barh(range(len(rows)), size, height=0.55, color=[VERMILLION if x < 0 else BLUE for x in size])
+    for y, (row, x) in enumerate(zip(rows, size, strict=True)):
+        low, high = (x if row[edge] is None else row[edge] / USD for edge in ("low", "high"))
+        ax.plot([low, high], [y, y], color=INK, linewidth=1.4)
+        end, gap, side = (low, -4, "right") if x < 0 else (high, 4, "left")
+        ax.annotate(
+            units.usd(row["difference"]), (end, y), (gap, 0), textcoords="offset points",
+            va="center", ha=side, fontsize=8, color=INK,
+        )  # fmt: skip
+    ax.set_yticks(range(len(rows)), [row["plan"] for row in rows])
+    ax.invert_yaxis()
+    ax.axvline(0, color=GREY, linewidth=1)
+    ax.margins(x=0.25)
+    ax.set_xlabel("margin under B − margin under A, USD in the run")
+    ax.set_title("What B earns more, by plan; lines: intervals")
+    plain_axes(ax, grid="x")
+    return ax
+
+
+def limits(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw the share of customers that meets each limit, under A and under B."""
+    ax = new_figure().subplots() if ax is None else ax
+    rows = [row for row in rows if row["a"] or row["b"]]
+    for y, row in enumerate(rows):
+        a, b = 100 * row["a"], 100 * row["b"]
+        ax.plot([a, b], [y, y], color=GREY, linewidth=1.5, zorder=1)
+        for x, name, colour, up in ((a, "A", BLUE, 6), (b, "B", VERMILLION, -6)):
+            ax.plot(x, y, "o", color=colour, markersize=6, zorder=2)
+            ax.annotate(
+                f"{name} {x:.1f}", (x, y), (0, up), textcoords="offset points", ha="center",
+                va="bottom" if up > 0 else "top", fontsize=7, color=colour,
+            )  # fmt: skip
+    names = [row["metric"].removeprefix("hit_").replace("_", " ") for row in rows]
+    ax.set_yticks(range(len(rows)), names)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlim(left=0)
+    ax.margins(x=0.1)
+    ax.set_xlabel("% of customers refused at least once")
+    ax.set_title("Who meets which limit" if rows else "Nobody is refused anything")
+    plain_axes(ax, grid="x")
+    return ax
+
+
+def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw the margin of a customer by percentile of customers, with intervals."""
+    ax = new_figure().subplots() if ax is None else ax
+    at = [float(row["percentile"].removeprefix("p")) for row in rows]
+    labels = []
+    for side, colour in (("a", BLUE), ("b", VERMILLION)):
+        values = [row[side] / USD for row in rows]
+        low, high = ([row[f"{side}_{end}"] / USD for row in rows] for end in ("low", "high"))
+        ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(at, values, color=colour, marker="o", markersize=3, linewidth=1.4)
+        labels.append((values[-1], side.upper(), colour))
+    ax.axhline(0, color=GREY, linewidth=1)
+    ax.set_xlabel("percentile of customers, by margin")
+    ax.set_ylabel("margin of a customer, USD in the run")
+    ax.set_title("Margin by percentile; bands: intervals")
+    plain_axes(ax)
+    label_ends(ax, labels)
+    return ax
+
+
+def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw each plan's price beside the price at which it breaks even, with its interval."""
+    ax = new_figure().subplots() if ax is None else ax
+    for y, row in enumerate(rows):
+        even, price = row["even"] / USD, row["price"] / USD
+        if row["even_low"] is not None:
+            ax.plot([row["even_low"] / USD, row["even_high"] / USD], [y, y], color=VERMILLION, linewidth=2)
+        for x, name, colour, up in ((price, "price", BLUE, 6), (even, "breaks even", VERMILLION, -6)):
+            ax.plot(x, y, "o", color=colour, markersize=6)
+            ax.annotate(
+                f"{name} {x:,.2f}", (x, y), (0, up), textcoords="offset points", ha="center",
+                va="bottom" if up > 0 else "top", fontsize=7, color=colour,
+            )  # fmt: skip
+    ax.set_yticks(range(len(rows)), [row["plan"] for row in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.margins(x=0.15)
+    ax.set_xlabel("USD a month")
+    ax.set_title("Price, and the price of no margin")
+    plain_axes(ax, grid="x")
+    return ax
+
+
+def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
+    """Draw the bound on the chance of a negative margin against the ceiling, a line for each plan."""
+    ax = new_figure().subplots() if ax is None else ax
+    labels = [(100 * risk, "risk", INK)]
+    for number, plan in enumerate(dict.fromkeys(row["plan"] for row in rows)):
+        mine = sorted((row for row in rows if row["plan"] == plan), key=lambda row: float(row["ceiling"]))
+        colour = (BLUE, VERMILLION, GREEN)[number % 3]
+        values = [100 * row["upper"] for row in mine]
+        ax.plot([row["ceiling"] / USD for row in mine], values, color=colour, marker="o", markersize=3)
+        labels.append((values[-1], plan, colour))
+    ax.axhline(100 * risk, color=INK, linestyle="--", linewidth=1)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("cost ceiling, USD a billing month")
+    ax.set_ylabel("% of customers, upper bound")
+    ax.set_title("Chance of a negative margin, by ceiling tried")
+    plain_axes(ax)
+    label_ends(ax, labels)
+    return ax
+
+
+MOST_NAMED = 6
+"""Points of a frontier that are named; more would cover each other."""
+
+
+def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw margin against the share of customers blocked; the points that none beats are joined and named."""
+    ax = new_figure().subplots() if ax is None else ax
+    for row in rows:
+        _cross(ax, row, BLUE if row["best"] else GREY)
+    best = sorted((row for row in rows if row["best"]), key=lambda row: float(row["blocked"]))
+    points = [(100 * row["blocked"], row["change"] / USD) for row in best]
+    ax.plot(*zip(*points, strict=True), color=BLUE, linewidth=1, linestyle="--")
+    for row, point in list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]:
+        values = ", ".join(part.partition(" ")[2] for part in row["point"].split(", "))
+        ax.annotate(values, point, (6, -3), textcoords="offset points", va="top", fontsize=7, color=BLUE)
+    paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
+    ax.annotate(
+        f"named by {paths}", (0.99, 0.02), xycoords="axes fraction", ha="right", va="bottom",
+        fontsize=7, color=INK,
+    )  # fmt: skip
+    ax.margins(x=0.25, y=0.15)
+    ax.set_xlabel("% of customers blocked by a limit of their plan")
+    ax.set_ylabel("change of margin, USD in the run")
+    ax.set_title("Not beaten: blue; beaten: grey; lines: intervals")
+    plain_axes(ax)
+    return ax
+
+
+def _cross(ax: Axes, row: Row, colour: str) -> None:
+    x, y = 100 * row["blocked"], row["change"] / USD
+    ax.plot([100 * row["blocked_low"], 100 * row["blocked_high"]], [y, y], color=colour, linewidth=1)
+    ax.plot([x, x], [row["change_low"] / USD, row["change_high"] / USD], color=colour, linewidth=1)
+    ax.plot(x, y, "o", color=colour, markersize=4)
+
+
+def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw how many replayed calls are refused with each code: as recorded, under A, under B."""
+    ax = new_figure().subplots() if ax is None else ax
+    shown = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
+    names = [name for name in shown if rows and name in rows[0]]
+    height = 0.8 / max(len(names), 1)
+    for y, row in enumerate(rows):
+        for place, name in enumerate(names):
+            at = y + (place - (len(names) - 1) / 2) * height
+            ax.barh(at, row[name], height=height * 0.9, color=shown[name])
+            label = name if name == "recorded" else name.upper()
+            ax.annotate(
+                f"{label} {row[name]:,}", (row[name], at), (3, 0), textcoords="offset points",
+                va="center", fontsize=7, color=INK,
+            )  # fmt: skip
+    ax.set_yticks(range(len(rows)), [row["code"].replace("_", " ") for row in rows])
+    ax.invert_yaxis()
+    ax.margins(x=0.15)
+    ax.locator_params(axis="x", integer=True)
+    ax.set_xlabel("calls refused")
+    ax.set_title("Refusals of the recorded calls" if rows else "No recorded call is refused")
+    plain_axes(ax, grid="x")
+    return ax

@@ -1,0 +1,216 @@
+"""One side of a back-test: a recording called again at a service that sells one catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from ranksim import draws
+from ranksim.clock import DAY, Micros
+from ranksim.contract.policy import Policy
+from ranksim.pricing.recording import REFERENCES, Asked, Recording, made_by
+from ranksim.service.administration import LIMITS
+from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
+from ranksim.service.service import Service
+from ranksim.sim.clients.drafts import Drafts, Item
+from ranksim.sim.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
+
+if TYPE_CHECKING:
+    from ranksim.sim.clients.common import Client
+    from ranksim.sim.world import World
+
+LONG_BEFORE = 62 * DAY
+"""How long before the recording accounts get what they own, so that no allowance of its months is touched."""
+
+RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "scans")
+"""What a portfolio holds, by the names of an account's fields."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one call: status, code of a refusal, provider cost (µUSD), job that it began."""
+
+    status: int
+    code: str
+    cost: int = 0
+    job: str = ""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the call did what it asked for."""
+        return self.status < 400
+
+
+def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> AccountSpec:
+    """Give an account whose portfolio has room for all that its recorded calls name, no more known of it."""
+    counts = {resource: len(recording.before.get((account, resource), ())) for resource in RESOURCES}
+    domains = max(1, counts["domains"])
+    each = {resource: -(-count // domains) for resource, count in counts.items()}
+    portfolio = PortfolioSpec(
+        domains=domains,
+        lists=max(1, each["keyword_lists"]),
+        keywords=max(keywords, each["keywords"]),
+        scans=(ScanSpec(),) * max(1, each["scans"]),
+        labels=each["labels"],
+        competitors=each["competitors"],
+    )
+    return AccountSpec(plan=plan, portfolio=portfolio)
+
+
+class Replay:
+    """A service with the accounts of a recording. What they own is made long before, with all limits waived:
+    who is put on a smaller plan keeps what there is, and cannot add to it.
+    """
+
+    def __init__(
+        self, recording: Recording, specs: Mapping[str, AccountSpec], policy: Policy, seed: int
+    ) -> None:
+        self.recording = recording
+        self.service = Service(policy, seed)
+        self.start = recording.calls[0].at
+        self.now = max(0, self.start - LONG_BEFORE)
+        self.ids: dict[tuple[str, str], str] = {}
+        self.tokens: dict[tuple[str, str], str] = {}
+        self.drafts: dict[str, Drafts] = {}
+        self.calls: dict[str, list[Asked]] = {}
+        for call in recording.calls:
+            self.calls.setdefault(call.account, []).append(call)
+        self.service.waive(LIMITS, self.now)
+        self.actors = {name: self._open(name, spec) for name, spec in specs.items()}
+        self.service.waive((), self.now)
+        self.created = {(call.account, which) for call in recording.calls for which, _ in call.made}
+
+    def _open(self, name: str, spec: AccountSpec) -> Actor:
+        anchor = self.start if spec.anchor is None else spec.anchor
+        opened = spec.model_copy(update={"keys": (), "anchor": anchor})
+        actor = open_actor(cast("World", self), name, opened)
+        account = self.service.state.accounts[actor.account]
+        for resource in RESOURCES:
+            before = self.recording.before.get((name, resource), ())
+            for recorded, own in zip(before, getattr(account, resource), strict=False):
+                self.ids[name, recorded] = own
+        for key in dict.fromkeys(call.key for call in self.calls[name]):
+            if key is not None:
+                bound = self.recording.keys[key].domain_id if key in self.recording.keys else None
+                domain = None if bound is None else self.ids.get((name, bound), account.domains[0])
+                self.tokens[name, key] = self.service.issue_key(actor.account, key, self.now, domain)
+        drafted = dict.fromkeys(call.operation for call in self.calls[name] if call.drafted)
+        self.drafts[name] = Drafts(self._client(name, actor), drafted)
+        return actor
+
+    def _client(self, name: str, actor: Actor) -> Client:
+        """As much of a simulated client as drafts need."""
+        world = SimpleNamespace(seed=self.service.state.seed)
+        return cast("Client", SimpleNamespace(actor=actor, name=name, world=world, entity=draws.entity(name)))
+
+    def app_call(self, actor: Actor, operation: str, body: Body) -> Reply:
+        """Make a call of the web app, as a simulated world does when it opens an account."""
+        call = Call(operation, body=body, surface="app", account=actor.account, environment=actor.environment)
+        reply, tasks = self.service.handle(call, self.now)
+        self.service.written(reply, self.now)
+        self._settle(tasks)
+        return reply
+
+    def lacks(self, asked: Asked) -> str:
+        """Tell what a call names that was there before the recording and is in no portfolio, or ""."""
+        for resource, which in asked.refers():
+            place = (asked.account, which)
+            if place not in self.ids and place not in self.created:
+                return resource
+        return ""
+
+    def call(self, asked: Asked, number: int) -> Outcome:
+        """Make a recorded call again, at its instant."""
+        self._until(asked.at)
+        actor = self.actors[asked.account]
+        path, query, body, then = asked.path, asked.query, asked.body, None
+        if asked.drafted:
+            item = Item(body=asked.body or {}, query=dict(asked.query))
+            request = self.drafts[asked.account].make(asked.operation, number, item)
+            operation, path, query, body, then = (
+                request.operation, request.path, request.query, request.body, request.then,
+            )  # fmt: skip
+        else:
+            operation = asked.operation
+            path = {name: self._own(asked, v) if name == "id" else v for name, v in path.items()}
+            query = {n: self._own(asked, v) if n in REFERENCES else v for n, v in query.items()}
+            if (cursor := self.ids.get((asked.account, query.get("cursor", "")))) is not None:
+                query["cursor"] = cursor
+            body = None if body is None else {n: self._translated(asked, n, v) for n, v in body.items()}
+        app = asked.surface == "app"
+        call = Call(
+            operation,
+            key=None if app else self.tokens[asked.account, asked.key or ""],
+            path=path,
+            query=query,
+            body=body,
+            idempotency_key=asked.idempotency_key,
+            surface=asked.surface,
+            account=actor.account if app else "",
+            environment=actor.environment,
+        )
+        reply, tasks = self.service.handle(call, self.now)
+        self.service.written(reply, self.now)
+        self._settle(tasks)
+        if then is not None:
+            then(reply)
+        self._learn(asked, reply)
+        return self._outcome(reply)
+
+    def finish(self) -> None:
+        """Let every job end."""
+        while (due := self.service.next_due()) is not None:
+            self._until(due)
+
+    def cost_of(self, outcome: Outcome) -> int:
+        """Give what a call cost in the end: nothing for a job that failed."""
+        job = self.service.state.jobs.get(outcome.job)
+        return outcome.cost if job is None else job.cost
+
+    def _until(self, now: Micros) -> None:
+        while (due := self.service.next_due()) is not None and due <= now:
+            self.now = due
+            self._settle(self.service.advance(due))
+        self.now = now
+
+    def _settle(self, tasks: Sequence[Task]) -> None:
+        """Let every webhook be acknowledged at once."""
+        waiting = list(tasks)
+        while waiting:
+            task = waiting.pop(0)
+            if isinstance(task, Attempt):
+                waiting += self.service.attempted(task.attempt, Answer(200), self.now)
+
+    def _own(self, asked: Asked, recorded: str) -> str:
+        """The id here of what a recorded id names; a name of nothing where it was not made here."""
+        return self.ids.get((asked.account, recorded), f"unmade_{recorded}")
+
+    def _translated(self, asked: Asked, name: str, value: Any) -> Any:
+        if name not in REFERENCES:
+            return value
+        if isinstance(value, list):
+            return [self._own(asked, one) if isinstance(one, str) else one for one in value]
+        return self._own(asked, value) if isinstance(value, str) else value
+
+    def _learn(self, asked: Asked, reply: Reply) -> None:
+        """Note which ids here stand for what the recorded call made."""
+        if reply.status >= 400 or reply.body is None:
+            return
+        own = {label: which for which, label in made_by(asked.operation, reply.body)}
+        for recorded, label in asked.made:
+            if label in own:
+                self.ids[asked.account, recorded] = own[label]
+        if asked.cursor and reply.body.get("next_cursor"):
+            self.ids[asked.account, asked.cursor] = reply.body["next_cursor"]
+
+    def _outcome(self, reply: Reply) -> Outcome:
+        """What a call came to; a granted job or brief costs what was estimated."""
+        if reply.outcome != "granted" or reply.body is None:
+            return Outcome(reply.status, reply.code)
+        data = reply.body["data"]
+        if reply.operation == "jobs.create":
+            return Outcome(reply.status, "", self.service.state.jobs[data["id"]].estimate, data["id"])
+        briefs = len(data["briefs"]) if reply.operation == "keyword_briefs.create" else 0
+        return Outcome(reply.status, "", briefs * self.service.policy.catalogue.unit_costs.keyword_brief)

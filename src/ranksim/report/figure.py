@@ -1,0 +1,90 @@
+"""Figures as every plot of ours begins and ends: colours, size, labels, error bars, PNG.
+
+Matplotlib is an extra: it is imported when a figure is made, outside pyplot's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from ranksim.extras import missing
+from ranksim.report.tables import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#AA4C86", "#B87A00"
+SKY, GREY, INK = "#56B4E9", "#999999", "#333333"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
+"""Okabe and Ito's palette; purple and orange are darkened, so that labels in them can be read on white."""
+
+SIZE = (6.4, 3.4)
+"""Width and height of a saved plot, inches."""
+
+
+def to_png(figure: Figure) -> bytes:
+    """A figure as the bytes of a PNG file, the same for the same figure."""
+    stream = BytesIO()
+    figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def check_matplotlib() -> None:
+    """Raise BadInput, saying what to install, when plots cannot be drawn here."""
+    if find_spec("matplotlib") is None:
+        raise missing("plots need matplotlib", "plots")
+
+
+def new_figure() -> Figure:
+    """An empty figure of the usual size, outside pyplot's state."""
+    check_matplotlib()
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    return Figure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
+
+
+def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
+    """Write each line's name at its right end, nudged apart where the ends are close."""
+    low, high = ax.get_ylim()
+    gap = (high - low) * 0.07
+    at = low - gap
+    placed = []
+    for y, label, colour in sorted(labels, key=lambda entry: entry[0]):
+        at = max(y, at + gap)
+        placed.append((at, label, colour))
+    over = max(0.0, at - high)
+    for y, label, colour in placed:
+        ax.annotate(
+            _short(label), (1, y - over), xycoords=("axes fraction", "data"), xytext=(5, 0),
+            textcoords="offset points", va="center", color=colour, fontsize=8, annotation_clip=False,
+        )  # fmt: skip
+
+
+def plain_axes(ax: Axes, grid: str = "y") -> None:
+    """Take the frame off, and set the grid behind what is drawn."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.title.set_fontsize(11)
+    ax.set_axisbelow(True)
+    ax.grid(visible=True, axis="x" if grid == "x" else "y", color="#dddddd", linewidth=0.6)
+
+
+def error_bars(rows: Sequence[Row], values: Sequence[float]) -> list[list[float]] | None:
+    """Distances from each value down to low and up to high; none where no row has an interval."""
+    low = [value - or_value(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
+    high = [or_value(row.get("high"), value) - value for row, value in zip(rows, values, strict=True)]
+    return [[max(0, d) for d in low], [max(0, d) for d in high]] if any(low) or any(high) else None
+
+
+def or_value(edge: float | None, value: float) -> float:
+    """Return the edge of an interval, or the value where there is none."""
+    return value if edge is None else edge
+
+
+def _short(label: str, limit: int = 28) -> str:
+    return label if len(label) <= limit else label[: limit - 1] + "…"

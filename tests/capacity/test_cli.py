@@ -1,0 +1,117 @@
+"""`ranksim capacity …`: what it prints, in words and as JSON, its flags' variables, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.cli import app
+
+COMMANDS = {
+    "slots": "--keywords 100 --adds 2 --limit 130 --law fixed --days 20",
+    "sync": "--keywords 30000 --batch 100",
+    "workers": "--jobs crawl=10 --jobs rank_run=30 --over 30m --profile 1,2 --replications 2",
+    "outage": "--length 1h --every 5m --law regular",
+    "portfolio": "--plan agency --pairings 4 --geographies 3",
+}
+
+SENTENCES = {
+    "slots": "30 fresh words fit; by day 20 an addition has been refused with a chance of 100 %.",
+    "sync": "300 requests take 1 min 30 s at best under gcra: call while RateLimit",
+    "workers": "Workers so that 95 % start within 5 min: ",
+    "outage": "Of 12 events in 1 h, 12 are lost and 0 come late; the endpoint is disabled",
+    "portfolio": "The plan agency carries 13,333 keywords; what binds first: keyword slots",
+}
+
+
+def told(*words: str, **environment: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["capacity", *words], env=environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def policy_file(tmp_path: Path) -> str:
+    path = tmp_path / "policy.yaml"
+    path.write_text("assumptions: {window: gcra}\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_answers_in_json(name: str, tmp_path: Path) -> None:
+    code, out, err = told(name, *COMMANDS[name].split(), "--json", "--policy", policy_file(tmp_path))
+    answer = json.loads(out)
+    assert (code, err) == (0, "")
+    assert answer["answer"].startswith(SENTENCES[name])
+    assert answer["rows"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_answers_with_a_table(name: str, tmp_path: Path) -> None:
+    code, out, err = told(name, *COMMANDS[name].split(), "--policy", policy_file(tmp_path), COLUMNS="200")
+    assert (code, err) == (0, "")
+    assert out.startswith(SENTENCES[name])
+    assert "───" in out
+
+
+@pytest.mark.parametrize("name", ["slots", "outage"])
+def test_it_simulates_beside_it_when_asked(name: str) -> None:
+    _, out, _ = told(name, *COMMANDS[name].split(), "--replications", "3", "--json")
+    row = json.loads(out)["rows"][0]
+    assert row.get("observed_used") or row["simulated"]
+
+
+def test_every_flag_has_a_variable() -> None:
+    variables = {"RANKSIM_CAPACITY_SYNC_KEYWORDS": "240", "RANKSIM_CAPACITY_SYNC_JSON": "1"}
+    _, out, _ = told("sync", "--batch", "2", **variables)
+    assert json.loads(out)["answer"].startswith("120 requests")
+    for name in COMMANDS:
+        _, out, _ = told(name, "--help")
+        text = "".join(out.split())
+        flags = [word for word in out.split() if word.startswith("--") and word not in ("--help",)]
+        for flag in {flag.strip(",.;") for flag in flags if flag.strip("-").replace("-", "").isalpha()}:
+            variable = f"RANKSIM_CAPACITY_{name}_{flag[2:]}".upper().replace("-", "_")
+            assert variable in text, flag
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("slots --keywords 1 --adds 1 --plan gold", "plan: no plan 'gold'; expected one of free, starter"),
+        ("slots --keywords 1 --adds 1 --start soon", "--start: 'soon' is not an ISO 8601 instant"),
+        ("slots --keywords 1 --adds 1 --law even", "law: expected poisson or fixed, found even"),
+        ("slots --keywords 1 --adds nan", "adds: expected words a day, from 0 to 100000, found nan"),
+        ("sync --keywords 10 --latency fast", "--latency: 'fast' is not a duration"),
+        ("workers --jobs crawl", "--jobs: expected NAME=COUNT such as crawl=40, found 'crawl'"),
+        ("workers --jobs dance=3", "--jobs: no kind 'dance'; expected one of rank_run, crawl"),
+        ("workers --jobs crawl=3 --profile 1,x", "--profile: expected weights such as 1,3,2,1, found '1,x'"),
+        ("workers --jobs crawl=3 --jobs crawl=4", "--jobs: crawl is given twice; give one number of each"),
+        ("outage --length 7d --every 1s", "replications: expected at most 1,000,000 events in all simulated"),
+        ("slots --keywords 1 --adds 1 --limit -1", "limit: expected 0 or more, found -1"),
+        ("outage --length 0s --every 1h", "length: expected a duration above 0, found 0"),
+        ("outage --length 1h --every 1h --replications -1", "replications: expected at least 1, found -1"),
+        ("portfolio --plan pro --vary cats", "vary: expected keywords or domains, found cats"),
+        ("portfolio --plan pro --add-on x", "--add-on: expected NAME=COUNT such as crawl=40, found 'x'"),
+        ("sync --keywords 1 --policy missing.yaml", "missing.yaml: "),
+    ],
+)
+def test_bad_input_is_one_sentence(words: str, message: str) -> None:
+    code, out, err = told(*words.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ranksim: {message}")
+    assert err.count("\n") == 1
+
+
+def test_it_is_listed_and_loads_nothing_heavy() -> None:
+    path = [entry for entry in sys.path if entry]
+    code = (
+        f"import sys; sys.path[:0] = {path!r}; import ranksim.capacity.cli; "
+        "print(*sorted({'numpy', 'scipy', 'simpy', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+    _, out, _ = told("--help")
+    assert all(name in out for name in COMMANDS)

@@ -1,0 +1,177 @@
+"""Outages of receivers: the table of simultaneous events, cases by hand, and simulated worlds beside them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ranksim.capacity.outage import (
+    Outage,
+    OutageCost,
+    attempts_of,
+    disabled_after,
+    outage_cost,
+)
+from ranksim.capacity.outage_world import simulate_outage
+from ranksim.clock import DAY, HOUR, MINUTE, SECOND
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+
+RARE = 1000 * DAY
+
+
+@pytest.mark.fact("E22", "S90", "S91")
+@pytest.mark.parametrize(
+    ("events", "minutes"),
+    [(25, 0), (20, 0), (19, 1), (10, 1), (9, 6), (7, 6), (6, 36), (5, 36), (4, 156), (3, None), (1, None)],
+)
+def test_events_that_come_at_once(events: int, minutes: int | None) -> None:
+    assert disabled_after(events) == (None if minutes is None else minutes * MINUTE)
+
+
+@pytest.mark.fact("S90", "U67")
+def test_the_schedule_of_attempts() -> None:
+    down, late = attempts_of(Policy()), attempts_of(Policy(), "late")
+    assert [t // MINUTE for t in down.sent] == [0, 1, 6, 36, 156, 516]
+    assert down.failed == down.sent == down.counted
+    assert [b - a for a, b in zip(down.sent, late.sent, strict=True)] == [n * 10 * SECOND for n in range(6)]
+
+
+@pytest.mark.fact("U66")
+def test_where_only_lost_events_count_it_takes_twenty_of_them() -> None:
+    policy = Policy().replace(assumptions={"failure_counted": "event"})
+    assert disabled_after(19, policy) is None
+    assert disabled_after(20, policy) == 516 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("length", "share"),
+    [
+        (6 * HOUR, 0),  # shorter than the schedule: only late
+        (12 * HOUR, 204 / 720),  # came in the first 720 − 516 minutes
+        (1032 * MINUTE, 0.5),
+    ],
+)
+def test_a_single_event_is_lost_when_all_its_attempts_fall_into_the_outage(length: int, share: float) -> None:
+    for outage in (Outage(length, RARE), Outage(length, length, law="regular")):
+        found = outage_cost(outage).expected
+        assert found.exhausted / found.events == pytest.approx(share, abs=1e-3)
+        assert found.delayed / found.events == pytest.approx(1 - share, abs=1e-3)
+        assert found.disabled == pytest.approx(0, abs=1e-9)
+
+
+def test_twenty_at_once_disable_with_the_first_group() -> None:
+    """One group of twenty in an hour's outage: all are cancelled, later ones missed."""
+    found = outage_cost(Outage(HOUR, HOUR, together=20)).expected
+    assert found.disabled == pytest.approx(1 - math.exp(-1))
+    assert found.cancelled == pytest.approx(20 * (1 - math.exp(-1)), rel=1e-6)  # the first group, if any
+    assert found.missed == pytest.approx(20 * math.exp(-1), rel=1e-6)
+    assert found.delayed == pytest.approx(0, abs=1e-9)
+
+
+def test_regular_events_by_hand() -> None:
+    """Every 20 min for 80 min: four events, of which each phase but the latest reaches twenty failures never.
+
+    Events at φ, φ+20, φ+40, φ+60 have had 4 attempts when 36 minutes old, 3 when 6, 2 when 1, 1 at once. At
+    t = 80 − φ after the first: 4 + 4 + 4 + (3 or 2 or 1) < 20. So all come late.
+    """
+    found = outage_cost(Outage(80 * MINUTE, 20 * MINUTE, law="regular")).expected
+    assert (found.events, found.delayed, found.disabled) == (4, 4, 0)
+
+
+def test_nineteen_at_once_are_one_short() -> None:
+    """In half a minute each is tried once: no group alone disables, and all come late."""
+    found = outage_cost(Outage(30 * SECOND, RARE, together=19)).expected
+    assert found.delayed == pytest.approx(found.events)
+    assert found.disabled == pytest.approx(0, abs=1e-9)
+
+
+def test_twenty_at_once_are_not_sent_again() -> None:
+    """The first attempts of a group disable, so a late receiver acts on each event once."""
+    found = outage_cost(Outage(HOUR, RARE, together=20, failure="late")).expected
+    assert found.duplicates / found.events == pytest.approx(
+        10 / 3600, abs=5e-4
+    )  # came in the last ten seconds
+
+
+@pytest.mark.fact("E27")
+def test_regular_events_that_disable() -> None:
+    """Every 5 min: failures by age are 1 (0 min), 2 (1 min), 3 (6 min), 4 (36 min).
+
+    30 minutes after the first event there are seven, with 3 × 5 + 2 + 1 = 18 failures. A minute later the
+    sixth has had its third and the seventh its second: 6 × 3 + 2 = 20. So each phase is disabled 31 min
+    after its first event, and seven events are cancelled.
+    """
+    found = outage_cost(Outage(HOUR, 5 * MINUTE, law="regular")).expected
+    assert found.disabled == 1
+    assert found.cancelled == pytest.approx(7)
+    assert found.missed == pytest.approx(5)
+
+
+@pytest.mark.fact("E24")
+def test_a_late_receiver_does_each_event_again_with_each_attempt() -> None:
+    """A rare event in three hours of late answers: up to five attempts fall in, and one comes after.
+
+    Attempts are sent 0, 1:10, 6:20, 36:30, 156:40 after the event; each that falls into the outage is acted
+    on, and so is the first after it, so the average is the sum of what is left of the outage after each.
+    """
+    found = outage_cost(Outage(3 * HOUR, RARE, failure="late")).expected
+    left = [180 * 60 - seconds for seconds in (70, 380, 2190, 9400)]
+    assert found.duplicates / found.events == pytest.approx(1 + sum(left) / (180 * 60), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "outage",
+    [
+        Outage(3 * HOUR, 45 * MINUTE),
+        Outage(12 * HOUR, 5 * HOUR),
+        Outage(HOUR, 10 * MINUTE, failure="late"),
+        Outage(3 * HOUR, 2 * HOUR, together=4),
+        Outage(3 * HOUR, 30 * MINUTE, law="regular"),
+        Outage(4 * HOUR, 3 * HOUR, together=4, law="regular"),
+        Outage(2 * HOUR, 35 * MINUTE, law="regular", failure="late"),
+    ],
+    ids=lambda o: f"{o.law}-{o.failure}-{o.length // HOUR}h-{o.together}",
+)
+def test_simulated_worlds_agree(outage: Outage) -> None:
+    answer = simulate_outage(outage, replications=150, seed=11)
+    for row in answer.rows():
+        spread = row["simulated_high"] - row["simulated_low"]
+        assert abs(row["simulated"] - row["expected"]) <= 0.8 * spread + 1e-6, row  # 1.6 half widths
+    total = answer.expected
+    parts = total.delayed + total.exhausted + total.cancelled + total.missed
+    assert parts == pytest.approx(total.events)
+
+
+def test_the_curve_ends_at_the_chance_of_being_disabled() -> None:
+    for law in ("poisson", "regular"):
+        answer: OutageCost = outage_cost(Outage(3 * HOUR, 25 * MINUTE, law=law))
+        chances = [chance for _, chance in answer.curve]
+        assert chances == sorted(chances)
+        assert chances[0] == 0
+        assert chances[-1] == pytest.approx(answer.expected.disabled)
+
+
+@pytest.mark.parametrize(
+    ("outage", "assumptions", "message"),
+    [
+        ({"length": 0}, {}, "length: expected a duration above 0, found 0"),
+        ({"every": 0}, {}, "every: expected a duration above 0, found 0"),
+        ({"every": 1, "law": "regular"}, {}, "every: expected 360 ms or more with law regular, found 1 µs"),
+        ({"together": 0}, {}, "together: expected 1 or more, found 0"),
+        ({}, {"retry_jitter_percent": 10}, "retry_jitter_percent: expected 0, found 10"),
+        ({}, {"on_disable": "pause"}, "on_disable: expected cancel, found pause"),
+    ],
+)
+def test_bad_input(outage: dict[str, Any], assumptions: dict[str, Any], message: str) -> None:
+    policy = Policy().replace(assumptions=assumptions)
+    with pytest.raises(BadInput, match=message):
+        outage_cost(Outage(**{"length": HOUR, "every": HOUR} | outage), policy)
+
+
+def test_it_draws_what_is_computed_and_what_was_seen() -> None:
+    ax = simulate_outage(Outage(3 * HOUR, 45 * MINUTE), replications=5).plot()
+    assert {text.get_text() for text in ax.texts} == {"computed", "simulated"}
+    assert ax.get_xlabel() == "hours since the outage began"

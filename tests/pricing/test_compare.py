@@ -1,0 +1,178 @@
+"""A against B: money told by hand, limits that bind exactly, and the same customers on both sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flat_customers import CALENDAR, USD, catalogue, population
+
+import ranksim as rs
+from ranksim.clock import DAY
+from ranksim.errors import BadInput
+from ranksim.pricing.bills import bills
+from ranksim.pricing.compare import METRICS, PERCENTILES, compare
+from ranksim.pricing.needs import NONE
+from ranksim.report.figure import new_figure
+
+FLAT = catalogue({"flat": {"price": 30 * USD}})
+TIGHT = catalogue({"flat": {"price": 20 * USD, "cost_ceiling": 1_500_000}}, "tight")
+
+
+def test_money_told_by_hand() -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    # A: 10 × 30 USD, and 10 × 120 briefs × 0.03 USD. B: 10 × 20 USD, and the ceiling of 1.50 USD, 50 briefs.
+    expected = {
+        "revenue": (300, 200), "plan_prices": (300, 200), "add_ons": (0, 0), "cost": (36, 15),
+        "margin": (264, 185),
+    }  # fmt: skip
+    assert {name: (found.row(name)["a"] / USD, found.row(name)["b"] / USD) for name in expected} == expected
+    margin = found.row("margin", "flat")
+    assert margin["difference"] == margin["low"] == margin["high"] == -79 * USD
+    assert "B earns 79.00 USD less margin than A" in found.sentence
+
+
+def test_refusals_as_customers_feel_them() -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    shares = {
+        name: (found.row(name)["a"], found.row(name)["b"]) for name in METRICS if name.startswith("hit_")
+    }
+    assert {name for name, (_, b) in shares.items() if b} == {"hit_any", "hit_cost_cap_reached"}
+    assert shares["hit_cost_cap_reached"] == (0, 1)
+    assert found.row("wants_more")["b"] == 1
+    # The 51st brief, of four a day, is refused in the 13th day; from then on to the end of the month.
+    days = found.row("blocked")["b"] / DAY
+    assert 17 < days < 18
+
+
+def test_a_against_itself_differs_by_nothing() -> None:
+    varied = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=50, steady=False)
+    found = compare(varied, FLAT, FLAT, policy=CALENDAR, replications=3)
+    assert found.row("margin")["a"] != found.row("revenue")["a"]
+    assert {(row["difference"], row["low"], row["high"]) for row in found.differences} == {(0, 0, 0)}
+    assert all(row["a"] == row["b"] for row in found.margins)
+    assert all(row["gain"] is None for row in found.differences)
+
+
+def test_pairing_reduces_the_variance() -> None:
+    varied = population(briefs="{uniform: {low: 1, high: 10}}", accounts=50, steady=False)
+    dearer = catalogue({"flat": {"price": 30 * USD, "cost_ceiling": 8 * USD}})
+    row = compare(varied, FLAT, dearer, policy=CALENDAR, replications=6).row("cost")
+    assert row["low"] < row["difference"] < row["high"] < 0
+    assert row["gain"] > 2
+
+
+def test_add_ons_are_paid() -> None:
+    found = compare(population("{flat: {add_ons: {brief_pack: 2}}}"), FLAT, FLAT, replications=2)
+    assert found.row("add_ons")["a"] == 10 * 2 * 15 * USD
+    assert found.row("revenue")["a"] == 10 * (30 + 2 * 15) * USD
+
+
+def test_a_plan_that_has_somebody_in_one_replication_alone() -> None:
+    few = population("{flat: 5, rare: 1}", accounts=4)
+    sold = catalogue({"flat": {}, "rare": {}})
+    found = compare(few, sold, sold, replications=2, seed=0)  # in the second
+    alone = found.row("margin", "rare")
+    assert (alone["difference"], alone["low"]) == (0, None)
+    assert [row["plan"] for row in found.differences if row["metric"] == "margin"] == ["flat", "rare", "all"]
+    ax = found.draw("margin", new_figure().subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["flat", "rare", "all"]
+
+
+def test_percentiles_are_those_of_the_accounts() -> None:
+    varied = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=40, steady=False).replace(
+        seed=5
+    )
+    found = compare(varied, FLAT, TIGHT, policy=CALENDAR, replications=2)
+    from ranksim.sim.runner import replication_seed
+
+    runs = [
+        rs.simulate_fleet(varied, CALENDAR.model_copy(update={"catalogue": FLAT}), replication_seed(1, index))
+        for index in range(2)
+    ]
+    expected = np.mean([np.percentile(bills(run).margin, PERCENTILES) for run in runs], axis=0)
+    got = [row["a"] for row in found.margins if row["plan"] == "all"]
+    assert got == pytest.approx(expected.tolist())
+
+
+def test_who_needs_what() -> None:
+    # 50 briefs cost 1.50 USD; who asks for 120 needs a ceiling of 3.60 USD: "large" has it, at 10 USD more.
+    sold = catalogue(
+        {
+            "small": {"price": 5 * USD, "cost_ceiling": 1_500_000},
+            "large": {"price": 15 * USD, "cost_ceiling": 3_600_000},
+        }
+    )
+    found = compare(population("small"), sold, sold, policy=CALENDAR, replications=2)
+    ours = [(n.plan, n.needs, n.accounts, n.uplift) for n in found.needs if n.side == "A"]
+    assert ours == [("small", "large", 10, 10 * 10 * USD)]
+    tiny = catalogue({"small": {"price": 5 * USD, "cost_ceiling": 1_500_000}})
+    alone = compare(population("small"), tiny, tiny, policy=CALENDAR, replications=2)
+    assert [(n.needs, n.accounts) for n in alone.needs if n.side == "A"] == [(NONE, 10)]
+
+
+def test_customers_who_pay_too_much() -> None:
+    sold = catalogue({"small": {"price": 5 * USD}, "large": {"price": 15 * USD}})
+    need = compare(population("large"), sold, sold, replications=2).needs[0]
+    assert (need.plan, need.needs, need.uplift) == ("large", "small", -100 * USD)
+
+
+def test_customers_are_moved() -> None:
+    small = catalogue({"basic": {"price": 10 * USD}, "flat": {"price": 30 * USD}})
+    mixed = population("{basic: 1, flat: 1}", accounts=40)
+    found = compare(mixed, small, FLAT, moves={"basic": "flat"}, replications=2)
+    assert found.row("revenue")["b"] == 40 * 30 * USD
+    # The same customers: those of "flat" pay what they paid, those of "basic" three times as much.
+    assert found.row("revenue", "flat")["difference"] == 0
+    assert found.row("revenue", "basic")["b"] == 3 * found.row("revenue", "basic")["a"]
+
+
+def test_customers_are_moved_from_a_plan_that_is_still_sold() -> None:
+    sold = catalogue({"small": {"price": 5 * USD}, "large": {"price": 15 * USD}})
+    found = compare(population("small"), sold, sold, moves={"small": "large"}, replications=2)
+    assert (found.row("revenue")["a"], found.row("revenue")["b"]) == (50 * USD, 150 * USD)
+
+
+@pytest.mark.parametrize(("price", "share"), [(3_600_000, 0), (3_599_999, 1)])
+def test_a_margin_of_nothing_is_not_negative(price: int, share: int) -> None:
+    sold = catalogue({"flat": {"price": price}})
+    found = compare(population(), sold, sold, policy=CALENDAR, replications=2)
+    assert found.row("negative")["a"] == share
+
+
+@pytest.mark.parametrize(
+    ("plans", "moves", "told"),
+    [
+        (
+            "basic",
+            {},
+            "B has no plan 'basic'; expected one of flat, or say where its customers go with --move",
+        ),
+        ("basic", {"basic": "gold"}, "move: B has no plan 'gold'; expected one of flat"),
+        ("gold", {}, "segments.all.plans.gold: A has no plan 'gold'"),
+        ("basic", {"basik": "flat"}, "move: no customer is on 'basik'; expected one of basic"),
+    ],
+)
+def test_plans_that_are_not_on_sale(plans: str, moves: dict[str, str], told: str) -> None:
+    with pytest.raises(BadInput) as error:
+        compare(population(plans), catalogue({"basic": {}}), FLAT, moves=moves)
+    assert told in str(error.value)
+
+
+def test_add_ons_that_are_not_on_sale() -> None:
+    bare = FLAT.model_copy(update={"add_ons": {}})
+    with pytest.raises(BadInput, match="B has no add-on 'brief_pack'"):
+        compare(population("{flat: {add_ons: {brief_pack: 1}}}"), FLAT, bare)
+
+
+def test_one_replication_has_no_interval() -> None:
+    with pytest.raises(BadInput, match="at least 2"):
+        compare(population(), FLAT, TIGHT, replications=1)
+
+
+@pytest.mark.parametrize("name", ["margin", "limits", "percentiles"])
+def test_plots(name: str) -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    ax = found.draw(name, new_figure().subplots())
+    assert ax.get_xlabel()
+    if name == "margin":
+        assert [bar.get_width() for bar in ax.patches] == pytest.approx([-79, -79])
