@@ -25,7 +25,7 @@ from ranksim.callers.profiles import profile
 from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE
 from ranksim.conformance.compare import compare
-from ranksim.conformance.reading import route
+from ranksim.conformance.history.trace_reader import route
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution

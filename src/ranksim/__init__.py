@@ -12,7 +12,7 @@ from ranksim.errors import BadInput
 TYPE_CHECKING = False  # as type checkers know it: to load `typing` takes longer than all else here
 
 if TYPE_CHECKING:
-    from ranksim.conformance.calibrate import Calibration, calibrate
+    from ranksim.conformance.calibrate.calibrate import Calibration, calibrate
     from ranksim.conformance.compare import Judgement, compare
     from ranksim.contract.plans import Plan
     from ranksim.contract.policy import Policy
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 MODULES = {
-    "Calibration": "ranksim.conformance.calibrate",
+    "Calibration": "ranksim.conformance.calibrate.calibrate",
     "Call": "ranksim.service.calls",
     "FleetResult": "ranksim.fleet.results",
     "Judgement": "ranksim.conformance.compare",
@@ -68,7 +68,7 @@ MODULES = {
     "Study": "ranksim.study.spec",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
-    "calibrate": "ranksim.conformance.calibrate",
+    "calibrate": "ranksim.conformance.calibrate.calibrate",
     "compare": "ranksim.conformance.compare",
     "run": "ranksim.sim.runner",
     "simulate_fleet": "ranksim.fleet.engine",

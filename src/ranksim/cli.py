@@ -20,8 +20,8 @@ import typer
 
 import ranksim
 from ranksim.capacity import cli as planning
-from ranksim.conformance import calibrate_cli as calibrating
 from ranksim.conformance import cli as judging
+from ranksim.conformance.calibrate import cli as calibrating
 from ranksim.errors import BadInput
 from ranksim.extras import install_line
 from ranksim.facade import cli as serving

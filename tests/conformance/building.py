@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from ranksim.clock import SECOND, instant
-from ranksim.conformance import reading, shapes
-from ranksim.conformance.options import Options
-from ranksim.conformance.verdicts import Tally
+from ranksim.conformance.calls import schema_checks
+from ranksim.conformance.history import trace_reader
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Tally
 from ranksim.contract.policy import Policy
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.rate_limits import http_date
@@ -231,11 +232,11 @@ def judged(
     """Have one judge look at a trace of these entries."""
     options, tally = Options.of(policy), Tally(judge.RULES)
     trace = a_trace(entries, **header)
-    if judge is shapes:
-        checks = shapes.Checks(tally)
-        checks.finish(reading.read(trace, checks.see))
+    if judge is schema_checks:
+        checks = schema_checks.Checks(tally)
+        checks.finish(trace_reader.read(trace, checks.see))
     else:
-        judge.judge(reading.read(trace), options, tally)
+        judge.judge(trace_reader.read(trace), options, tally)
     return tally
 
 

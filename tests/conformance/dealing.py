@@ -9,11 +9,11 @@ from itertools import count
 from typing import Any
 
 from ranksim.clock import MINUTE, SECOND, instant
-from ranksim.conformance import spending
-from ranksim.conformance.history import History
-from ranksim.conformance.options import Options
-from ranksim.conformance.reading import read
-from ranksim.conformance.verdicts import Finding, Tally
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.spending import spending
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Finding, Tally
 from ranksim.contract.policy import Policy
 from ranksim.service.operations import OPERATIONS
 from ranksim.trace import Exchange, Header, Note, Trace, TraceKey

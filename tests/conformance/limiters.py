@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ranksim.clock import MINUTE, SECOND, instant
-from ranksim.conformance.history import History
-from ranksim.conformance.seen import NEVER, Seen, Told
-from ranksim.conformance.shelf import Shelf
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER, Observation, ObservationDetail
+from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.contract.facts import RateClass
 from ranksim.rules import windows
 from ranksim.rules.books import Window
@@ -92,7 +92,7 @@ def history(
     limiter: Limiter, calls: Iterable[Sent], *, exclusive: bool = True, headers: bool = True
 ) -> History:
     """What a recorder saw of these calls, answered in order of effect."""
-    shelf = Shelf(Told)
+    shelf = SpillFile(ObservationDetail)
     seen = [
         _seen(limiter, index, call, headers, shelf)
         for index, call in enumerate(sorted(calls, key=lambda one: one.effect))
@@ -102,12 +102,14 @@ def history(
     return History(Header(exclusive=exclusive, keys=keys), seen)
 
 
-def _seen(limiter: Limiter, index: int, call: Sent, headers: bool, shelf: Shelf[Told]) -> Seen:
+def _seen(
+    limiter: Limiter, index: int, call: Sent, headers: bool, shelf: SpillFile[ObservationDetail]
+) -> Observation:
     admitted, number, left, reset = limiter.call(call)
     operation, method = OPERATIONS[call.rate_class]
     lost = call.received is None
-    shelf.put(Told("/v1/any"))
-    seen = Seen(
+    shelf.put(ObservationDetail("/v1/any"))
+    seen = Observation(
         shelf,
         index=index,
         id=f"x{index}",

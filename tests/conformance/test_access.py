@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.conformance.building import Entry, call, found, judged, policy_of
 
-from ranksim.conformance import access
+from ranksim.conformance.calls import access
 
 REFUSED: dict[str, Any] = {"code": "unauthorized", "status": 401}
 

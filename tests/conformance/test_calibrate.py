@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 from ranksim.callers.profiles import profile
 from ranksim.cli import app
 from ranksim.clock import MINUTE, SECOND
-from ranksim.conformance.calibrate import Calibration, calibrate, numbers_of
-from ranksim.conformance.calibrate_jobs import fitted, job_durations, median_bounds
-from ranksim.conformance.calibrate_windows import phases, reset_signs
+from ranksim.conformance.calibrate.calibrate import Calibration, calibrate, numbers_of
+from ranksim.conformance.calibrate.job_lifetimes import fitted, job_durations, median_bounds
+from ranksim.conformance.calibrate.windows import phases, reset_signs
 from ranksim.conformance.compare import compare
-from ranksim.conformance.history import Offset
-from ranksim.conformance.options import Options
-from ranksim.conformance.reading import read
+from ranksim.conformance.history.history import Offset
+from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.verdict.options import Options
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.load.rehearsal import Network, rehearse

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.conformance.building import Entry, a_trace, call, error, found, judged
 
-from ranksim.conformance import access, idempotency, patches
+from ranksim.conformance.calls import access, idempotency, updates
 from ranksim.conformance.compare import compare
-from ranksim.conformance.history import History
-from ranksim.conformance.reading import read
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.trace_reader import read
 from ranksim.trace import Exchange
 
 DOMAIN = {"id": "dom_1", "host": "a.example", "label": "old"}
@@ -79,8 +79,8 @@ def renamed(*between: Entry) -> list[Entry]:
 
 def test_what_a_mutation_changes_too() -> None:
     other = mutation("domains.update", 5, "renameIt(id: $id)", id="dom_1", label="other")
-    assert found(judged(patches, renamed()), patches.PATCHED) == "broken"
-    assert found(judged(patches, renamed(other)), patches.PATCHED) == "open"
+    assert found(judged(updates, renamed()), updates.PATCHED) == "broken"
+    assert found(judged(updates, renamed(other)), updates.PATCHED) == "open"
 
 
 def test_a_scoped_key_may_create_an_endpoint_by_a_mutation() -> None:

@@ -7,9 +7,9 @@ import pytest
 from tests.conformance.building import START, Entry, a_trace, at, call, created, hook
 
 from ranksim.clock import SECOND
-from ranksim.conformance.history import History, Offset
-from ranksim.conformance.reading import http_date, read, route
-from ranksim.conformance.seen import NEVER, Seen
+from ranksim.conformance.history.history import History, Offset
+from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.trace_reader import http_date, read, route
 from ranksim.errors import BadInput
 from ranksim.records import parsed
 from ranksim.trace import Exchange, Note
@@ -19,7 +19,7 @@ def history(*entries: Entry) -> History:
     return read(a_trace(entries))
 
 
-def only(*entries: Entry) -> Seen:
+def only(*entries: Entry) -> Observation:
     [seen] = history(*entries).seen
     return seen
 
@@ -87,7 +87,7 @@ def test_a_graphql_call_of_one_field_reads_like_its_twin() -> None:
 
 @pytest.mark.fact("E5")
 def test_digests_of_a_post_under_a_key() -> None:
-    def posted(raw: str, request_id: str, key: str | None = "k") -> Seen:
+    def posted(raw: str, request_id: str, key: str | None = "k") -> Observation:
         reply = {"data": {"id": "dom_1"}, "request_id": request_id}
         return only(call("domains.create", 0, 1, raw=raw, once=key, reply=reply))
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.conformance.building import DAY, START, Entry, call, found, judged, policy_of
 
-from ranksim.conformance import idempotency
+from ranksim.conformance.calls import idempotency
 from ranksim.trace import Note
 
 ONCE, REPLAY, MISMATCH = idempotency.ONCE, idempotency.REPLAY, idempotency.MISMATCH

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.conformance.building import Entry, a_job, call, found, hook, judged
 
-from ranksim.conformance import jobs
+from ranksim.conformance.calls import jobs
 
 FAILED: dict[str, Any] = {"status": "failed", "error_detail": "timeout"}
 RUNNING: dict[str, Any] = {"status": "running", "finished_at": None}

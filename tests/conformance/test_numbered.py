@@ -19,8 +19,9 @@ from tests.conformance.building import (
     policy_of,
 )
 
-from ranksim.conformance import access, jobs, paging, patches, sending, webhooks
+from ranksim.conformance.calls import access, jobs, pagination, updates
 from ranksim.conformance.compare import compare
+from ranksim.conformance.webhooks import attempts, completeness
 from ranksim.trace import Exchange
 
 
@@ -47,21 +48,21 @@ CASES: dict[str, tuple[ModuleType, Sequence[Entry]]] = {
         [started(0, "crawl"), hook(3, job={"id": "1", "kind": "ai_scan", **FAILED}), read(4, "crawl")],
     ),
     "a list of jobs": (
-        paging,
+        pagination,
         [
             call("jobs.list", 0, 1, [a_job(id="1", kind="crawl")], more="c"),
             call("jobs.list", 2, 3, [a_job(id="1", kind="ai_scan")], query={"cursor": "c"}),
         ],
     ),
     "two resources that are patched": (
-        patches,
+        updates,
         [
             call("labels.update", 0, 1, {"id": "1", "name": "a"}, path={"id": "1"}, body={"name": "a"}),
             call("keyword_lists.get", 2, 3, {"id": "1", "name": "b"}, path={"id": "1"}),
         ],
     ),
     "the same of two accounts": (
-        patches,
+        updates,
         [
             call("labels.update", 0, 1, {"id": "1", "name": "a"}, path={"id": "1"}, body={"name": "a"}),
             call("labels.get", 2, 3, {"id": "1", "name": "b"}, path={"id": "1"}, key="other"),
@@ -75,7 +76,7 @@ CASES: dict[str, tuple[ModuleType, Sequence[Entry]]] = {
         ],
     ),
     "jobs of two accounts": (
-        webhooks,
+        attempts,
         [
             created(),
             started(0, "crawl"),
@@ -84,7 +85,7 @@ CASES: dict[str, tuple[ModuleType, Sequence[Entry]]] = {
         ],
     ),
     "events of two kinds": (
-        webhooks,
+        attempts,
         [
             created(),
             started(0, "crawl"),
@@ -117,6 +118,6 @@ def test_the_end_of_each_kind_is_told() -> None:
     entries = [created(), started(0, "crawl"), started(2, "ai_scan"), read(4, "crawl"), read(6, "ai_scan")]
     hooks = [hook(8, job={"id": "1", "kind": "crawl"}, endpoint="whk_1")]
     later = call("webhook_deliveries.list", HOUR / 2, HOUR / 2 + 1, [])
-    tally = judged(sending, [*entries, *hooks, later])
+    tally = judged(completeness, [*entries, *hooks, later])
     [finding] = [one for one in tally.findings() if one.rule.name == "webhook.sent"]
     assert (finding.held, finding.broken) == (1, 1)

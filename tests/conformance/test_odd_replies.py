@@ -15,9 +15,9 @@ from tests.conformance import building as b
 
 from ranksim.callers.profiles import profile
 from ranksim.clock import SECOND
-from ranksim.conformance.calibrate import calibrate
+from ranksim.conformance.calibrate.calibrate import calibrate
 from ranksim.conformance.compare import compare
-from ranksim.conformance.plain import plain
+from ranksim.conformance.report.as_dict import plain
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import make_world
 from ranksim.trace import Trace

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.conformance.building import policy_of
 
-from ranksim.conformance.options import Options
+from ranksim.conformance.verdict.options import Options
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.conformance.building import Entry, a_job, a_trace, an_endpoint, call,
 
 from ranksim.callers.profiles import profile
 from ranksim.conformance.compare import compare
-from ranksim.conformance.reading import read
+from ranksim.conformance.history.trace_reader import read
 from ranksim.contract.policy import Policy
 from ranksim.load.rehearsal import rehearse
 from ranksim.load.worlds import make_world

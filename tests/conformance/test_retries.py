@@ -17,7 +17,7 @@ from tests.conformance.building import (
 )
 
 from ranksim.clock import SECOND
-from ranksim.conformance import retries
+from ranksim.conformance.webhooks import retries
 from ranksim.trace import Note
 
 DELAYS, RETRIED, ACKNOWLEDGED = retries.DELAYS, retries.RETRIED, retries.ACKNOWLEDGED

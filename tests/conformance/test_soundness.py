@@ -18,7 +18,7 @@ import pytest
 from ranksim.callers.profiles import PROFILES, profile
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
-from ranksim.conformance.verdicts import Verdict
+from ranksim.conformance.verdict.verdicts import Verdict
 from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution

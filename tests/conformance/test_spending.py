@@ -8,11 +8,11 @@ import pytest
 
 from ranksim.callers.profiles import profile
 from ranksim.clock import DAY, week_end
-from ranksim.conformance import spending
-from ranksim.conformance.history import History
-from ranksim.conformance.options import Options
-from ranksim.conformance.reading import read
-from ranksim.conformance.verdicts import Tally, Verdict
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.spending import spending
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Refusal
 from ranksim.contract.policy import Policy

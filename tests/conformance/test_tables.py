@@ -4,20 +4,21 @@ from importlib import import_module
 
 import pytest
 
-from ranksim.conformance import (
+from ranksim.conformance.calls import access, idempotency, jobs, pagination, schema_checks, updates
+from ranksim.conformance.webhooks import attempts, auto_disable, completeness, retries
+
+JUDGES = (
     access,
-    disabling,
+    auto_disable,
     idempotency,
     jobs,
-    paging,
-    patches,
+    pagination,
+    updates,
     retries,
-    sending,
-    shapes,
-    webhooks,
+    completeness,
+    schema_checks,
+    attempts,
 )
-
-JUDGES = (access, disabling, idempotency, jobs, paging, patches, retries, sending, shapes, webhooks)
 
 
 @pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__name__.rpartition(".")[2])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ranksim.conformance.verdicts import KEPT, Evidence, Rule, Tally, Verdict, agreement, coverage
+from ranksim.conformance.verdict.verdicts import KEPT, Evidence, Rule, Tally, Verdict, agreement, coverage
 
 RULES = tuple(Rule(f"a.{name}", "", ()) for name in ("one", "two", "three", "four"))
 BROKEN = Evidence("no", ("x1", "x2"))

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ranksim.clock import MINUTE, SECOND
-from ranksim.conformance import ratelimit_headers, windows
-from ranksim.conformance.history import History
-from ranksim.conformance.options import Options
-from ranksim.conformance.seen import NEVER, Told
-from ranksim.conformance.shelf import Shelf
-from ranksim.conformance.verdicts import Tally, Verdict
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER, ObservationDetail
+from ranksim.conformance.history.spill_file import SpillFile
+from ranksim.conformance.rate import headers, windows
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.trace import Header, TraceKey
@@ -26,9 +26,9 @@ class Judged:
 
     def __init__(self, history: History, **assumptions: Any) -> None:
         policy = Policy().replace(assumptions=assumptions) if assumptions else None
-        tally = Tally((*windows.RULES, *ratelimit_headers.RULES))
+        tally = Tally((*windows.RULES, *headers.RULES))
         windows.judge(history, Options.of(policy), tally)
-        ratelimit_headers.judge(history, Options.of(policy), tally)
+        headers.judge(history, Options.of(policy), tally)
         self.findings = {finding.rule.name: finding for finding in tally.findings()}
         self.differences = {difference.number: difference for difference in tally.differences}
 
@@ -196,7 +196,7 @@ def test_a_limit_that_was_not_come_up_to_is_not_exercised(limiters: ModuleType) 
 
 
 def test_windows_under_a_clock_that_was_moved_are_undecided(limiters: ModuleType) -> None:
-    from ranksim.conformance.history import Pace
+    from ranksim.conformance.history.history import Pace
 
     history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1))
     history.paces = (
@@ -208,7 +208,7 @@ def test_windows_under_a_clock_that_was_moved_are_undecided(limiters: ModuleType
 
 def test_windows_in_scaled_time_are_shorter(limiters: ModuleType) -> None:
     """Ten times as fast: 6 s of the trace's clock are a window, and Reset counts the deployment's seconds."""
-    from ranksim.conformance.history import Pace
+    from ranksim.conformance.history.history import Pace
 
     def scaled(limiter: Any) -> History:
         history = limiters.history(limiter, limiters.Network(random.Random(6)).burst(EXPENSIVE, cycles=3))
@@ -423,10 +423,10 @@ def test_every_response_needs_the_headers(limiters: ModuleType) -> None:
     assert Judged(history)["rate.headers"] == "deviates"
 
 
-def told(**values: Any) -> Shelf[Told]:
+def told(**values: Any) -> SpillFile[ObservationDetail]:
     """A shelf with what one exchange told."""
-    shelf = Shelf(Told)
-    shelf.put(Told(**values))
+    shelf = SpillFile(ObservationDetail)
+    shelf.put(ObservationDetail(**values))
     return shelf
 
 

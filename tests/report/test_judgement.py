@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from ranksim.conformance.compare import compare
-from ranksim.conformance.plain import Plain, plain
+from ranksim.conformance.report.as_dict import Plain, plain
 from ranksim.report import judgement as report
 from ranksim.report.judgement_page import page
 from ranksim.report.junit import junit

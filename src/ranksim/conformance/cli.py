@@ -98,8 +98,8 @@ def _judged(
 ) -> dict[str, Any]:
     from ranksim.conformance.compare import check_required
     from ranksim.conformance.compare import compare as judge
-    from ranksim.conformance.measured import against, read_result
-    from ranksim.conformance.plain import plain
+    from ranksim.conformance.report.as_dict import plain
+    from ranksim.conformance.report.model_fit import against, read_result
     from ranksim.contract.policy import Policy
 
     check_required(required)

@@ -10,27 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ranksim.conformance import (
-    access,
-    disabling,
-    idempotency,
-    jobs,
-    paging,
-    patches,
-    ratelimit_headers,
-    retries,
-    sending,
-    shapes,
-    spending,
-    verdicts,
-    webhooks,
-    windows,
-)
-from ranksim.conformance.history import History
-from ranksim.conformance.options import Options
-from ranksim.conformance.reading import Source, read
-from ranksim.conformance.seen import Seen
-from ranksim.conformance.verdicts import Difference, Finding, Rule, Tally, Verdict
+from ranksim.conformance.calls import access, idempotency, jobs, pagination, schema_checks, updates
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Observation
+from ranksim.conformance.history.trace_reader import Source, read
+from ranksim.conformance.rate import headers, windows
+from ranksim.conformance.spending import spending
+from ranksim.conformance.verdict import verdicts
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Difference, Finding, Rule, Tally, Verdict
+from ranksim.conformance.webhooks import attempts, auto_disable, completeness, retries
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 
@@ -38,21 +27,21 @@ Judge = Callable[[History, Options, Tally], None]
 
 FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
     (windows.RULES, windows.judge),
-    (ratelimit_headers.RULES, ratelimit_headers.judge),
+    (headers.RULES, headers.judge),
     (spending.RULES, spending.judge),
     (jobs.RULES, jobs.judge),
     (idempotency.RULES, idempotency.judge),
-    (paging.RULES, paging.judge),
+    (pagination.RULES, pagination.judge),
     (access.RULES, access.judge),
-    (webhooks.RULES, webhooks.judge),
-    (sending.RULES, sending.judge),
+    (attempts.RULES, attempts.judge),
+    (completeness.RULES, completeness.judge),
     (retries.RULES, retries.judge),
-    (disabling.RULES, disabling.judge),
-    (patches.RULES, patches.judge),
+    (auto_disable.RULES, auto_disable.judge),
+    (updates.RULES, updates.judge),
 )
 """The rules of each family with their judge, in the order of the report."""
 
-RULES: tuple[Rule, ...] = (*(rule for rules, _ in FAMILIES for rule in rules), *shapes.RULES)
+RULES: tuple[Rule, ...] = (*(rule for rules, _ in FAMILIES for rule in rules), *schema_checks.RULES)
 """Every rule that a trace can show to be broken."""
 
 
@@ -65,7 +54,7 @@ class Judgement:
 
     findings: tuple[Finding, ...]
     differences: tuple[Difference, ...]
-    exhibits: dict[str, Seen]
+    exhibits: dict[str, Observation]
     history: History
 
     @property
@@ -127,7 +116,7 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
     What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
     """
     options, tally = Options.of(policy), Tally(RULES)
-    checks = shapes.Checks(tally)
+    checks = schema_checks.Checks(tally)
     history = read(source, checks.see)
     checks.finish(history)
     for _, judge in FAMILIES:

@@ -22,7 +22,7 @@ import pytest
 from deviating import SIZES, TABLE, Deviation
 
 from ranksim.conformance.compare import Judgement, compare
-from ranksim.conformance.verdicts import Finding
+from ranksim.conformance.verdict.verdicts import Finding
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "conformance-mutants.md"

@@ -16,7 +16,7 @@ import pytest
 from deviating import TABLE, Deviation
 
 from ranksim.conformance.compare import Judgement, compare
-from ranksim.conformance.verdicts import Verdict
+from ranksim.conformance.verdict.verdicts import Verdict
 from ranksim.load.worlds import compact
 from ranksim.testing import Server
 

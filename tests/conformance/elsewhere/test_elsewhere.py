@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from ranksim.conformance.calibrate import calibrate
+from ranksim.conformance.calibrate.calibrate import calibrate
 from ranksim.conformance.compare import Judgement, compare
-from ranksim.conformance.verdicts import Verdict
+from ranksim.conformance.verdict.verdicts import Verdict
 from ranksim.contract.policy import Policy
 
 pytestmark = pytest.mark.heavy

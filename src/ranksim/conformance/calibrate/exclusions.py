@@ -1,0 +1,195 @@
+"""Signs: single exchanges, or two, that exclude one option of an assumption by themselves.
+
+Each function gives (assumption, excluded value, evidence). They add to what the judges exclude, where a rule
+holds under every option and so no verdict depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from ranksim.clock import DAY, SECOND, billing_month, calendar_anchor, instant
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
+from ranksim.conformance.rate.ledger import classes_by_limit, nominal
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence
+from ranksim.contract.facts import RateClass
+from ranksim.service.operations import OPERATIONS
+
+Sign: TypeAlias = tuple[str, Any, Evidence]
+
+COUNTED = frozenset({"quota_exhausted", "allowance_exhausted"})
+
+
+def signs(history: History, options: Options) -> Iterator[Sign]:
+    """Give all signs of a trace."""
+    for seen in history.seen:
+        if not seen.lost:
+            for read in ONE:
+                yield from read(seen, options)
+    yield from _repeated_keys(history)
+    yield from _months(history)
+    yield from _signed(history)
+
+
+def _sign(name: str, value: Any, says: str, *seen: Observation) -> Sign:
+    return name, value, Evidence(says, tuple(one.id for one in seen), at=seen[0].sent)
+
+
+# One exchange
+
+
+def _page_limit(seen: Observation, options: Options) -> Iterator[Sign]:
+    """A limit beyond the largest page is clamped or refused (U34)."""
+    limit = seen.query.get("limit", "")
+    number = int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
+    if number <= options.facts.page_max or not seen.operation.endswith(".list"):
+        return
+    if seen.ok:
+        yield _sign("page_limit_over", "refuse", f"limit={limit} was answered {seen.status}", seen)
+    elif seen.code == "validation_failed":
+        yield _sign("page_limit_over", "clamp", f"limit={limit} was refused as {seen.code}", seen)
+
+
+def _dry_run(seen: Observation, options: Options) -> Iterator[Sign]:
+    """A dry run that would be refused is reported or answered with the refusal (U56)."""
+    operation = OPERATIONS.get(seen.operation)
+    if not seen.dry_run or operation is None or not operation.spends:
+        return
+    if seen.code in AFTER_RATE_LIMIT and not seen.code.startswith(("idempotency", "invalid")):
+        yield _sign("dry_run_reply", "report", f"a dry run was answered {seen.status} {seen.code}", seen)
+    elif seen.ok and isinstance(seen.data, dict) and seen.data.get("allowed") is False:
+        yield _sign("dry_run_reply", "live_error", f"a dry run was answered {seen.status}, not allowed", seen)
+
+
+def _bad_key(seen: Observation, options: Options) -> Iterator[Sign]:
+    """A bad key is counted in its caller's reads, or like a good one where the limiter comes first (U9)."""
+    stated, wanted = classes_by_limit(options).get(seen.limit or -1), nominal(seen, options)
+    if seen.status != 401 or wanted in (None, RateClass.READ) or stated is None:
+        return
+    says = f"a 401 of a {wanted.label if wanted is not None else ''} call tells of the limit {seen.limit}"
+    yield _sign("limiter_order", "limiter_first" if stated == RateClass.READ else "auth_first", says, seen)
+
+
+def _codes(seen: Observation, options: Options) -> Iterator[Sign]:
+    """Codes that only one option has."""
+    if seen.code == "idempotency_in_progress":
+        yield _sign("in_flight_until", "never", "a repeated key was answered idempotency_in_progress", seen)
+    if seen.code == "allowance_exhausted":
+        yield _sign("weekly_exhaustion_code", "quota_exhausted", f"the code is {seen.code}", seen)
+    if seen.code == "quota_exhausted" and str(seen.meta.get("metric", "")).startswith("keyword_brief"):
+        yield _sign("weekly_exhaustion_code", "allowance_exhausted", f"the code is {seen.code}", seen)
+    if seen.code == "cost_cap_reached" and seen.operation in ("keywords.create", "scans.create"):
+        yield _sign("ceiling_stops_tracking", False, f"{seen.operation} was refused as {seen.code}", seen)
+    if seen.replayed and seen.code in AFTER_RATE_LIMIT - {"idempotency_mismatch", "idempotency_in_progress"}:
+        yield _sign("idempotency_stores", "success", f"a refusal ({seen.code}) was replayed", seen)
+
+
+def _reserved(seen: Observation, options: Options) -> Iterator[Sign]:
+    """Only reservations make usage show a reserved part (U49)."""
+    cost = (
+        seen.data.get("cost") if seen.operation == "account.usage" and isinstance(seen.data, dict) else None
+    )
+    reserved = cost.get("reserved") if isinstance(cost, dict) else None
+    if isinstance(reserved, str) and reserved.strip("0.") != "":
+        for value in ("acceptance", "completion"):
+            yield _sign("cost_timing", value, f"usage shows {reserved} reserved", seen)
+
+
+ONE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
+    _page_limit,
+    _dry_run,
+    _bad_key,
+    _codes,
+    _reserved,
+)
+
+
+# Several
+
+
+def _repeated_keys(history: History) -> Iterator[Sign]:
+    """One Idempotency-Key again: with its members in another order (U28), or with another API key (U27)."""
+    groups: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for seen in history.seen:
+        if seen.idempotency_key and seen.method == "POST" and not seen.lost and seen.surface == "rest":
+            groups[seen.account, seen.idempotency_key].append(seen)
+    for group in groups.values():
+        first = group[0]
+        if not first.ok:
+            continue
+        for later in group[1:]:
+            if first.received <= later.sent and later.sent - first.received < DAY // 2:
+                yield from _repeated(first, later)
+
+
+def _repeated(first: Observation, later: Observation) -> Iterator[Sign]:
+    same = later.ok and _made(first) is not None and _made(first) == _made(later)
+    other = later.ok and _made(first) is not None and not same and not later.replayed
+    if first.key != later.key:
+        if same or later.code == "idempotency_mismatch":
+            yield _sign("idempotency_scope", "api_key", "a key of another API key was known", first, later)
+        elif other:
+            yield _sign("idempotency_scope", "account", "a key of another API key was new", first, later)
+    elif first.fingerprint == later.fingerprint and first.wording != later.wording:
+        if same:
+            yield _sign("fingerprint", "raw", "another wording of one body was the same", first, later)
+        elif later.code == "idempotency_mismatch":
+            yield _sign("fingerprint", "canonical", "another wording of one body was another", first, later)
+
+
+def _made(seen: Observation) -> str | None:
+    made = seen.data.get("id") if isinstance(seen.data, dict) else None
+    return made if isinstance(made, str) else None
+
+
+def _months(history: History) -> Iterator[Sign]:
+    """Monthly allowances reset at the anchor's time of the month, or where the calendar's begins (U51)."""
+    anchors: dict[str, Observation] = {}
+    for seen in history.by_operation("account.get"):
+        if isinstance(seen.data, dict) and _instant(seen.data.get("billing_anchor")) is not None:
+            anchors.setdefault(seen.account, seen)
+    for seen in history.by_operation("account.usage"):
+        metrics = seen.data.get("metrics") if isinstance(seen.data, dict) else None
+        for metric in metrics if isinstance(metrics, list) else ():
+            resets = _instant(metric.get("resets_at")) if isinstance(metric, dict) else None
+            if resets is None or metric.get("period") != "month":
+                continue
+            yield from _month(resets, seen, anchors.get(seen.account))
+
+
+def _month(resets: int, seen: Observation, account: Observation | None) -> Iterator[Sign]:
+    if resets % SECOND:
+        return
+    says = "a monthly allowance resets where the {} month does not end"
+    if billing_month(calendar_anchor(), resets)[0] != resets:
+        yield _sign("month", "calendar", says.format("calendar"), seen)
+    anchor = None if account is None else _instant(account.data.get("billing_anchor"))
+    if account is None or anchor is None or anchor % SECOND:
+        return
+    if billing_month(anchor, resets)[0] != resets:
+        yield _sign("month", "anchor", says.format("billing"), account, seen)
+
+
+def _signed(history: History) -> Iterator[Sign]:
+    """A retry is signed with its own time, or with that of the first attempt (U68)."""
+    last: dict[tuple[str, str], ReceivedAttempt] = {}
+    for came in history.arrived:
+        before = last.setdefault((came.endpoint, came.event), came)
+        if before is came or came.t is None or before.t is None or came.attempt <= before.attempt:
+            continue
+        names = tuple(f"{one.event}/{one.attempt}" for one in (before, came))
+        if came.t != before.t:
+            yield "signature_time", "first", Evidence("t differs between attempts", (), names)
+        elif came.received - before.received > 5 * SECOND and history.rate:
+            yield "signature_time", "attempt", Evidence("t is the same in a later attempt", (), names)
+
+
+def _instant(text: object) -> int | None:
+    try:
+        return instant(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""The rules of single calls and of small groups of them."""

@@ -1,0 +1,216 @@
+"""Judge access: keys, environments and domain scope (S3, S39, S68, S70, S71)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER, Json, Observation, job_name
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.trace import UNKNOWN_KEY, TraceKey
+
+KEY = "access.key"
+PUBLIC = "access.public"
+ACCEPTED = "access.accepted"
+ENVIRONMENT = "access.environment"
+SCOPE = "access.scope"
+ENDPOINTS = "access.scoped_endpoints"
+
+RULES = (
+    Rule(KEY, "Everything but GET /v1/webhook-events needs a valid key", (68,), (12,), "scope"),
+    Rule(PUBLIC, "GET /v1/webhook-events needs no key", (39,), (), "scope"),
+    Rule(ACCEPTED, "A key that is valid is accepted in its environment", (1, 3), (12,), "everyday"),
+    Rule(
+        ENVIRONMENT,
+        "A key works only in its own environment",
+        (3,),
+        (12,),
+        "scope, with a second environment",
+    ),
+    Rule(SCOPE, "A domain-scoped key reads only its domain", (70,), (13, 15, 97), "scope, with a scoped key"),
+    Rule(
+        ENDPOINTS,
+        "A domain-scoped key creates endpoints for its domain only",
+        (71,),
+        (14,),
+        "scope, with a scoped key",
+    ),
+)
+
+NO_KEYS = ("", UNKNOWN_KEY)
+"""The names under which a recorder puts no key, and one that is no key of the target."""
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge every exchange that was answered; a trace that declares no keys tells nothing of them.
+
+    But for `access.accepted` one exchange is enough to break these rules: they speak of one call alone, so
+    concurrency does not matter, nor does a lost reply.
+    """
+    keys = history.header.keys
+    if not keys:
+        return
+    accepted, domains = _accepted(history), _domains(history)
+    for seen in history.seen:
+        if (
+            seen.lost
+            or seen.status == 429
+            or seen.surface == "app"
+            or not (seen.operation or seen.operations)
+        ):
+            continue
+        if seen.method == "OPTIONS":
+            continue
+        known = keys.get(seen.key)
+        if known is not None:
+            _judge_known(seen, known, accepted, options, tally)
+        elif seen.key in NO_KEYS:
+            _judge_stranger(seen, options, tally)
+        if known is not None and known.domain_id is not None and seen.environment == known.environment:
+            _judge_scope(seen, known.domain_id, domains, tally)
+
+
+def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
+    """Without a valid key nothing is answered but the event types."""
+    if seen.operation != "webhook_events.list":
+        _check(KEY, not seen.ok, f"{seen.id} had no valid key and was answered {seen.status}", seen, tally)
+        _status(seen, options, tally)
+    elif seen.ok:
+        tally.held(PUBLIC)
+    elif seen.status in (401, 403) and not seen.key:
+        _check(PUBLIC, False, f"{seen.id} read the event types without a key: {seen.status}", seen, tally)
+    else:
+        tally.open(PUBLIC, "the deployment has no GET /v1/webhook-events, or a key was sent along")
+
+
+def _judge_known(
+    seen: Observation,
+    known: TraceKey,
+    accepted: Mapping[str, tuple[Micros, Micros]],
+    options: Options,
+    tally: Tally,
+) -> None:
+    if seen.operation == "webhook_events.list":
+        return
+    if seen.environment != known.environment:
+        says = f"key {seen.key} belongs to {known.environment} and worked in {seen.environment}"
+        _check(ENVIRONMENT, not seen.ok, says, seen, tally)
+        _status(seen, options, tally)
+        return
+    first, last = accepted.get(seen.key, (NEVER, -1))
+    if seen.ok:
+        tally.held(ACCEPTED)
+    elif seen.status != 401 and seen.code != "unauthorized":
+        return
+    elif first < seen.sent and seen.received < last:
+        says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
+        _check(ACCEPTED, False, says, seen, tally)
+    else:
+        tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
+
+
+def _accepted(history: History) -> dict[str, tuple[Micros, Micros]]:
+    """When each key was surely valid first (a success came) and last (a success was sent).
+
+    Between the two it was valid throughout: a key that was withdrawn does not come back.
+    """
+    spans: dict[str, tuple[Micros, Micros]] = {}
+    for seen in history.where(lambda seen: seen.ok and seen.operation != "webhook_events.list"):
+        first, last = spans.get(seen.key, (NEVER, -1))
+        spans[seen.key] = (min(first, seen.received), max(last, seen.sent))
+    return spans
+
+
+def _status(seen: Observation, options: Options, tally: Tally) -> None:
+    """The status of a missing or unknown key is assumed (U12); what matters is that it is refused."""
+    wanted = options.default_status("unauthorized")
+    if seen.ok or seen.status == wanted or seen.status >= 500:
+        return
+    evidence = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), at=seen.sent)
+    if options.status("unauthorized") is None:
+        tally.differs(12, wanted, seen.status, evidence)
+    else:
+        tally.broke(KEY, evidence)
+
+
+# Domain scope
+
+
+Thing: TypeAlias = tuple[str, str]
+"""The noun of the operations on a thing and its name: an id may be a number that each noun counts."""
+
+
+def _domains(history: History) -> dict[Thing, str]:
+    """Which domain things belong to that scoped keys ask for, as creations and unscoped lists told.
+
+    What was told of two domains, as an endpoint that was moved, is left out.
+    """
+    owners: dict[Thing, str] = {}
+    scoped = {name for name, key in history.header.keys.items() if key.domain_id is not None}
+    theirs = history.where(lambda seen: seen.key in scoped)
+    asked = {_thing(seen, seen.parameters) for seen in theirs if seen.parameters}
+    asked -= {_thing(seen, seen.parameters) for seen in history.by_operation("webhooks.update")}
+    asked = {thing for thing in asked if thing[1] not in history.mutated}
+    nouns = {noun for noun, _ in asked}
+    for seen in history.where(lambda seen: seen.ok and seen.key not in scoped and _noun(seen) in nouns):
+        made = [seen.data] if isinstance(seen.data, dict) else (seen.items or [])
+        for thing in made:
+            if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+                owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
+                if isinstance(owner, str) and _thing(seen, thing) in asked:
+                    owners[_thing(seen, thing)] = owner
+    return owners
+
+
+def _thing(seen: Observation, named: Mapping[str, Json]) -> Thing:
+    """Name a thing by what a path names, or by what a reply shows of it."""
+    return _noun(seen), job_name(named) if "kind" in named else str(named.get("id"))
+
+
+def _noun(seen: Observation) -> str:
+    return seen.operation.partition(".")[0]
+
+
+def _judge_scope(seen: Observation, domain: str, domains: Mapping[Thing, str], tally: Tally) -> None:
+    if seen.operation == "webhooks.create" and seen.surface == "rest":
+        _judge_creation(seen, domain, tally)
+        return
+    target = _thing(seen, seen.parameters)
+    if domains.get(target, domain) != domain:
+        says = (
+            f"key {seen.key}, scoped to {domain}, was shown {target[1]}, which belongs to {domains[target]}"
+        )
+        _check(SCOPE, not seen.ok, says, seen, tally)
+    elif seen.ok and isinstance(seen.items, list):
+        foreign = [item for item in seen.items if _owner(item, seen.operation) not in (None, domain)]
+        says = f"key {seen.key}, scoped to {domain}, was listed {len(foreign)} things of other domains"
+        _check(SCOPE, not foreign, says, seen, tally)
+
+
+def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
+    """An endpoint that was created is for the key's domain, as its reply shows or, failing that, as asked."""
+    asked = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
+    made = seen.data.get("domain_id", asked) if seen.ok and isinstance(seen.data, dict) else asked
+    if seen.ok and made != domain:
+        wanted = "the whole account" if made is None else f"domain {made}"
+        says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
+        _check(ENDPOINTS, False, says, seen, tally)
+    elif seen.ok or (asked != domain and 400 <= seen.status <= 499):
+        tally.held(ENDPOINTS)
+
+
+def _owner(item: object, operation: str) -> object:
+    if not isinstance(item, dict):
+        return None
+    return item.get("id") if operation == "domains.list" else item.get("domain_id")
+
+
+def _check(rule: str, holds: bool, says: str, seen: Observation, tally: Tally) -> None:
+    if holds:
+        tally.held(rule)
+    else:
+        about = f"key {seen.key or 'none'}"
+        tally.broke(rule, Evidence(says, (seen.id,), about=about, at=seen.sent))

@@ -1,0 +1,465 @@
+"""Judge paging: walks are whole under concurrent writes, and a cursor belongs to its query (S9, S43-S46).
+
+A page continues any page that gave out its cursor before it was sent, so a chain of pages is a walk that a
+client could have made, whoever made it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import chain
+from sys import intern
+from typing import TypeAlias
+
+from ranksim.clock import HOUR, Micros
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.packed import SelectedObservations
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+ONCE = "paging.once"
+COMPLETE = "paging.complete"
+CURSOR = "paging.cursor"
+WALK = "paging.walk"
+LIMIT = "paging.limit"
+END = "paging.end"
+
+RULES = (
+    Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk"),
+    Rule(COMPLETE, "A walk shows every item that was there throughout", (46,), (37,), "walk"),
+    Rule(CURSOR, "A cursor under other filters is invalid_cursor", (31, 45), (16, 36, 100, 110), "walk"),
+    Rule(WALK, "next_cursor, returned unchanged, continues the walk", (44,), (35, 36), "walk"),
+    Rule(LIMIT, "A page has 50 items at most, or `limit`, up to 200", (43,), (34,), "walk"),
+    Rule(END, "next_cursor is null exactly when no further page exists", (9, 44), (38,), "walk"),
+)
+
+Query: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
+"""Environment, key, operation and filters: what one walk asks for."""
+
+
+@dataclass(slots=True)
+class Origins:
+    """The pages of one query that gave out one cursor, in order of receiving."""
+
+    pages: list[Observation]
+
+    def latest(self, instant: Micros) -> Observation | None:
+        """The page that was received last before an instant."""
+        at = bisect_left(self.pages, instant, key=lambda page: page.received)
+        return self.pages[at - 1] if at else None
+
+    def possible(self, instant: Micros) -> bool:
+        """Whether any of them may have been given out before an instant."""
+        return self.pages[0].received < instant or any(page.sent < instant for page in self.pages)
+
+
+Given: TypeAlias = dict[str, dict[Query, Origins]]
+"""Who gave out each cursor."""
+
+Created: TypeAlias = dict[tuple[str, str, str], dict[str, tuple[Micros, dict[str, str]]]]
+"""When creations were answered, and what they settled: (environment, key, list) → id → (µs, `FIXED`)."""
+
+CREATES = {
+    "domains.create": "domains.list",
+    "keyword_lists.create": "keyword_lists.list",
+    "labels.create": "labels.list",
+    "competitors.create": "competitors.list",
+    "scans.create": "scans.list",
+    "keywords.create": "keywords.list",
+    "webhooks.create": "webhooks.list",
+}
+"""Which list shows what an operation creates."""
+
+STEADY = frozenset(CREATES.values()) | {"jobs.list", "keyword_briefs.list"}
+"""Lists whose items keep their place until they are deleted, and then do not come back."""
+
+FIXED = frozenset({"domain_id", "list_id", "kind"})
+"""Filters whose items stay, as what they ask for is settled at creation, but for an endpoint's domain."""
+
+FILTERS = FIXED | {
+    "label_id",
+    "keyword",
+    "active",
+    "status",
+    "keyword_id",
+    "date",
+    "endpoint_id",
+    "event_id",
+}
+"""Parameters that choose items (U110); any other is not bound to a cursor (U100)."""
+
+PROMPT = HOUR
+"""A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge every page and every whole walk of the lists that a trace pages through, key by key."""
+    keys: dict[str, SelectedObservations] = defaultdict(lambda: SelectedObservations(history.seen))
+    for place, seen in enumerate(history.seen):
+        if seen.has_more is not None:
+            _judge_page(seen, options, tally)
+        if seen.has_more is not None or seen.operation in CREATES or "cursor" in seen.query:
+            keys[seen.key].add(place)
+    patches = history.where(lambda seen: seen.method == "PATCH")
+    moved = {seen.parameters["id"] for seen in patches if seen.parameters}
+    moved |= history.mutated | _refreshed(history)
+    deleted = _deletions(history)
+    acting = set[tuple[str, str]]()
+    for calls in keys.values():
+        created = _created(calls)
+        for walks in _lists(calls):
+            for walk in chain.from_iterable(walks.values()):
+                _judge_once(walk, moved, tally)
+                _judge_exact(walk, deleted, history.exclusive, tally)
+            _judge_complete(walks, created, moved, tally)
+            acting |= _acting(walks)
+    for calls in keys.values():
+        given = _given(calls)
+        for seen in calls:
+            cursor = seen.query.get("cursor")
+            if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
+                _judge_cursor(seen, given.get(cursor, {}), acting, history.rate, options, tally)
+    _judge_too_large(history, options, tally)
+
+
+def _refreshed(history: History) -> set[str]:
+    """Give the briefs that were told of by a list or a creation before a creation told of them again.
+
+    One that is refreshed may stay the same brief, and move (U37); a call without an answer may refresh any.
+    """
+    known, refreshed = set[str](), set[str]()
+    lost = False
+    told = history.by_operation("keyword_briefs.list", "keyword_briefs.create")
+    for seen in sorted(told, key=lambda seen: seen.received):
+        if seen.operation == "keyword_briefs.list" and isinstance(seen.data, tuple):
+            known.update(seen.data)
+        elif seen.operation == "keyword_briefs.create" and not seen.dry_run:
+            lost |= seen.happened is not False and (seen.lost or seen.status >= 500)
+            made = seen.data if seen.ok and isinstance(seen.data, dict) else {}
+            briefs = made.get("briefs")
+            things = [made, *(briefs if isinstance(briefs, list) else ())]
+            named = {str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing}
+            refreshed |= named & known
+            known |= named
+    return known if lost else refreshed
+
+
+def _query(page: Observation) -> Query:
+    filters = tuple(sorted((k, v) for k, v in page.query.items() if k not in ("cursor", "limit")))
+    return page.environment, page.key, page.operation, filters
+
+
+def _is_steady(page: Observation) -> bool:
+    """Whether what a page's query asks for keeps its place until it is deleted."""
+    names = page.query.keys() - {"cursor", "limit"}
+    moves = page.operation == "webhooks.list" and names
+    return page.operation in STEADY and names <= FIXED and not moves
+
+
+# One page
+
+
+def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
+    """One reply is enough: the page is no larger than asked for, and ends as it says.
+
+    What a limit that is no positive number asks for is unstated (U34), but for the largest size.
+    """
+    wanted, largest = page.query.get("limit"), options.facts.page_max
+    asked = largest if wanted is not None else options.facts.page_default
+    if wanted is not None and wanted.isascii() and wanted.isdigit() and 0 < int(wanted[:9]) < largest:
+        asked = int(wanted)
+    elif wanted is not None and not (wanted.isascii() and wanted.isdigit() and int(wanted[:9]) > 0):
+        tally.differs(34, "422", page.status, _evidence(page, f"{page.id} asked for limit {wanted!r}"))
+    count = len(page.data)
+    if count <= asked:
+        tally.held(LIMIT)
+    else:
+        says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
+        tally.broke(LIMIT, _evidence(page, says))
+    if page.has_more == (page.next_cursor is not None):
+        tally.held(END)
+    else:
+        says = f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
+        tally.broke(END, _evidence(page, says))
+
+
+def _judge_too_large(history: History, options: Options, tally: Tally) -> None:
+    """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
+    largest = options.facts.page_max
+    for seen in history.where(lambda seen: seen.operation in STEADY and seen.status in (400, 422)):
+        if seen.query.keys() != {"limit"}:
+            continue
+        wanted = seen.query["limit"]
+        number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
+        if number > largest:
+            found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
+            if options.candidates("page_limit_over") == ("clamp",):
+                tally.broke(LIMIT, found)
+            else:
+                tally.differs(34, "clamp", "refuse", found)
+
+
+# One cursor
+
+
+def _judge_cursor(
+    seen: Observation,
+    origins: Mapping[Query, Origins],
+    acting: Set[tuple[str, str]],
+    rate: int,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """A cursor is accepted under the query that it was given to, and refused under another of its list.
+
+    Necessary: whoever gave it out, it was bound to the filters of that page (S45). A parameter counts as a
+    filter only where walks show that it leaves things out.
+    """
+    mine = _query(seen)
+    own = origins.get(mine)
+    if own is not None and own.possible(seen.received):
+        origin = own.latest(seen.sent)
+        if origin is not None:
+            _judge_return(seen, origin, rate, tally)
+        return
+    before = [(query, page) for query, found in origins.items() if (page := found.latest(seen.sent))]
+    same_list = [page for query, page in before if query[:3] == mine[:3]]
+    if not same_list or not (seen.ok or seen.code == "invalid_cursor"):
+        for query, page in before if seen.ok else ():
+            if query[1] == mine[1] and query[2] != mine[2]:
+                says = f"{seen.id} took the cursor of {page.id}, which is of another list"
+                tally.differs(36, "invalid_cursor", seen.status, _pair(page, seen, says))
+        return
+    changed = set(_query(same_list[-1])[3]) ^ set(mine[3])
+    if seen.code == "invalid_cursor":
+        tally.held(CURSOR)
+        _judge_status(seen, options, tally)
+    elif any((seen.operation, name) in acting for name, _ in changed):
+        says = f"{seen.id} took the cursor of {same_list[-1].id} under other filters"
+        tally.broke(CURSOR, _pair(same_list[-1], seen, says))
+    else:
+        tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
+
+
+def _judge_return(seen: Observation, origin: Observation, rate: int, tally: Tally) -> None:
+    """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
+    says = f"{seen.id} returned the cursor of {origin.id} unchanged and was refused {seen.code}"
+    if seen.ok:
+        tally.held(WALK)
+    elif seen.code != "invalid_cursor":
+        return
+    elif seen.query.get("limit") != origin.query.get("limit"):
+        tally.differs(35, "allowed", "refused", _pair(origin, seen, says))
+    elif rate == 0 or (seen.received - origin.sent) * rate > PROMPT:
+        tally.differs(36, "no expiry", "refused later", _pair(origin, seen, says))
+    else:
+        tally.broke(WALK, _pair(origin, seen, says))
+
+
+def _judge_status(seen: Observation, options: Options, tally: Tally) -> None:
+    wanted = options.default_status("invalid_cursor")
+    if seen.status == wanted:
+        return
+    found = _evidence(seen, f"{seen.id} was answered {seen.status}")
+    if options.status("invalid_cursor") is None:
+        tally.differs(16, wanted, seen.status, found)
+    else:
+        tally.broke(CURSOR, found)
+
+
+# Whole walks
+
+
+def _given(calls: Iterable[Observation]) -> Given:
+    given: Given = defaultdict(dict)
+    giving = (seen for seen in calls if seen.has_more is not None and seen.next_cursor is not None)
+    for page in sorted(giving, key=lambda page: page.received):
+        given[page.next_cursor or ""].setdefault(_query(page), Origins([])).pages.append(page)
+    return given
+
+
+def _lists(calls: SelectedObservations) -> Iterator[dict[Query, list[list[Observation]]]]:
+    """Give the walks of each list that one key paged through, by query."""
+    lists: dict[tuple[str, str], SelectedObservations] = defaultdict(lambda: SelectedObservations(calls))
+    for place, seen in enumerate(calls):
+        if seen.has_more is not None and _is_steady(seen):
+            lists[seen.environment, seen.operation].add(place)
+    for pages in lists.values():
+        walks: dict[Query, list[list[Observation]]] = defaultdict(list)
+        for walk in _walks(list(pages)):
+            walks[_query(walk[0])].append(walk)
+        yield walks
+
+
+def _walks(pages: Sequence[Observation]) -> Iterator[list[Observation]]:
+    """Chain each page to the latest page of its query that gave out its cursor; yields whole chains.
+
+    A chain begins at a page without a cursor; one whose beginning is unknown is left out.
+    """
+    given = _given(pages)
+    before: dict[int, Observation] = {}
+    continued = set[int]()
+    for page in pages:
+        cursor = page.query.get("cursor")
+        origins = given.get(cursor, {}).get(_query(page)) if cursor is not None else None
+        origin = None if origins is None else origins.latest(page.sent)
+        if origin is not None:
+            before[page.index] = origin
+            continued.add(origin.index)
+    for page in pages:
+        if page.index in continued:
+            continue
+        walk = [page]
+        while walk[-1].index in before:
+            walk.append(before[walk[-1].index])
+        if "cursor" not in walk[-1].query:
+            yield walk[::-1]
+
+
+def _judge_once(walk: Sequence[Observation], moved: Set[str], tally: Tally) -> None:
+    """No item stands on two pages of a walk, or twice on one: keyset paging moves past what it showed.
+
+    One that was changed may have moved, where another order is kept than by creation (U37).
+    """
+    shown: dict[str, Observation] = {}
+    for page in walk:
+        for item in page.data:
+            if item in shown and item not in moved:
+                says = f"{item} is shown by {shown[item].id} and again by {page.id} of one walk"
+                tally.broke(ONCE, _pair(shown[item], page, says))
+                return
+            shown[item] = page
+    tally.held(ONCE)
+
+
+def _judge_exact(
+    walk: Sequence[Observation], deleted: Sequence[tuple[Micros, Micros]], exclusive: bool, tally: Tally
+) -> None:
+    """A page announced that comes empty, though nothing was deleted, excludes an exact has_more (U38)."""
+    last = walk[-1]
+    if len(walk) < 2 or last.data or not exclusive:
+        return
+    before = walk[-2]
+    if not any(sent < last.received and received > before.sent for sent, received in deleted):
+        says = f"{before.id} announced a further page, and {last.id} is empty"
+        tally.differs(38, "exact", "an empty last page", _pair(before, last, says))
+
+
+def _deletions(history: History) -> list[tuple[Micros, Micros]]:
+    """When something may have been deleted: [sent, received] of each DELETE."""
+    return [(seen.sent, seen.received) for seen in history.where(lambda seen: seen.method == "DELETE")]
+
+
+def _judge_complete(
+    walks: Mapping[Query, list[list[Observation]]], created: Created, moved: Set[str], tally: Tally
+) -> None:
+    """An item that surely existed from before a walk began until after it ended is on one of its pages.
+
+    Surely: it was created, or shown by the same query, before the walk began, and is shown by the same query
+    again after the walk ended; ids do not come back, so it was there in between.
+    """
+    for query, same in walks.items():
+        whole = [walk for walk in same if not walk[-1].has_more]
+        first, last = _sightings(whole)
+        for item, (told, settled) in created.get(query[:3], {}).items():
+            if all(settled.get(name) == value for name, value in query[3]):
+                first[item] = min(told, first.get(item, told))
+        for walk, there in _present(whole, first, last):
+            _judge_whole(walk, [item for item in there if item not in moved], tally)
+
+
+def _present(
+    walks: Sequence[Sequence[Observation]], first: Mapping[str, Micros], last: Mapping[str, Micros]
+) -> Iterator[tuple[Sequence[Observation], list[str]]]:
+    """Give each walk with the items that were surely there throughout: seen before it, and again after it."""
+    coming = sorted((seen, item) for item, seen in first.items() if item in last)
+    going: list[tuple[Micros, str]] = []
+    at = 0
+    for walk in sorted(walks, key=lambda walk: walk[0].sent):
+        began, ended = walk[0].sent, walk[-1].received
+        while at < len(coming) and coming[at][0] < began:
+            heappush(going, (last[coming[at][1]], coming[at][1]))
+            at += 1
+        while going and going[0][0] <= began:
+            heappop(going)
+        yield walk, [item for until, item in going if until > ended]
+
+
+def _judge_whole(walk: Sequence[Observation], there: Sequence[str], tally: Tally) -> None:
+    shown = {item for page in walk for item in page.data}
+    missing = next((item for item in there if item not in shown), None)
+    if missing is not None:
+        says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing}, there before and after"
+        tally.broke(COMPLETE, _pair(walk[0], walk[-1], says))
+    elif there:
+        tally.held(COMPLETE)
+    elif len(walk) > 1:
+        tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
+
+
+def _acting(walks: Mapping[Query, list[list[Observation]]]) -> frozenset[tuple[str, str]]:
+    """The (operation, parameter) that choose: a walk under it alone leaves out what was there throughout.
+
+    What was there is what walks of the same list under other queries show before and after.
+    """
+    lists: dict[tuple[str, str, str], list[Query]] = defaultdict(list)
+    for query in walks:
+        lists[query[:3]].append(query)
+    acting = set[tuple[str, str]]()
+    for (_, _, operation), queries in lists.items():
+        if len(queries) < 2:
+            continue
+        first, last = _sightings([walk for query in queries for walk in walks[query]])
+        filtered = [
+            walk
+            for query in queries
+            if len(query[3]) == 1 and query[3][0][0] in FILTERS
+            for walk in walks[query]
+            if not walk[-1].has_more
+        ]
+        for walk, there in _present(filtered, first, last):
+            [(name, _)] = _query(walk[0])[3]
+            if (operation, name) not in acting:
+                shown = {item for page in walk for item in page.data}
+                if any(item not in shown for item in there):
+                    acting.add((operation, name))
+    return frozenset(acting)
+
+
+def _sightings(walks: Sequence[Sequence[Observation]]) -> tuple[dict[str, Micros], dict[str, Micros]]:
+    """When each item was first surely there (a reply that shows it came) and last (such a call was sent)."""
+    first: dict[str, Micros] = {}
+    last: dict[str, Micros] = {}
+    for walk in walks:
+        for page in walk:
+            for item in page.data:
+                first[item] = min(page.received, first.get(item, NEVER))
+                last[item] = max(page.sent, last.get(item, -1))
+    return first, last
+
+
+def _created(calls: Iterable[Observation]) -> Created:
+    made: Created = defaultdict(dict)
+    for seen in calls:
+        if seen.operation not in CREATES or not seen.ok or not isinstance(seen.data, dict):
+            continue
+        things = seen.data.get("created", [seen.data])
+        for thing in things if isinstance(things, list) else []:
+            if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+                told = made[seen.environment, seen.key, CREATES[seen.operation]]
+                settled = {name: intern(str(thing.get(name))) for name in FIXED}
+                told.setdefault(thing["id"], (seen.received, settled))
+    return made
+
+
+def _pair(one: Observation, other: Observation, says: str) -> Evidence:
+    return Evidence(says, tuple(dict.fromkeys((one.id, other.id))), about=other.operation, at=other.sent)
+
+
+def _evidence(page: Observation, says: str) -> Evidence:
+    return Evidence(says, (page.id,), about=page.operation, at=page.sent)

@@ -1,0 +1,391 @@
+"""Judge headers and bodies, exchange by exchange: what every response must look like (S8-S17, S94-S99, S107).
+
+Checks are made while the trace is read, before raw texts are dropped, and nearly all of them need one
+exchange alone. Unknown fields are no fault (S113, E46); a missing or misshapen one is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ranksim.clock import instant
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Json, Observation, leaves
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import EVENT_TYPES
+from ranksim.trace import Exchange
+
+REQUEST_ID = "header.request_id"
+ECHO = "header.request_id_echo"
+JSON = "header.json"
+ERROR = "error.body"
+TYPE = "error.type"
+ID = "error.request_id"
+META = "error.meta"
+ENVELOPE = "resource.envelope"
+FIELDS = "resource.fields"
+TIMES = "resource.timestamps"
+EVENTS = "resource.event_types"
+
+RULES = (
+    Rule(ENVELOPE, "A success is {data}, a collection {data, has_more, next_cursor}", (8, 9), (), "everyday"),
+    Rule(
+        FIELDS,
+        "A resource has the fields that are shown for it",
+        (12, 13, 16, 38),
+        (42, 43, 85, 109),
+        "everyday",
+    ),
+    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday"),
+    Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
+    Rule(REQUEST_ID, "Every response carries X-Request-Id", (107,), (79,), "everyday"),
+    Rule(ECHO, "An X-Request-Id that the client sent is used as given", (107,), (79,), "everyday"),
+    Rule(JSON, "A response with a body is JSON and says so", (8, 9, 94), (25,), "everyday"),
+    Rule(ERROR, "An error is a complete error body", (11, 94), (24, 25), "ladder"),
+    Rule(TYPE, "An error's type and documentation_url are its page under /api/errors", (95,), (), "ladder"),
+    Rule(ID, "An error's request_id is that of the response", (96,), (), "ladder"),
+    Rule(META, "An error's meta says what its code promises", (98, 99), (7, 26), "ladder"),
+)
+
+Fields = Mapping[str, Callable[[Json], bool]]
+
+
+def text(value: Json) -> bool:
+    """Tell whether it is a string."""
+    return isinstance(value, str)
+
+
+def text_or_null(value: Json) -> bool:
+    """Tell whether it is a string or null."""
+    return value is None or isinstance(value, str)
+
+
+def whole(value: Json) -> bool:
+    """Tell whether it is an integer, which JSON may write as 402.0."""
+    return type(value) is int or (isinstance(value, float) and value.is_integer())
+
+
+ERROR_FIELDS: Fields = {
+    "type": text,
+    "title": text,
+    "status": whole,
+    "code": text,
+    "detail": text,
+    "remedy": text,
+    "meta": lambda value: isinstance(value, dict),
+    "request_id": text,
+    "documentation_url": text,
+}
+"""The nine fields of an error (S94)."""
+
+DOMAIN: Fields = {
+    "id": text,
+    "host": text,
+    "path": text_or_null,
+    "label": text_or_null,
+    "created_at": text,
+    "last_full_crawl_at": text_or_null,
+}
+"""S12, with null where the thing has not happened (U43)."""
+
+JOB: Fields = {
+    "id": text,
+    "kind": text,
+    "status": text,
+    "domain_id": text,
+    "error_detail": text_or_null,
+    "finished_at": text_or_null,
+}
+"""S13."""
+
+SINGLES: Mapping[str, Fields] = {
+    "domains.get": DOMAIN,
+    "domains.create": DOMAIN,
+    "domains.update": DOMAIN,
+    "jobs.create": JOB,
+    "jobs.get": JOB,
+}
+
+COLLECTIONS: Mapping[str, Fields] = {"domains.list": DOMAIN, "jobs.list": JOB}
+
+SHOWN_COLLECTIONS = frozenset({"domains.list", "keywords.list"})
+"""Operations that are stated to answer with a collection; of others only a list shows that they do."""
+
+QUOTA: Fields = {"metric": text, "used": whole, "limit": whole, "resets_at": text}
+"""The meta of quota_exhausted, whose names are stated (S98); other codes' are assumed (U7, U26)."""
+
+SPENT_VALUES = 3
+"""What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99)."""
+
+CRAWLED = "last_full_crawl_at"
+FINISHED = "finished_at"
+LATER = (CRAWLED, FINISHED)
+"""Timestamps of what happens later: how they look before is not shown, so they may be missing then (U43)."""
+
+TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
+"""The fields that are shown to be timestamps (S17); any other name may mean anything (S113)."""
+
+GATEWAY = frozenset({502, 503, 504})
+"""Statuses with which something in front of the deployment answers in its stead."""
+
+
+Domain: TypeAlias = tuple[str, str, str]
+"""Environment, account and id of a domain."""
+
+
+@dataclass(slots=True)
+class Checks:
+    """Checks each exchange as it is read, and in the end what only two of them together can show."""
+
+    tally: Tally
+    _crawled: dict[Domain, Observation] = field(default_factory=dict)
+    """What first showed a domain with its last full crawl."""
+    _bare: dict[Domain, Observation] = field(default_factory=dict)
+    """What last showed a domain without one."""
+    _changed: set[Domain] = field(default_factory=set)
+
+    def see(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
+        """Take the next exchange with its parsed reply."""
+        check(exchange, seen, reply, self.tally)
+        if seen.operation in ("domains.update", "domains.delete"):
+            self._changed.add((seen.environment, seen.account, seen.parameters.get("id", "")))
+        elif seen.operation in ("domains.get", "domains.list") and seen.ok and isinstance(reply, dict):
+            data = reply.get("data")
+            for thing in data if isinstance(data, list) else [data]:
+                if isinstance(thing, dict) and isinstance(thing.get("id"), str) and seen.surface == "rest":
+                    self._see_domain((seen.environment, seen.account, thing["id"]), thing, seen)
+
+    def _see_domain(self, domain: Domain, thing: dict[str, Json], seen: Observation) -> None:
+        if thing.get(CRAWLED):
+            first = self._crawled.setdefault(domain, seen)
+            if seen.received < first.received:
+                self._crawled[domain] = seen
+        elif domain not in self._bare or self._bare[domain].sent < seen.sent:
+            self._bare[domain] = seen
+
+    def finish(self, history: History) -> None:
+        """A full crawl that was shown has happened, so a later reading shows the last one, too (S12).
+
+        Nothing can be told of a domain that was changed: it may be of another host since, or another one.
+        """
+        for domain, shown in self._crawled.items():
+            bare = self._bare.get(domain)
+            changed = domain in self._changed or domain[-1] in history.mutated or not history.exclusive
+            if bare is not None and shown.received < bare.sent and not changed:
+                says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {shown.id} did before"
+                pair = (shown.id, bare.id)
+                self.tally.broke(FIELDS, Evidence(says, pair, about=bare.operation, at=bare.sent))
+
+
+def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> None:
+    """Check one exchange with its parsed reply.
+
+    Lost replies show no shape, and neither do answers from outside the API or of a gateway, or answers to
+    GraphQL requests but for their headers.
+    """
+    if seen.lost or seen.outside:
+        return
+    if seen.status in GATEWAY and not isinstance(reply, dict):
+        tally.open(JSON, "a gateway answered in the deployment's stead")
+        return
+    given, said = _headers_of(exchange)
+    _check_headers(exchange, seen, given, tally)
+    if exchange.surface != "rest" or seen.method in ("OPTIONS", "HEAD") or seen.status in (204, 304):
+        return
+    if not exchange.response and seen.status < 400:
+        return  # where a success has no body is not stated
+    if isinstance(reply, dict) and (not said or "json" in said):
+        tally.held(JSON)
+    else:
+        _broke(JSON, f"is no JSON object, or says {said or 'no type'}", seen, tally)
+        return
+    if seen.status >= 400:
+        _check_error(reply, given, seen, tally)
+    elif seen.operation:
+        _check_success(reply, seen, tally)
+        if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
+            found = Evidence(f"{seen.id} shows a job without progress", (seen.id,), at=seen.sent)
+            tally.differs(42, "progress", "no such field", found)
+
+
+def _headers_of(exchange: Exchange) -> tuple[str, str]:
+    """Give the response's X-Request-Id and the type that it says it has, "" where missing."""
+    given = said = ""
+    for name, value in exchange.response_headers.items():
+        match name.lower():
+            case "x-request-id":
+                given = value
+            case "content-type":
+                said = value.partition(";")[0].strip().lower()
+    return given, said
+
+
+def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tally) -> None:
+    if given:
+        tally.held(REQUEST_ID)
+    else:
+        _broke(REQUEST_ID, "has no X-Request-Id", seen, tally)
+        return
+    for name, sent in exchange.request_headers.items():
+        if name.lower() == "x-request-id" and _is_plain(sent):
+            if given == sent:
+                tally.held(ECHO)
+            elif seen.idempotency_key is not None:
+                tally.open(ECHO, "a replay may be the first response to the letter (E5)")
+            else:
+                _broke(ECHO, f"was sent X-Request-Id {sent!r} and gives {given!r}", seen, tally)
+
+
+def _is_plain(sent: str) -> bool:
+    """Whether a client's id is one that no deployment may change (U79)."""
+    return 1 <= len(sent) <= 255 and sent.isascii() and sent.isprintable() and sent == sent.strip()
+
+
+def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: Tally) -> None:
+    wrong = _wrong(reply, ERROR_FIELDS)
+    if reply.get("status") != seen.status and "status" not in wrong:
+        wrong.append("status")
+    if wrong:
+        _broke(ERROR, f"answered {seen.status} with wrong or missing {', '.join(wrong)}", seen, tally)
+        return
+    tally.held(ERROR)
+    url, code = reply["documentation_url"], reply["code"]
+    if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
+        tally.held(TYPE)
+    else:
+        _broke(TYPE, f"has type {reply['type']} and documentation_url {url} for {code}", seen, tally)
+    if given and reply["request_id"] != given and seen.idempotency_key is not None:
+        tally.open(ID, "a replay may be the first response to the letter (E5)")
+    elif given and reply["request_id"] != given:
+        _broke(ID, f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}", seen, tally)
+    elif given:
+        tally.held(ID)
+    _check_meta(code, reply["meta"], seen, tally)
+
+
+def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    if code == "quota_exhausted":
+        lacking = _wrong(meta, QUOTA)
+        if lacking:
+            _broke(META, f"is {code} with wrong or missing {', '.join(lacking)} in meta", seen, tally)
+        else:
+            tally.held(META)
+    elif code == "cost_cap_reached":
+        told = len(list(leaves(meta)))
+        if told < SPENT_VALUES:
+            _broke(META, f"is {code}, and its meta tells {told} things, not {SPENT_VALUES}", seen, tally)
+        else:
+            tally.held(META)
+
+
+def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    data = reply.get("data")
+    if isinstance(data, list) and seen.operation.endswith(".list"):
+        cursor = reply.get("next_cursor", 0)
+        whole = isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
+        if whole or seen.operation == "webhook_events.list":  # its fields are not shown (U78)
+            tally.held(ENVELOPE)
+        else:
+            _broke(ENVELOPE, "is a collection without has_more and next_cursor", seen, tally)
+        things, fields = data, COLLECTIONS.get(seen.operation)
+    else:
+        if "data" not in reply or seen.operation in SHOWN_COLLECTIONS:
+            _broke(ENVELOPE, "is a success without its data", seen, tally)
+        else:
+            tally.held(ENVELOPE)
+        things, fields = [data], (None if seen.dry_run else SINGLES.get(seen.operation))
+    _check_things(things, fields, seen, tally)
+    if seen.operation == "account.usage" and isinstance(data, dict):
+        _check_usage(data, seen, tally)
+    if seen.operation == "webhook_events.list":
+        named = set(filter(text, leaves(data)))
+        if named.issuperset(EVENT_TYPES):
+            tally.held(EVENTS)
+        else:
+            _broke(EVENTS, f"lists {', '.join(sorted(named)) or 'nothing'}", seen, tally)
+
+
+def _check_things(things: list[Json], fields: Fields | None, seen: Observation, tally: Tally) -> None:
+    """Check each resource of a reply; what holds is counted, and the tally told once."""
+    whole = told = 0
+    for thing in things:
+        if not isinstance(thing, dict):
+            continue
+        if fields is not None:
+            absent = [name for name in LATER if name in fields and name not in thing]
+            if FINISHED in absent and _has_finished(thing):
+                absent.remove(FINISHED)
+            if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
+                _broke(
+                    FIELDS, f"shows {seen.operation} with wrong or missing {', '.join(wrong)}", seen, tally
+                )
+            else:
+                whole += 1
+            for name in absent:
+                found = Evidence(f"{seen.id} shows no {name}", (seen.id,), about=seen.operation, at=seen.sent)
+                tally.differs(43, "null", "no such field", found)
+        for name in TIMESTAMPS:
+            value = thing.get(name)
+            if value is None or (value == "" and name in LATER):
+                continue
+            if _is_utc(value):
+                told += 1
+            else:
+                _broke(TIMES, f"shows {name} {value!r}", seen, tally)
+    if whole:
+        tally.held(FIELDS, whole)
+    if told:
+        tally.held(TIMES, told)
+
+
+def _has_finished(job: dict[str, Json]) -> bool:
+    """Tell whether a job has surely finished: it is done, or failed by a usual name with a reason (U39)."""
+    status = job.get("status")
+    return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
+
+
+def _check_usage(data: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    metrics = data.get("metrics")
+    if not isinstance(metrics, list) or not metrics:
+        return  # where the list stands is assumed (U109)
+    lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
+    if lacking:
+        _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally)
+    else:
+        tally.held(FIELDS)
+
+
+def _wrong(thing: Json, fields: Fields) -> list[str]:
+    """Name the fields that are missing or misshapen."""
+    if not isinstance(thing, dict):
+        return list(fields)
+    return [name for name, fits in fields.items() if name not in thing or not fits(thing[name])]
+
+
+_USUAL = re.compile(
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-6][0-9](\.[0-9]+)?(Z|\+00:00)"
+)
+"""How ISO 8601 in UTC is usually written; any other way is read with care."""
+
+
+def _is_utc(value: Json) -> bool:
+    if not isinstance(value, str):
+        return False
+    if _USUAL.fullmatch(value):
+        return True
+    if not value.endswith(("Z", "+00:00", "+0000", "+00")):
+        return False
+    try:
+        instant(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _broke(rule: str, says: str, seen: Observation, tally: Tally) -> None:
+    about = seen.operation or seen.path
+    tally.broke(rule, Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent))

@@ -1,0 +1,144 @@
+"""Judge updates: a PATCH that was accepted shows, until another write comes after it (S42, S49, E45).
+
+Of the writes to one field of one resource those count that may be the last before a reading: each that may
+have come before it, unless another one surely came in between.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Json, Observation
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+PATCHED = "resource.patch"
+
+RULES = (Rule(PATCHED, "The last PATCH of a field is what is shown of it", (42, 49), (84,), "everyday"),)
+
+UNSETTLED = frozenset({"enabled", "secret"})
+"""Fields that the deployment changes by itself, or hides."""
+
+Resource: TypeAlias = tuple[str, str, str, str]
+"""Environment, account, the noun of its operations and id: an id may be a number that each noun counts."""
+
+Field: TypeAlias = tuple[Resource, str]
+"""A resource and the name of a field."""
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge every field that was patched, at every later reading of it."""
+    if not history.exclusive:
+        return
+    writes: dict[Field, list[Observation]] = defaultdict(list)
+    for seen in history.where(lambda seen: seen.method == "PATCH"):
+        may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
+        if may and seen.parameters and isinstance(seen.body, dict):
+            for name in seen.body.keys() - UNSETTLED:
+                writes[_resource(seen), name].append(seen)
+    patched = {resource for resource, _ in writes}
+    readings: dict[Field, list[Observation]] = defaultdict(list)
+    for seen in history.where(lambda seen: seen.ok and seen.method == "GET" and seen.has_more is None):
+        if isinstance(seen.data, dict) and _resource(seen) in patched:
+            for name in seen.data:
+                readings[_resource(seen), name].append(seen)
+    for field, patches in writes.items():
+        if field[0][-1] in history.mutated:
+            tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
+            continue
+        _judge_field(field[1], patches, readings.get(field, ()), tally)
+
+
+def _resource(seen: Observation) -> Resource:
+    return seen.environment, seen.account, seen.operation.partition(".")[0], seen.parameters.get("id", "")
+
+
+def _judge_field(
+    name: str, writes: Sequence[Observation], readings: Sequence[Observation], tally: Tally
+) -> None:
+    for at, patch in enumerate(writes):
+        _judge_reply(name, patch, writes[max(0, at - 1) : at + 2], readings, tally)
+    certain = sorted((patch for patch in writes if patch.ok), key=lambda patch: patch.received)
+    came = done = 0
+    alive: list[Observation] = []
+    newest: Observation | None = None
+    for seen in readings:
+        while came < len(writes) and writes[came].sent < seen.received:
+            alive.append(writes[came])
+            came += 1
+        while done < len(certain) and certain[done].received < seen.sent:
+            newest = max(newest or certain[done], certain[done], key=lambda patch: patch.sent)
+            done += 1
+        if newest is not None:  # what ended before it was sent is surely overwritten
+            since = newest.sent
+            alive = [write for write in alive if write.received > since]
+            last = [write for write in alive if write.sent < seen.received]
+            _judge_reading(name, seen, last, tally)
+
+
+def _judge_reading(name: str, seen: Observation, writes: Sequence[Observation], tally: Tally) -> None:
+    """A reading shows what one of the writes that may be the last asked for, or was told it had made of it.
+
+    A deployment may write values its own way, such as a trimmed text, and lists in another order: only plain
+    values that were told as they had been asked for prove anything.
+    """
+    shown = seen.data[name]
+    if any(shown == value for write in writes for value in _values(name, write)):
+        tally.held(PATCHED)
+    elif any(not _as_asked(name, write) for write in writes):
+        tally.open(PATCHED, "what a PATCH made of it is not known")
+    else:
+        newest = writes[-1]
+        says = f"{newest.id} set {name} to {newest.body[name]!r}, and {seen.id} shows {shown!r} afterwards"
+        evidence = Evidence(says, (newest.id, seen.id), about=seen.operation, at=seen.sent)
+        tally.broke(PATCHED, evidence)
+
+
+def _as_asked(name: str, write: Observation) -> bool:
+    """Whether a reply shows a plain value just as it was asked for."""
+    asked = write.body[name]
+    told = write.data.get(name) if write.ok and isinstance(write.data, dict) else None
+    return isinstance(asked, str | int) and told == asked
+
+
+def _judge_reply(
+    name: str,
+    patch: Observation,
+    around: Sequence[Observation],
+    readings: Sequence[Observation],
+    tally: Tally,
+) -> None:
+    """The reply to a PATCH does not show what was there before, if that is something else than was asked for.
+
+    Necessary where no other write overlaps, and none came between the reading before and this one.
+    """
+    if not patch.ok or not isinstance(patch.data, dict) or name not in patch.data:
+        return
+    asked, told = patch.body[name], patch.data[name]
+    if told == asked:
+        tally.held(PATCHED)
+        return
+    before = next((seen for seen in reversed(readings) if seen.received < patch.sent), None)
+    others = [write for write in around if write is not patch]
+    if before is None or not isinstance(asked, str | int) or before.data[name] != told:
+        return
+    if any(write.received > before.sent and write.sent < patch.received for write in others):
+        return
+    if _plain(asked) != _plain(told):
+        says = f"{patch.id} was to set {name} to {asked!r}, and shows {told!r} as {before.id} did before"
+        evidence = Evidence(says, (before.id, patch.id), about=patch.operation, at=patch.sent)
+        tally.broke(PATCHED, evidence)
+
+
+def _values(name: str, write: Observation) -> Iterator[Json]:
+    yield write.body[name]
+    if isinstance(write.data, dict) and name in write.data:
+        yield write.data[name]
+
+
+def _plain(value: Json) -> Json:
+    """Give a value without what a deployment may tidy up."""
+    return value.strip().casefold() if isinstance(value, str) else value

@@ -1,0 +1,65 @@
+"""Fields of requests and replies, parsed: REST and GraphQL alike, in the names of REST.
+
+Whatever is missing or of another form is None or empty, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ranksim.clock import Micros, instant
+from ranksim.conformance.history.observation import Json, Observation
+
+
+def plain(seen: Observation) -> dict[str, Json]:
+    """Give the data of a single as a mapping in the names of REST; empty when it is none."""
+    data = snaked(seen.data) if seen.surface == "graphql" else seen.data
+    return data if isinstance(data, dict) else {}
+
+
+def thing_of(seen: Observation) -> dict[str, Json]:
+    """Give what a creation made, out of the payload that GraphQL wraps it in."""
+    made = plain(seen)
+    inner = [value for value in made.values() if isinstance(value, dict) and value]
+    return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
+
+
+def body_of(seen: Observation) -> Mapping[str, Json]:
+    """Give what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
+    if not isinstance(seen.body, dict):
+        return {}
+    if seen.surface != "graphql":
+        return seen.body
+    variables = seen.body.get("variables")
+    given = variables.get("input") if isinstance(variables, dict) else None
+    body = snaked(given) if isinstance(given, dict) and seen.operation else {}
+    if isinstance(body.get("kind"), str):
+        body["kind"] = body["kind"].lower()
+    return body
+
+
+def snaked(value: Json) -> Json:
+    """Rename the members of GraphQL values as REST has them: resetsAt is resets_at."""
+    if isinstance(value, dict):
+        return {
+            re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): snaked(inner) for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [snaked(inner) for inner in value]
+    return value
+
+
+def whole(value: Json) -> int | None:
+    """Read an integer, which JSON may write as 20.0; None for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def moment(value: Json) -> Micros | None:
+    """Read an ISO 8601 instant; None for anything else."""
+    try:
+        return instant(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,105 @@
+"""A trace as the judges see it: all that was seen, in order, and what it says about clocks and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.packed import PackedObservations, Test
+from ranksim.trace import Header, Note, TraceKey
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The deployment's clock less the trace's, as an interval in µs; empty (`low > high`) when they drift.
+
+    From the Date header of each exchange: the server's clock stood in [Date, Date + 1 s) at some moment of
+    [sent, received].
+    """
+
+    low: Micros = -NEVER
+    high: Micros = NEVER
+    count: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether any exchange bounded it, and consistently."""
+        return self.count > 0 and self.low <= self.high
+
+    def of(self, sent: Micros, received: Micros, date: int) -> Offset:
+        """Narrow it by one exchange with a Date in Unix seconds."""
+        return Offset(
+            max(self.low, date * SECOND - received),
+            min(self.high, date * SECOND + SECOND - sent),
+            self.count + 1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """From `t` on, business time ran `rate` times as fast as the trace's, from `business` (µs) where known.
+
+    `traffic_rate` is the same for rate windows. It is a clock note of the trace; without one, both run as the
+    trace's clock does.
+    """
+
+    t: Micros
+    business: Micros | None = None
+    rate: int = 1
+    traffic_rate: int = 1
+
+
+@dataclass(slots=True)
+class History:
+    """All that a trace holds, in order of sending, with what the deployment let be read about itself."""
+
+    header: Header = field(default_factory=Header)
+    seen: Sequence[Observation] = field(default_factory=list)
+    arrived: list[ReceivedAttempt] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    offset: Offset = field(default_factory=Offset)
+    paces: tuple[Pace, ...] = ()
+    unread: bool = False
+    """Whether GraphQL mutations changed what no judge follows there, as if somebody else had."""
+    mutated: set[str] = field(default_factory=set)
+    """The words in GraphQL mutations of what was there, among them its ids."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether nobody else used these accounts; if not, "refused too early" cannot be told."""
+        return self.header.exclusive and not self.unread
+
+    @property
+    def rate(self) -> int:
+        """How many times as fast business time ran: 1, or what the one clock note says; 0 when it changed."""
+        return _only({pace.rate for pace in self.paces} | self._unsaid)
+
+    @property
+    def traffic_rate(self) -> int:
+        """The same for the time that rate windows run on."""
+        return _only({pace.traffic_rate for pace in self.paces} | self._unsaid)
+
+    @property
+    def _unsaid(self) -> set[int]:
+        """The rate of what was sent before any note told of one."""
+        told = min((pace.t for pace in self.paces), default=NEVER)
+        before = self.seen[0].sent < told if self.seen else not self.paces
+        return {1} if before else set()
+
+    def by_operation(self, *names: str) -> Iterator[Observation]:
+        """Give the exchanges of these operations, in order of sending."""
+        return self.where(lambda seen: seen.operation in names)
+
+    def where(self, test: Test) -> Iterator[Observation]:
+        """Give the exchanges that pass a test, in order of sending; it sees of them what many have alike."""
+        return self.seen.where(test) if isinstance(self.seen, PackedObservations) else filter(test, self.seen)
+
+    def key(self, name: str) -> TraceKey:
+        """What the header says about a key."""
+        return self.header.keys.get(name) or TraceKey()
+
+
+def _only(rates: set[int]) -> int:
+    return next(iter(rates)) if len(rates) == 1 else 0

@@ -1,0 +1,65 @@
+"""Records kept out of memory while a long trace is judged: in a temporary file once they are many."""
+
+from __future__ import annotations
+
+import marshal
+from array import array
+from dataclasses import fields
+from operator import attrgetter
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final, Generic, TypeVar, cast
+from weakref import finalize
+
+from ranksim.errors import BadInput
+
+T = TypeVar("T")
+
+IN_MEMORY: Final = 4 << 20
+"""Bytes that stay in memory before a file is begun."""
+
+NEAR: Final = 256
+"""Records last looked at that are kept as they are, one of those whose numbers agree modulo this: judges look
+at one exchange many times in a row."""
+
+
+class SpillFile(Generic[T]):
+    """Records by number, put once and looked at often; what is looked at is shared and not to be changed.
+
+    `kind` is a dataclass of two fields or more, whose values are of the types that JSON has, tuples and
+    bytes. The file has no name, goes with the shelf, and lies where TMPDIR says.
+    """
+
+    def __init__(self, kind: type[T]) -> None:
+        self._kind = kind
+        self._values = attrgetter(*(about.name for about in fields(cast(Any, kind))))
+        self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 (closed with the shelf)
+        self._ends = array("Q", [0])
+        self._near: dict[int, tuple[int, T]] = {}
+        finalize(self, self._file.close)
+
+    def put(self, record: T) -> None:
+        """Put the next record. Raises BadInput when there is no room for it."""
+        data = marshal.dumps(self._values(record))
+        try:
+            self._file.seek(self._ends[-1])
+            self._file.write(data)
+            self._file.flush()
+        except OSError as error:
+            raise BadInput(
+                f"the temporary file that a long trace needs cannot be written ({error.strerror}); "
+                "let TMPDIR name a directory with about as much room as the trace takes"
+            ) from None
+        number = len(self._ends) - 1
+        self._near[number % NEAR] = number, record
+        self._ends.append(self._ends[-1] + len(data))
+
+    def __getitem__(self, number: int) -> T:
+        """The record with this number, from 0 on."""
+        near = self._near.get(number % NEAR)
+        if near is not None and near[0] == number:
+            return near[1]
+        self._file.seek(self._ends[number])
+        data = self._file.read(self._ends[number + 1] - self._ends[number])
+        found = self._kind(*marshal.loads(data))
+        self._near[number % NEAR] = number, found
+        return found

@@ -1,0 +1,416 @@
+"""Reading a trace as a history: each exchange becomes what a judge needs of it.
+
+Raw texts and most bodies of replies are dropped here, and what is left of them goes to a shelf, so that
+memory grows slowly with the number of exchanges, and not with what they say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from sys import intern
+from typing import Final, TypeAlias
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.history import History, Pace
+from ranksim.conformance.history.observation import (
+    NEVER,
+    AttemptDetail,
+    Json,
+    Observation,
+    ObservationDetail,
+    ReceivedAttempt,
+    asks_dry,
+    job_name,
+)
+from ranksim.conformance.history.packed import PackedObservations
+from ranksim.conformance.history.spill_file import SpillFile
+from ranksim.records import parsed
+from ranksim.service.operations import OPERATIONS, TABLE
+from ranksim.trace import Delivery, Exchange, Header, Note, Trace, entries
+
+UNKNOWN: Final = ""
+"""The endpoint that a lost call may have created."""
+
+Source: TypeAlias = str | Path | Iterable[str] | Trace
+
+
+Watch: TypeAlias = Callable[[Exchange, Observation, Json], None]
+"""Shown each exchange, raw, beside what it became, and its parsed reply."""
+
+
+def read(source: Source, watch: Watch | None = None) -> History:
+    """Read a trace (a path, its lines, or one in memory) as a history.
+
+    Raises BadInput naming a broken line.
+    """
+    reader = Reader(watch)
+    for entry in _all(source):
+        reader.take(entry)
+    return reader.finish()
+
+
+def _all(source: Source) -> Iterator[Header | Exchange | Delivery | Note]:
+    if isinstance(source, Trace):
+        yield source.header
+        yield from source.exchanges
+        yield from source.deliveries
+        yield from source.notes
+    else:
+        yield from entries(source)
+
+
+@dataclass(slots=True)
+class Reader:
+    """Turns the entries of a trace, one at a time, into a history."""
+
+    watch: Watch | None = None
+    history: History = field(default_factory=History)
+    _told: SpillFile[ObservationDetail] = field(default_factory=lambda: SpillFile(ObservationDetail))
+    _rows: PackedObservations = field(init=False)
+    _carried: SpillFile[AttemptDetail] = field(default_factory=lambda: SpillFile(AttemptDetail))
+    _named: dict[str, set[str]] = field(default_factory=dict)
+    """The endpoints that have a URL with this path; a call whose outcome is unknown stands for one more."""
+    _unsure: list[Observation] = field(default_factory=list)
+    """Calls without a reply that may have given an endpoint its URL."""
+    _answered: set[tuple[str, str]] = field(default_factory=set)
+    """(key, Idempotency-Key) of creations that were answered."""
+
+    def __post_init__(self) -> None:
+        self._rows = PackedObservations(self._told)
+
+    def take(self, entry: Header | Exchange | Delivery | Note) -> None:
+        """Take the next entry."""
+        match entry:
+            case Header():
+                self.history.header = entry
+            case Exchange():
+                self._exchange(entry)
+            case Delivery():
+                self._delivery(entry)
+            case Note():
+                self._note(entry)
+
+    def finish(self) -> History:
+        """Sort what was taken, and name endpoints by their ids."""
+        history = self.history
+        self._rows.sort()
+        self._rows.repeats = _repeats(self._rows)
+        history.seen = self._rows
+        history.arrived.sort(key=lambda arrived: arrived.received)
+        for seen in self._unsure:
+            if (seen.key, seen.idempotency_key) not in self._answered:
+                self._name(seen.body, UNKNOWN)
+        for arrived in history.arrived:
+            named = self._named.get(arrived.endpoint, set())
+            if len(named) == 1 and UNKNOWN not in named:
+                arrived.endpoint = next(iter(named))
+        return history
+
+    def _exchange(self, exchange: Exchange) -> None:
+        reply = parsed(exchange.response)
+        seen = see(exchange, reply, len(self._rows), self.history.header, self._told)
+        self._rows.append(seen)
+        headers = {name.lower(): value for name, value in exchange.response_headers.items()}
+        date = None if seen.lost or "age" in headers else http_date(headers.get("date", ""))
+        if date is not None:  # what a cache answered has the Date of an earlier reply
+            self.history.offset = self.history.offset.of(seen.sent, seen.received, date)
+        if seen.operation.startswith("webhooks."):
+            self._endpoints_of(seen)
+        if seen.surface == "graphql" and seen.happened is not False and not 400 <= seen.status <= 499:
+            self._mutation(seen)
+        if self.watch is not None:
+            self.watch(exchange, seen, reply)
+
+    def _mutation(self, seen: Observation) -> None:
+        """Note what a GraphQL request may have changed; one refused with a 4xx did nothing."""
+        reads = seen.operations and all(
+            name in OPERATIONS and OPERATIONS[name].method == "GET" for name in seen.operations
+        )
+        if reads or "mutation" not in str(seen.body):
+            return
+        if not seen.operations or not all(name.endswith(".create") for name in seen.operations):
+            self.history.mutated |= {word for text in texts(seen.body) for word in _WORD.findall(text)}
+        if not seen.operations or not FOLLOWED.issuperset(seen.operations):
+            self.history.unread = True
+
+    def _endpoints_of(self, seen: Observation) -> None:
+        """Learn the URLs of endpoints from what a call was told, or may have done."""
+        if seen.ok:
+            for thing in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
+                if isinstance(thing, dict):
+                    self._name(thing, str(thing.get("id")))
+            if seen.idempotency_key is not None:
+                self._answered.add((seen.key, seen.idempotency_key))
+        elif (seen.lost or seen.status >= 500) and seen.happened is not False and seen.method != "GET":
+            self._unsure.append(seen)
+
+    def _name(self, thing: Json, endpoint: str) -> None:
+        url = thing.get("url") if isinstance(thing, dict) else None
+        if isinstance(url, str):
+            path = re.sub(r"^[a-zA-Z]+://[^/]*", "", url)
+            self._named.setdefault(path, set()).add(endpoint)
+
+    def _delivery(self, delivery: Delivery) -> None:
+        headers = {name.lower(): value for name, value in delivery.headers.items()}
+        arrived = ReceivedAttempt(
+            self._carried,
+            len(self.history.arrived),
+            received=delivery.received,
+            answered=delivery.answered,
+            endpoint=delivery.endpoint,
+            event=headers.get("service-event-id", ""),
+            type=headers.get("service-event-type", ""),
+            attempt=_whole(headers.get("service-delivery-attempt")) or 0,
+            status=delivery.status,
+            valid=delivery.signature.valid,
+            t=delivery.signature.t,
+            digest=_digest(delivery.body.encode()),
+        )
+        self._carried.put(AttemptDetail(parsed(delivery.body), headers))
+        self.history.arrived.append(arrived)
+
+    def _note(self, note: Note) -> None:
+        self.history.notes.append(note)
+        extra = note.model_extra or {}
+        told = {
+            name: extra[name]
+            for name in ("business", "rate", "traffic_rate")
+            if isinstance(extra.get(name), int)
+        }
+        if note.t is not None and told:
+            self.history.paces += (Pace(note.t, **told),)
+
+
+def _repeats(rows: PackedObservations) -> set[int]:
+    """Find the exchanges that may be replays: those that are marked, or all but a surely first one of a key.
+
+    Where a deployment marks replays (U31), what it does not mark is none.
+    """
+    marked, unmarked, marks = set[int](), set[int](), False
+    firsts: dict[tuple[str, str], tuple[int, Micros]] = {}
+    for seen in rows.where(lambda seen: seen.replayed or seen.method == "POST"):
+        if seen.replayed:
+            marked.add(seen.index)
+        if seen.idempotency_key is None or seen.method != "POST":
+            continue
+        marks |= seen.replayed
+        name = seen.environment, seen.idempotency_key
+        first, received = firsts.setdefault(name, (seen.index, seen.received))
+        if first != seen.index:
+            unmarked |= {seen.index} if seen.sent >= received else {seen.index, first}
+    return marked if marks else marked | unmarked
+
+
+# One exchange
+
+FOLLOWED = frozenset(
+    {"domains.create", "domains.update", "keyword_lists.create", "keywords.create", "keyword_briefs.create"}
+    | {"scans.create", "scans.update", "jobs.create"}
+)
+"""GraphQL mutations whose consequences judges bear in mind: what may be added, and what `mutated` names."""
+
+NO_GRAPHQL = frozenset({404, 405, 410})
+"""Statuses of an address that is known to have no GraphQL."""
+
+KEEPS_ITEMS = frozenset(
+    {"webhooks.list", "webhook_deliveries.list", "webhook_events.list", "jobs.list", "scans.list"}
+)
+"""Collections whose items a judge reads; of all others only a domain-scoped key's are kept, else the ids."""
+
+
+def see(
+    exchange: Exchange, reply: Json, index: int, header: Header, shelf: SpillFile[ObservationDetail]
+) -> Observation:
+    """Make of one exchange, whose parsed reply is given, what a judge needs."""
+    outside = _outside(exchange, reply)
+    operation, parameters = ("", {}) if outside else _operation(exchange)
+    key = exchange.api_key or ""
+    lost = exchange.status is None or exchange.received is None
+    operations = () if outside else exchange.operations
+    told = ObservationDetail(exchange.path, parameters, exchange.query, operations, exchange.planned)
+    seen = Observation(
+        shelf,
+        index=index,
+        id=exchange.id,
+        sent=exchange.sent,
+        received=NEVER if lost or exchange.received is None else exchange.received,
+        key=intern(key),
+        account=intern(_account(exchange, header)),
+        environment=intern(exchange.environment),
+        surface=intern(exchange.surface),
+        operation=operation,
+        method=intern(exchange.method),
+        status=0 if lost or exchange.status is None else exchange.status,
+        happened=False if lost and exchange.effect == "none" else (None if lost else True),
+        outside=outside,
+    )
+    _see_request(seen, told, exchange)
+    if not lost:
+        _see_headers(seen, told, exchange)
+        known = header.keys.get(key)
+        _see_reply(seen, told, reply, known is not None and known.domain_id is not None)
+    shelf.put(told)
+    return seen
+
+
+def _outside(exchange: Exchange, reply: Json) -> bool:
+    """Tell whether what answered need not be the API: a path outside /v1, or no GraphQL at the address.
+
+    GraphQL has an address of its own, which a recorder may have guessed (U83): only an answer in its form, an
+    error body, a loss or an error of the server count as its own.
+    """
+    if exchange.surface == "rest":
+        return "/v1/" not in exchange.path
+    if exchange.surface != "graphql" or exchange.status is None or exchange.status >= 500:
+        return False
+    formed = isinstance(reply, dict) and not reply.keys().isdisjoint(("data", "errors", "code"))
+    return exchange.status in NO_GRAPHQL or not formed
+
+
+def _account(exchange: Exchange, header: Header) -> str:
+    """Whose books it touches: the account that the header names, else the key stands for it."""
+    known = header.keys.get(exchange.api_key or "")
+    if known is not None and known.account:
+        return known.account
+    return exchange.account or (exchange.api_key or "")
+
+
+def _see_request(seen: Observation, told: ObservationDetail, exchange: Exchange) -> None:
+    for name, value in exchange.request_headers.items():
+        if name.lower() == "idempotency-key":
+            seen.idempotency_key = intern(value)
+    if seen.method in ("GET", "HEAD", "OPTIONS"):
+        return
+    told.body = parsed(exchange.body)
+    seen.dry_run = asks_dry(told.body, seen.surface)
+    if seen.idempotency_key is not None:
+        meaning = exchange.body if told.body is None else json.dumps(told.body, sort_keys=True)
+        query = json.dumps(sorted(exchange.query.items()))
+        told.fingerprint = _digest(f"{seen.method} {told.path} {query} {meaning}".encode())
+        told.wording = _digest(exchange.body.encode())
+
+
+def _see_headers(seen: Observation, told: ObservationDetail, exchange: Exchange) -> None:
+    headers = {name.lower(): value for name, value in exchange.response_headers.items()}
+    seen.limit = _first_whole(headers.get("ratelimit-limit"))
+    seen.remaining = _first_whole(headers.get("ratelimit-remaining"))
+    seen.reset = _first_whole(headers.get("ratelimit-reset"))
+    seen.retry_after = _whole(headers.get("retry-after"))
+    if seen.retry_after is None:
+        told.retry_at = http_date(headers.get("retry-after", ""))
+    seen.replayed = headers.get("idempotent-replayed", "").lower() == "true"
+
+
+def _see_reply(seen: Observation, told: ObservationDetail, reply: Json, scoped: bool) -> None:
+    if not isinstance(reply, dict):
+        return
+    if seen.surface == "graphql":
+        reply = _root_field(reply)
+    if seen.idempotency_key is not None:
+        said = {name: value for name, value in reply.items() if name != "request_id"}
+        told.answer = _digest(json.dumps(said, sort_keys=True).encode())
+    if "code" in reply and not (seen.surface == "rest" and 200 <= seen.status <= 299):
+        seen.code = intern(str(reply["code"]))
+        told.meta = reply["meta"] if isinstance(reply.get("meta"), dict) else {}
+        return
+    data = reply.get("data")
+    if isinstance(data, list):
+        named = [item for item in data if isinstance(item, dict) and "id" in item]
+        jobs = seen.operation == "jobs.list"
+        told.data = tuple(job_name(item) if jobs else str(item["id"]) for item in named)
+        told.items = data if scoped or seen.operation in KEEPS_ITEMS else None
+        more, cursor = reply.get("has_more"), reply.get("next_cursor")
+        seen.has_more = more if isinstance(more, bool) else None
+        told.next_cursor = cursor if isinstance(cursor, str) else None
+    else:
+        told.data = data
+
+
+def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
+    """Read a GraphQL reply of one root field as the REST reply with the same meaning."""
+    errors = reply.get("errors")
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+        extensions = errors[0].get("extensions")
+        return {"code": "graphql", **(extensions if isinstance(extensions, dict) else {})}
+    data = reply.get("data")
+    fields = list(data.values()) if isinstance(data, dict) else []
+    return {"data": fields[0]} if len(fields) == 1 else dict(reply)
+
+
+# Paths
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_ROUTES: Final = tuple(
+    (entry.method, re.compile(_PLACEHOLDER.sub(r"(?P<\1>[^/]+)", entry.path)), entry.name) for entry in TABLE
+)
+_PLAIN: Final = {(entry.method, entry.path): entry.name for entry in TABLE if "{" not in entry.path}
+
+
+def route(method: str, path: str) -> tuple[str, dict[str, str]]:
+    """Find the operation and parameters of a REST path, whatever stands before its /v1/; else ("", {})."""
+    _, found, rest = path.partition("/v1/")
+    if not found:
+        return "", {}
+    rest = rest.partition("?")[0].rstrip("/")
+    plain = _PLAIN.get((method, rest))
+    if plain is not None:
+        return plain, {}
+    for wanted, pattern, name in _ROUTES:
+        match = pattern.fullmatch(rest)
+        if match is not None and wanted == method:
+            return name, match.groupdict()
+    return "", {}
+
+
+def _operation(exchange: Exchange) -> tuple[str, dict[str, str]]:
+    if exchange.surface == "graphql":
+        return (intern(exchange.operations[0]), {}) if len(exchange.operations) == 1 else ("", {})
+    return route(exchange.method, exchange.path)
+
+
+# Small readings
+
+_WORD = re.compile(r"[\w.~-]+")
+
+
+def texts(value: Json) -> Iterator[str]:
+    """Give the strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts(inner)
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _first_whole(text: str | None) -> int | None:
+    """Read the first of several values, as in ``20, 20;w=60`` of the drafts; a fraction is rounded up."""
+    first = re.match(r"\s*([0-9]{1,15})(\.[0-9]+)?\s*(?=$|[,;])", text or "")
+    if first is None:
+        return None
+    return int(first[1]) + (float(first[2] or 0) > 0)
+
+
+@lru_cache(maxsize=4096)
+def http_date(text: str) -> int | None:
+    """Read an IMF-fixdate such as ``Sun, 06 Nov 1994 08:49:37 GMT`` as Unix seconds (RFC 9110); else None."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        said = parsedate_to_datetime(text) if text else None
+        return None if said is None or said.tzinfo is None else int(said.timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()

@@ -1,0 +1,149 @@
+"""Which readings of what is open explain the calls of one window: elimination by sound checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeAlias
+
+from ranksim.conformance.history.history import History
+from ranksim.conformance.rate.clocked import check_clock
+from ranksim.conformance.rate.counter import check_counter
+from ranksim.conformance.rate.first_hit import check_first_hit
+from ranksim.conformance.rate.ledger import REFUSED, Interpretation, KeyLedger, calls_of
+from ranksim.conformance.rate.sliding import check_gcra, check_log
+from ranksim.conformance.rate.stated import check_stated
+from ranksim.conformance.rate.window_calls import WindowCalls
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence
+from ranksim.contract.facts import RateClass
+
+Check: TypeAlias = Callable[[WindowCalls, bool], Evidence | None]
+
+CHECKS: dict[str, Check] = {
+    "first_hit": check_first_hit,
+    "clock": check_clock,
+    "sliding_log": check_log,
+    "sliding_counter": check_counter,
+    "gcra": check_gcra,
+}
+"""For each algorithm, its necessary conditions: None, or what cannot be."""
+
+FIELDS = {
+    "window": ("window", 1),
+    "refused_count": ("refused_calls_count", 4),
+    "debits_write": ("expensive_debits_write", 3),
+    "dry_run": ("dry_run_class", 10),
+    "graphql": ("graphql_cost", 11),
+}
+"""Each field of a reading: the assumption that sets it, and its U number."""
+
+
+@dataclass(slots=True)
+class Examined:
+    """What is left of the readings of one window.
+
+    `acting` holds the readings that explain which calls were admitted and refused; `surviving` those of them
+    that agree with what the headers say, too. `against` is the evidence against each other reading.
+    """
+
+    calls: WindowCalls
+    acting: list[Interpretation] = field(default_factory=list)
+    surviving: list[Interpretation] = field(default_factory=list)
+    against: dict[Interpretation, Evidence] = field(default_factory=dict)
+
+
+def readings(ledger: KeyLedger, rate_class: RateClass, options: Options) -> list[Interpretation]:
+    """Give the readings that are open and would make a difference, the default first, the nearest next."""
+    default = default_reading(options)
+    counted = options.candidates("refused_calls_count")
+    debits = options.candidates("expensive_debits_write")
+    if rate_class != RateClass.WRITE or not ledger.has(RateClass.EXPENSIVE):
+        debits = debits[:1]
+    tried_dry = ledger.any_dry(rate_class) or (len(debits) > 1 and ledger.any_dry(RateClass.EXPENSIVE))
+    dry = _open(options, "dry_run_class", ("same", "free")) if tried_dry else (default.dry_run,)
+    graphql = options.candidates("graphql_cost") if ledger.any_graphql() else (default.graphql,)
+    found = [
+        Interpretation(*chosen)
+        for chosen in product(options.candidates("window"), counted, debits, dry, graphql)
+        if not (chosen[0] == "clock" and chosen[1] and len(counted) > 1)  # the same as not counting them
+    ]
+    return sorted(found, key=lambda reading: reading.departs(default))
+
+
+def default_reading(options: Options) -> Interpretation:
+    """Give the reading that the policy makes."""
+    return Interpretation(*(options.default(name) for name, _ in FIELDS.values()))
+
+
+def _open(options: Options, name: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values that are open; a dry run in another class shows in its headers, and is no reading here."""
+    if options.pinned(name):
+        return (options.default(name),)
+    return values
+
+
+def examine(
+    ledger: KeyLedger, rate_class: RateClass, history: History, options: Options, *, all_of_them: bool = False
+) -> Examined:
+    """Try readings until the default one survives, or all of them."""
+    return _tried(readings(ledger, rate_class, options), ledger, rate_class, history, options, all_of_them)
+
+
+def explained(
+    among: Collection[Interpretation],
+    ledger: KeyLedger,
+    rate_class: RateClass,
+    history: History,
+    options: Options,
+) -> bool:
+    """Tell whether one of these readings survives."""
+    return any(
+        _tried([reading], ledger, rate_class, history, options, True).surviving
+        for reading in readings(ledger, rate_class, options)
+        if reading in among
+    )
+
+
+def _tried(
+    some: Sequence[Interpretation],
+    ledger: KeyLedger,
+    rate_class: RateClass,
+    history: History,
+    options: Options,
+    all_of_them: bool,
+) -> Examined:
+    result: Examined | None = None
+    known: dict[tuple[bool, str, str], WindowCalls] = {}
+    for reading in some:
+        counted = (reading.debits_write, reading.dry_run, reading.graphql)
+        if counted not in known:
+            known[counted] = calls_of(ledger, rate_class, reading, history, options)
+        calls = known[counted]
+        result = result or Examined(calls)
+        against = _dry_refused(ledger, rate_class, reading, calls)
+        against = against or CHECKS[reading.window](calls, reading.refused_count)
+        if against is None:
+            result.acting.append(reading)
+            against = check_stated(calls, reading.window, reading.refused_count)
+        if against is not None:
+            result.against[reading] = against
+            continue
+        result.surviving.append(reading)
+        if len(result.surviving) == 1 and not result.against and not all_of_them:
+            break
+    assert result is not None
+    return result
+
+
+def _dry_refused(
+    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, calls: WindowCalls
+) -> Evidence | None:
+    """A dry run that is not counted is never refused."""
+    if reading.dry_run != "free":
+        return None
+    refused = (ledger.dry == 1) & (ledger.kind == REFUSED) & (ledger.rate_class == rate_class)
+    if not refused.any():
+        return None
+    return calls.evidence("a dry run was answered 429, so it is counted", int(ledger.who[refused.argmax()]))

@@ -1,0 +1,247 @@
+"""Judge rate-limit headers exchange by exchange: three on every response, and Retry-After on a 429.
+
+Whether what they say agrees with what was admitted is judged with the windows (`windows`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Observation
+from ranksim.conformance.rate.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import RateClass
+from ranksim.service.operations import OPERATIONS
+
+HEADERS = "rate.headers"
+CLASSES = "rate.classes"
+RETRY_AFTER = "rate.retry_after"
+HONOURED = "rate.retry_after_honoured"
+TRAFFIC_ONLY = "rate.traffic_only"
+
+RULES = (
+    Rule(
+        HEADERS,
+        "Every response carries RateLimit-Limit, -Remaining and -Reset, and they can be true",
+        (105,),
+        (5, 8),
+        "everyday",
+    ),
+    Rule(
+        CLASSES,
+        "An operation is counted in its class: read, write or expensive",
+        (102, 103, 104),
+        (2, 10, 11),
+        "everyday",
+    ),
+    Rule(RETRY_AFTER, "A 429 of the rate limit carries Retry-After", (100,), (6,), "burst"),
+    Rule(HONOURED, "A call after Retry-After, and nothing in between, is admitted", (100,), (1, 4), "burst"),
+    Rule(
+        TRAFFIC_ONLY,
+        "The rate limit refuses only where it says that no call is left",
+        (106,),
+        (7,),
+        "burst",
+    ),
+)
+
+GATEWAY = (502, 503, 504)
+"""Statuses that something before the service may answer, which knows nothing of its headers."""
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge the headers of every response."""
+    limits = classes_by_limit(options)
+    for seen in history.seen:
+        if seen.lost:
+            continue
+        _judge_headers(seen, history, options, tally)
+        if limits:
+            _judge_class(seen, limits, options, tally)
+        if limited(seen):
+            _judge_refusal(seen, options, tally)
+    _judge_honoured(history, options, tally)
+
+
+def _evidence(says: str, *seen: Observation) -> Evidence:
+    about = f"key {seen[0].key or 'none'}, {seen[0].operation or seen[0].path}"
+    return Evidence(says, tuple(one.id for one in seen), about=about, at=seen[0].sent)
+
+
+# The three headers
+
+
+def _judge_headers(seen: Observation, history: History, options: Options, tally: Tally) -> None:
+    given = {
+        "RateLimit-Limit": seen.limit,
+        "RateLimit-Remaining": seen.remaining,
+        "RateLimit-Reset": seen.reset,
+    }
+    missing = [name for name, value in given.items() if value is None]
+    if missing and seen.outside:
+        return
+    if missing:
+        if seen.status in GATEWAY and len(missing) == len(given):
+            tally.open(HEADERS, "answered by a gateway")
+        else:
+            says = f"a {seen.status} has no {', '.join(missing)} that is a whole number"
+            tally.broke(HEADERS, _evidence(says, seen))
+        return
+    wrong = _impossible(seen, history, options)
+    if wrong:
+        tally.broke(HEADERS, _evidence(wrong, seen))
+    else:
+        tally.held(HEADERS)
+    _judge_reset_format(seen, options, tally)
+
+
+def _impossible(seen: Observation, history: History, options: Options) -> str:
+    """Say what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
+    limit, left = seen.limit or 0, seen.remaining or 0
+    limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
+    keyed = nominal(seen, options) is not None and seen.status != 401 and not foreign(seen, history)
+    if keyed and limit not in limits:
+        return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
+    if left > limit:
+        return f"RateLimit-Remaining is {left}, above RateLimit-Limit {limit}"
+    return ""
+
+
+def _judge_reset_format(seen: Observation, options: Options, tally: Tally) -> None:
+    """An instant instead of seconds is the other option of U5."""
+    found = "epoch" if (seen.reset or 0) >= EPOCH else "delta"
+    assumed = options.default("reset_format")
+    if found == assumed or (assumed == "epoch" and seen.reset == 0):
+        return
+    evidence = _evidence(f"RateLimit-Reset is {seen.reset}", seen)
+    if options.pinned("reset_format"):
+        tally.broke(HEADERS, evidence)
+    tally.differs(5, f"reset_format: {assumed}", found, evidence)
+
+
+# Classes
+
+
+def _judge_class(seen: Observation, limits: dict[int, RateClass], options: Options, tally: Tally) -> None:
+    """RateLimit-Limit names the class that an admitted call was counted in (S102-S104)."""
+    wanted, stated = nominal(seen, options), limits.get(-1 if seen.limit is None else seen.limit)
+    routed = seen.operation in OPERATIONS
+    if wanted is None or stated is None or not routed or seen.status in (401, 429) or seen.replayed:
+        return
+    if stated == wanted:
+        tally.held(CLASSES)
+        return
+    says = f"RateLimit-Limit is {seen.limit}, that of the class {stated.label}, and this is {wanted.label}"
+    evidence = _evidence(says, seen)
+    if seen.dry_run and RateClass.READ in (stated, wanted):
+        number, name, found = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
+    elif OPERATIONS[seen.operation].tracking and stated != RateClass.READ:
+        number, name, found = 2, "tracking_class", stated.label
+    else:
+        tally.broke(CLASSES, evidence)
+        return
+    if options.pinned(name):
+        tally.broke(CLASSES, evidence)
+    tally.differs(number, f"{name}: {options.default(name)}", found, evidence)
+
+
+# Refusals
+
+
+def _judge_refusal(seen: Observation, options: Options, tally: Tally) -> None:
+    """A 429 says when to come back, and that nothing is left."""
+    present = seen.retry_after is not None or seen.retry_at is not None
+    tally.check(RETRY_AFTER, present, _evidence("a 429 has no Retry-After that can be read", seen))
+    if present:
+        found, assumed = _retry_format(seen), options.default("retry_after_format")
+        if found != assumed:
+            evidence = _evidence(f"Retry-After is {found.replace('_', ' ')}", seen)
+            if options.pinned("retry_after_format"):
+                tally.broke(RETRY_AFTER, evidence)
+            tally.differs(6, f"retry_after_format: {assumed}", found, evidence)
+    if seen.code != "rate_limited" and seen.surface == "rest":
+        tally.differs(
+            7, "rate_limited", seen.code or "no code", _evidence(f"the code is {seen.code!r}", seen)
+        )
+    if seen.remaining is not None and seen.surface == "rest":
+        says = f"refused with 429 although RateLimit-Remaining is {seen.remaining}"
+        tally.check(TRAFFIC_ONLY, seen.remaining == 0, _evidence(says, seen))
+
+
+def _retry_format(seen: Observation) -> str:
+    return "seconds" if seen.retry_after is not None else "http_date"
+
+
+def _judge_honoured(history: History, options: Options, tally: Tally) -> None:
+    """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused."""
+    if not steady(history):
+        if any(history.where(limited)):
+            tally.open(HONOURED, "the clock of the rate windows was changed while running")
+        return
+    second = SECOND // history.traffic_rate
+    for refused, following in _next_calls(history, options):
+        wait = _wait(refused, history, second)
+        slack = options.facts.rate_window // history.traffic_rate // 5000
+        if wait is None or following.sent < wait + slack or following.lost:
+            continue
+        if limited(following) and not history.exclusive:
+            tally.open(HONOURED, "others may have used the windows")
+            continue
+        waited = (following.sent - refused.received) / SECOND
+        says = f"refused again {waited:.3f} s after a 429 whose Retry-After was {refused.retry_after}"
+        tally.check(HONOURED, not limited(following), _evidence(says, refused, following))
+
+
+def _wait(refused: Observation, history: History, second: Micros) -> Micros | None:
+    """When a refused caller may come back, on the trace's clock."""
+    if refused.retry_after is not None:
+        return refused.received + refused.retry_after * second
+    if refused.retry_at is not None and history.offset.known and history.rate == 1:
+        return refused.retry_at * SECOND - history.offset.low
+    return None
+
+
+def _next_calls(history: History, options: Options) -> Iterator[tuple[Observation, Observation]]:
+    """Give each refusal with the call after it, where no other call of their window can lie between.
+
+    Where a call is charged in more than one window, it is in the way in each, and when it is refused only its
+    RateLimit-Limit tells by which.
+    """
+    limits = classes_by_limit(options)
+    last: dict[tuple[str, str, RateClass], Observation] = {}
+    found: dict[tuple[str, str, RateClass], tuple[Observation, Observation]] = {}
+    busy: dict[tuple[str, str, RateClass], Micros] = defaultdict(int)
+    for seen in history.seen:
+        rate_class = nominal(seen, options)
+        if rate_class is None or seen.happened is False or foreign(seen, history):
+            continue
+        own = limits.get(-1 if seen.limit is None else seen.limit)
+        for touched in _touched(seen, rate_class, own):
+            window = (seen.environment, seen.key, touched)
+            pair = found.pop(window, None)
+            if pair is not None and seen.sent >= pair[1].received:
+                yield pair
+            alone, before = seen.sent >= busy[window], last.pop(window, None)
+            busy[window] = max(busy[window], seen.received)
+            if before is not None and alone and (not limited(seen) or own == touched):
+                found[window] = before, seen
+            if alone and limited(seen) and own == touched:
+                last[window] = seen
+    yield from found.values()
+
+
+def _touched(seen: Observation, rate_class: RateClass, own: RateClass | None) -> set[RateClass]:
+    """Give the classes that a call may be charged in: its own, writes too (U3), or where else it may count.
+
+    Without a RateLimit-Limit additions may count as expensive (U2) and dry runs as reads (U10).
+    """
+    touched = {rate_class} if own is None else {rate_class, own}
+    if own is None and seen.operation in OPERATIONS and OPERATIONS[seen.operation].tracking:
+        touched.add(RateClass.EXPENSIVE)
+    if own is None and seen.dry_run:
+        touched.add(RateClass.READ)
+    return touched | {RateClass.WRITE} if RateClass.EXPENSIVE in touched else touched

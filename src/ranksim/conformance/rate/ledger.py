@@ -1,0 +1,325 @@
+"""Who debits which rate window: the exchanges of each API key as arrays, and the calls of one window of it.
+
+Which class an exchange debits is what its RateLimit-Limit says, where that is one of the three limits, and
+else the class of its operation (S102-S104). What a reading leaves open (U3, U10, U11) decides which exchanges
+one window counts.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, Observation
+from ranksim.conformance.rate.window_calls import (
+    HIDDEN,
+    NOBODY,
+    NOTHING,
+    CallIntervals,
+    Ints,
+    Mask,
+    StatedCounts,
+    WindowCalls,
+)
+from ranksim.conformance.verdict.options import Options
+from ranksim.contract.facts import RateClass
+from ranksim.service.operations import OPERATIONS
+
+DRIFT = 5000
+"""Clocks of client and deployment may drift apart by one part in so many: 200 ppm."""
+
+ADMITTED, UNSURE, REFUSED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Interpretation:
+    """One reading of what is open: the algorithm (U1), and what counts where (U3, U4, U10, U11)."""
+
+    window: str = "first_hit"
+    refused_count: bool = False
+    debits_write: bool = False
+    dry_run: str = "same"
+    graphql: str = "request"
+
+    def departs(self, default: Interpretation) -> int:
+        """Count the fields in which it departs from another."""
+        names = ("window", "refused_count", "debits_write", "dry_run", "graphql")
+        return sum(getattr(self, name) != getattr(default, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLedger:
+    """The exchanges of one key, or of all keys of an account, as parallel arrays in order of sending.
+
+    `kind` is ADMITTED, UNSURE or REFUSED. `remaining` and `reset` are -1 where a header is missing.
+    """
+
+    name: str
+    sent: Ints
+    done: Ints
+    who: Ints
+    kind: Ints
+    rate_class: Ints
+    dry: Ints
+    graphql: Ints
+    limit: Ints
+    remaining: Ints
+    reset: Ints
+
+    def has(self, rate_class: RateClass) -> bool:
+        """Whether any exchange debits this class."""
+        return bool((self.rate_class == rate_class).any())
+
+    def any_dry(self, rate_class: RateClass) -> bool:
+        """Whether dry runs debit this class, as far as is known."""
+        return bool((self.dry[self.rate_class == rate_class] == 1).any())
+
+    def any_graphql(self) -> bool:
+        """Whether any exchange is a GraphQL request."""
+        return bool((self.graphql == 1).any())
+
+    def merged(self, other: KeyLedger, name: str) -> KeyLedger:
+        """Give both keys' exchanges as if they were one key's."""
+        order = np.argsort(np.concatenate([self.sent, other.sent]), kind="stable")
+        columns = {
+            column: np.concatenate([getattr(self, column), getattr(other, column)])[order]
+            for column in COLUMNS
+        }
+        return replace(self, name=name, **columns)
+
+
+COLUMNS = {
+    "sent": "q",
+    "done": "q",
+    "who": "q",
+    "kind": "b",
+    "rate_class": "b",
+    "dry": "b",
+    "graphql": "b",
+    "limit": "q",
+    "remaining": "q",
+    "reset": "q",
+}
+"""The arrays of a ledger, and of what numbers they are."""
+
+
+def steady(history: History) -> bool:
+    """Tell whether windows ran at one known speed, and no clock was moved under them."""
+    speed = history.traffic_rate
+    if not 1 <= speed <= 1000:
+        return False
+    apart = history.rate != speed
+    return apart or all(
+        earlier.business is not None
+        and later.business is not None
+        and abs(later.business - earlier.business - (later.t - earlier.t) * speed) < SECOND
+        for earlier, later in zip(history.paces, history.paces[1:], strict=False)
+    )
+
+
+def classes_by_limit(options: Options) -> dict[int, RateClass]:
+    """Find a class by its limit, where no two have the same (S102-S104)."""
+    rates = options.facts.rates
+    found = {rates.of(rate_class): rate_class for rate_class in RateClass}
+    return found if len(found) == len(RateClass) else {}
+
+
+def nominal(seen: Observation, options: Options) -> RateClass | None:
+    """Give the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
+    return _class(seen, options.default("tracking_class"), options.default("dry_run_class"))
+
+
+def _class(seen: Observation, tracking: str, dry_run: str) -> RateClass | None:
+    if seen.method == "OPTIONS" or not seen.key:
+        return None
+    if seen.surface == "rest":
+        names = [seen.operation] if seen.operation else []
+    else:
+        names = [name for name in (seen.operations or (seen.operation,)) if name in OPERATIONS]
+    if not names:
+        return RateClass.READ if seen.method in ("GET", "HEAD") else RateClass.WRITE
+    if all(OPERATIONS[name].keyless for name in names):
+        return None
+    if seen.dry_run and OPERATIONS[names[0]].spends and dry_run == "read":
+        return RateClass.READ
+    tracked = RateClass.EXPENSIVE if tracking == "expensive" else RateClass.WRITE
+    return max(tracked if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
+
+
+def limited(seen: Observation) -> bool:
+    """Tell whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
+    return seen.status == 429 and seen.code not in AFTER_RATE_LIMIT
+
+
+def foreign(seen: Observation, history: History) -> bool:
+    """Tell whether a call carries a key that is none where it was sent: its caller is charged (U8, U9)."""
+    keys = history.header.keys
+    return bool(keys) and (seen.key not in keys or keys[seen.key].environment != seen.environment)
+
+
+def ledgers(history: History, options: Options) -> dict[tuple[str, str, str], KeyLedger]:
+    """Give the ledger of each (environment, account, key), in order of first use."""
+    known = classes_by_limit(options)
+    told = _told(history, known)
+    found: dict[tuple[str, str, str], list[array[int]]] = defaultdict(
+        lambda: [array(kind) for kind in COLUMNS.values()]
+    )
+    for position, seen in enumerate(history.seen):
+        if foreign(seen, history) or (seen.lost and seen.happened is False):
+            continue
+        for rate_class in _classes(seen, known, told, options):
+            columns = found[seen.environment, seen.account, seen.key]
+            for column, number in zip(columns, _row(position, seen, rate_class), strict=True):
+                column.append(number)
+    return {owner: _ledger(owner, columns) for owner, columns in found.items()}
+
+
+def _told(history: History, known: dict[int, RateClass]) -> dict[tuple[str, bool], RateClass]:
+    """Learn from replies where an operation, or its dry run, is counted (U2, U10); lost calls count there."""
+    return {
+        (seen.operation, seen.dry_run): known[seen.limit]
+        for seen in history.seen
+        if seen.limit in known and seen.ok and seen.surface == "rest" and not seen.replayed
+    }
+
+
+def _classes(
+    seen: Observation, known: dict[int, RateClass], told: dict[tuple[str, bool], RateClass], options: Options
+) -> list[RateClass]:
+    """Give the class that an exchange debits, or each that a call of unknown fate may have debited."""
+    assumed = nominal(seen, options)
+    if assumed is None:
+        return []
+    stated = known.get(-1 if seen.limit is None else seen.limit)
+    if stated is None and seen.surface == "rest":
+        stated = told.get((seen.operation, seen.dry_run))
+    if stated is not None:
+        return [stated]
+    if _kind(seen, assumed) != UNSURE:
+        return [assumed]
+    choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
+    found = {_class(seen, str(tracking), str(dry_run)) for tracking, dry_run in choices}
+    return sorted(rate_class for rate_class in found if rate_class is not None)
+
+
+def _row(position: int, seen: Observation, rate_class: RateClass) -> tuple[int, ...]:
+    return (
+        seen.sent,
+        seen.received,
+        position,
+        _kind(seen, rate_class),
+        rate_class,
+        int(seen.dry_run),
+        int(seen.surface == "graphql"),
+        -1 if seen.limit is None else seen.limit,
+        -1 if seen.remaining is None or seen.repeat else seen.remaining,
+        -1 if seen.reset is None or seen.repeat else seen.reset,
+    )
+
+
+def _kind(seen: Observation, rate_class: RateClass) -> int:
+    """Admitted for certain: successes and refusals that come after the rate limit (U86, U87).
+
+    A 429 of an expensive call that names no limit may be of the writes' window (U3).
+    """
+    if limited(seen):
+        return UNSURE if seen.limit is None and rate_class == RateClass.EXPENSIVE else REFUSED
+    answered = 200 <= seen.status <= 399 or seen.code in AFTER_RATE_LIMIT
+    return ADMITTED if answered and not seen.repeat else UNSURE
+
+
+def _ledger(owner: tuple[str, str, str], columns: Iterable[array[int]]) -> KeyLedger:
+    return KeyLedger(owner[2], *(np.frombuffer(column, column.typecode) for column in columns))
+
+
+# The calls of one window
+
+
+def calls_of(
+    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, history: History, options: Options
+) -> WindowCalls:
+    """Gather what one window may have counted under a reading, with the account's first moments as hidden."""
+    length, second = options.facts.rate_window // history.traffic_rate, SECOND // history.traffic_rate
+    limit = options.facts.rates.of(rate_class)
+    counts = _counted(ledger, rate_class, reading)
+    admitted, unsure = _side(ledger, counts, ADMITTED), _side(ledger, counts, UNSURE)
+    refused = _side(ledger, counts & (ledger.rate_class == rate_class), REFUSED)
+    start = history.seen[0].sent
+    stated = _stated(ledger, counts & (ledger.rate_class == rate_class), limit, second)
+    fresh = _fresh(admitted, refused, stated)
+    hidden = NOBODY if fresh else _hidden(limit, start, length)
+    return WindowCalls(
+        about=f"key {ledger.name}, {rate_class.label} calls",
+        limit=limit,
+        length=length,
+        slack=length // DRIFT,
+        second=second,
+        exclusive=history.exclusive,
+        admitted=admitted,
+        possible=admitted.joined(unsure).joined(hidden),
+        refused=refused,
+        stated=stated,
+        seen=history.seen,
+        start=start,
+        fresh=fresh,
+    )
+
+
+def _counted(ledger: KeyLedger, rate_class: RateClass, reading: Interpretation) -> Mask:
+    counts: Mask = ledger.rate_class == rate_class
+    if reading.debits_write and rate_class == RateClass.WRITE:
+        counts |= ledger.rate_class == RateClass.EXPENSIVE
+    if reading.dry_run == "free":
+        counts &= (ledger.dry == 0) | (ledger.kind == REFUSED)
+    if reading.graphql == "separate":
+        counts &= ledger.graphql == 0
+    return counts
+
+
+def _side(ledger: KeyLedger, counts: Mask, kind: int) -> CallIntervals:
+    chosen = np.flatnonzero(counts & (ledger.kind == kind))
+    return CallIntervals(ledger.sent[chosen], ledger.done[chosen], ledger.who[chosen])
+
+
+def _stated(ledger: KeyLedger, counts: Mask, limit: int, second: Micros) -> StatedCounts:
+    """What the headers of admitted replies say, if they speak of this window."""
+    chosen = np.flatnonzero(
+        counts & (ledger.kind == ADMITTED) & (ledger.limit == limit) & (ledger.remaining >= 0)
+    )
+    if not len(chosen):
+        return NOTHING
+    sent, done, reset = ledger.sent[chosen], ledger.done[chosen], ledger.reset[chosen]
+    delta = (reset >= 0) & (reset < EPOCH)
+    low = np.where(delta, sent + (reset - 1) * second, 1)
+    high = np.where(delta, done + reset * second, 0)
+    return StatedCounts(sent, done, ledger.who[chosen], limit - ledger.remaining[chosen], low, high)
+
+
+EPOCH = 100_000_000
+"""A RateLimit-Reset from here on is an instant in Unix seconds, not a number of seconds (U5)."""
+
+
+def _fresh(admitted: CallIntervals, refused: CallIntervals, stated: StatedCounts) -> bool:
+    """Tell whether the window was unused when the trace came to it: its first call says it is the first."""
+    if not len(admitted) or not len(stated):
+        return False
+    first = (stated.sent <= int(admitted.ends[0])) & (stated.counted == 1)
+    if not first.any():
+        return False
+    return not len(refused) or int(refused.sent[0]) > int(stated.done[first].min())
+
+
+def _hidden(limit: int, start: Micros, length: Micros) -> CallIntervals:
+    """As many calls as fit, sometime before the trace: what the window may have held already."""
+    return CallIntervals(
+        np.full(limit, start - length, np.int64),
+        np.full(limit, start, np.int64),
+        np.full(limit, HIDDEN, np.int64),
+    )

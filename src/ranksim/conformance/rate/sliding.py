@@ -1,0 +1,179 @@
+"""Sliding logs and token buckets: windows without edges, checked by counting (U1 sliding_log, gcra)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ranksim.clock import Micros
+from ranksim.conformance.rate.window_calls import CallIntervals, Ints, WindowCalls
+from ranksim.conformance.verdict.verdicts import Evidence
+
+
+def check_log(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    """A sliding log admits at most `limit` calls in any window, and refuses only with that many in it.
+
+    Necessary: no `limit` + 1 admitted calls lie within less than a window for certain; and before every
+    refusal, `limit` calls may lie within one. With `refused_count` refused calls are in the log as well.
+    """
+    return _log_too_many(calls, refused_count) or refused_too_early(calls, refused_count)
+
+
+def _log_too_many(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    if refused_count and len(calls.refused):
+        logged = calls.admitted.joined(calls.refused).within(calls.short)
+        late = calls.admitted.within(calls.short)
+        # Certainly before this call, and certainly less than a window before it.
+        count = logged.before(late.sent) - logged.begun(late.done - calls.short)
+        if not len(late) or count.max() < calls.limit:
+            return None
+        worst = int(np.argmax(count >= calls.limit))
+        who = int(late.who[worst])
+        first = int(logged.begun(late.done[worst : worst + 1] - calls.short)[0])
+        says = (
+            f"admitted although {int(count[worst])} calls, refused ones counted, had come within the "
+            f"{_seconds(calls)} before, and {calls.limit} are allowed"
+        )
+        return calls.evidence(says, int(logged.who[first]), who)
+    side = calls.admitted.within(calls.short)
+    if len(side) <= calls.limit:
+        return None
+    count = side.before(side.sent + calls.short) - side.begun_before(side.sent)
+    if count.max() <= calls.limit:
+        return None
+    first = int(np.argmax(count))
+    last = int(np.searchsorted(side.ends, side.sent[first] + calls.short, "left")) - 1
+    says = (
+        f"{int(count[first])} calls were admitted between {calls.clock(side.sent[first])} and "
+        f"{calls.clock(side.ends[last])}, less than {_seconds(calls)} apart, and {calls.limit} are allowed"
+    )
+    return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
+
+
+def most_counted(possible: CallIntervals, sent: Ints, done: Ints, length: Micros) -> Ints:
+    """Count the calls that a window of this length at an instant of [sent, done] may hold."""
+    counted: Ints = possible.begun(done) - np.searchsorted(possible.ends, sent - length, "right")
+    return counted
+
+
+def refused_too_early(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    """Before a refusal, `limit` calls may lie within one window: so for logs, and for fixed windows."""
+    refused = calls.refused
+    if not calls.exclusive or not len(refused):
+        return None
+    possible = calls.possible.joined(refused) if refused_count else calls.possible
+    most = most_counted(possible, refused.sent, refused.done, calls.long) - int(refused_count)  # itself
+    few = np.flatnonzero(most < calls.limit)
+    if not len(few):
+        return None
+    which = int(few[np.argmin(most[few])])
+    return _refused_early(calls, which, int(most[which]))
+
+
+def _refused_early(calls: WindowCalls, which: int, most: int) -> Evidence:
+    refused = calls.refused
+    says = (
+        f"refused at {calls.clock(refused.done[which])}, when at most {most} calls can have been counted in "
+        f"{_seconds(calls)}, and {calls.limit} are allowed"
+    )
+    return calls.evidence(says, int(refused.who[which]))
+
+
+def check_gcra(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    """A bucket of `limit` tokens refills in one window; a call takes one.
+
+    Necessary: the calls admitted within [x, y] are at most `limit` plus what refills from x to y; and before
+    a refusal some x has so many possible calls that less than one token may be left. With `refused_count`
+    refused calls take tokens too.
+    """
+    return _bucket_too_many(calls, refused_count) or _bucket_too_few(calls, refused_count)
+
+
+def _bucket_too_many(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    side = calls.admitted
+    if not len(side):
+        return None
+    if refused_count:
+        over = drained_at_least(calls, side.sent, side.done, refused_count) > calls.limit
+        last_who, ends = side.who, side.done
+    else:
+        taken = np.arange(1, len(side) + 1) * calls.short - (side.ends - calls.start) * calls.limit
+        over = taken - _least(side, side.ends, calls) > calls.limit * calls.short
+        last_who, ends = side.ends_who, side.ends
+    if not over.any():
+        return None
+    last = int(np.argmax(over))
+    drained = side.joined(calls.refused) if refused_count else side
+    first = int(np.argmin(_opened(drained, calls)[: int(drained.begun(ends[last : last + 1])[0])]))
+    lasted = int(ends[last] - drained.sent[first])
+    count = int(drained.before(ends[last : last + 1] + 1)[0]) - first
+    says = (
+        f"{count} calls were counted in {lasted / 1e6:.3f} s from {calls.clock(drained.sent[first])}; a "
+        f"bucket of {calls.limit} that refills in {_seconds(calls)} holds out for "
+        f"{calls.limit + lasted * calls.limit // calls.length}"
+    )
+    return calls.evidence(says, int(drained.who[first]), int(last_who[last]))
+
+
+def _opened(side: CallIntervals, calls: WindowCalls) -> Ints:
+    """For each call: calls sent before it, times the window, less what refilled until it."""
+    opened: Ints = np.arange(len(side)) * calls.short - (side.sent - calls.start) * calls.limit
+    return opened
+
+
+def _least(side: CallIntervals, t: Ints, calls: WindowCalls) -> Ints:
+    """The smallest `_opened` of a call sent by `t`."""
+    least = np.minimum.accumulate(_opened(side, calls))
+    found: Ints = least[np.maximum(side.begun(t) - 1, 0)]
+    return found
+
+
+def drained_at_least(calls: WindowCalls, sent: Ints, done: Ints, refused_count: bool) -> Ints:
+    """How many tokens the bucket lacks for certain once a call of [sent, done] was admitted, rounded up."""
+    side = calls.admitted.joined(calls.refused) if refused_count else calls.admitted
+    taken = side.before(sent) * calls.short - (done - calls.start) * calls.limit
+    lacking = np.where(side.begun(sent) > 0, taken - _least(side, sent, calls), 0)
+    most: Ints = 1 - (-np.maximum(0, lacking) // calls.short)
+    return most
+
+
+def drained_at_most(calls: WindowCalls, drained: CallIntervals, sent: Ints, done: Ints) -> Ints:
+    """How many tokens the bucket may lack after what came by `done`, rounded up."""
+    most = (
+        drained.begun(done) * calls.long + _longest(drained, sent, calls) - (sent - calls.start) * calls.limit
+    )
+    rounded: Ints = -(-most // calls.long)
+    return rounded
+
+
+def _bucket_too_few(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    refused = calls.refused
+    if not calls.exclusive or not len(refused):
+        return None
+    possible, since = calls.may_count(refused_count)
+    most = drained_at_most(calls, possible, refused.sent, refused.done) - int(refused_count)
+    few = np.flatnonzero((most < calls.limit) & (refused.sent >= since))
+    if not len(few):
+        return None
+    which = int(few[np.argmin(most[few])])
+    return _refused_early(calls, which, int(max(0, most[which])))
+
+
+def _longest(drained: CallIntervals, t: Ints, calls: WindowCalls) -> Ints:
+    """The largest x * limit - #(done < x) * window over x <= t: which start drains most until later."""
+    window, base = calls.long, calls.start
+    here = (t - base) * calls.limit - drained.before(t) * window
+    if not len(drained):
+        return here
+    known = drained.ends[drained.ends <= int(t.max())]
+    if not len(known):
+        return here
+    starts = (known - base) * calls.limit - np.searchsorted(known, known, "left") * window
+    best = np.maximum.accumulate(starts)
+    index = np.searchsorted(known, t, "right") - 1
+    earlier = np.where(index >= 0, best[np.maximum(index, 0)], here)
+    longest: Ints = np.maximum(here, earlier)
+    return longest
+
+
+def _seconds(calls: WindowCalls) -> str:
+    return f"{calls.length / 1e6:g} s"

@@ -1,0 +1,158 @@
+"""Judge rate windows: how many calls of each class a key may make, however they are counted (S102-S106).
+
+Which of five algorithms a deployment uses is not stated (U1), nor whether refused calls count (U4). A rule
+deviates when no algorithm, with or without refused calls, explains what was admitted and refused, or what the
+headers say about it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ranksim.conformance.history.history import History
+from ranksim.conformance.rate.elimination import FIELDS, Examined, default_reading, examine, explained
+from ranksim.conformance.rate.ledger import KeyLedger, ledgers, steady
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import RateClass
+
+READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
+REMAINING = "rate.remaining"
+PER_KEY = "rate.per_key"
+
+OPEN = (1, 3, 4, 10, 11)
+
+RULES = (
+    Rule(READ, "A key makes 600 reads in 60 s, no more and no fewer", (102, 106), OPEN, "burst"),
+    Rule(WRITE, "A key makes 120 writes in 60 s, no more and no fewer", (103, 106), (2, *OPEN), "burst"),
+    Rule(
+        EXPENSIVE, "A key makes 20 expensive calls in 60 s, no more and no fewer", (104, 106), OPEN, "burst"
+    ),
+    Rule(
+        REMAINING,
+        "What RateLimit-Remaining and -Reset say agrees with what was admitted and refused",
+        (105,),
+        (1, 5, 88),
+        "everyday; burst",
+    ),
+    Rule(PER_KEY, "Each key has windows of its own", (102, 103, 104), (), "scope; burst with two keys"),
+)
+
+BY_CLASS = {RateClass.READ: READ, RateClass.WRITE: WRITE, RateClass.EXPENSIVE: EXPENSIVE}
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge the windows of each key and class."""
+    if not steady(history):
+        for rule in RULES:
+            tally.open(rule.name, "the clock of the rate windows was changed while running")
+        return
+    accounts: dict[tuple[str, str], list[KeyLedger]] = defaultdict(list)
+    for (environment, account, _), ledger in ledgers(history, options).items():
+        accounts[environment, account].append(ledger)
+    for keys in accounts.values():
+        for rate_class in RateClass:
+            found = {
+                ledger.name: (ledger, examine(ledger, rate_class, history, options))
+                for ledger in keys
+                if ledger.has(rate_class)
+            }
+            _judge_account(found, rate_class, history, options, tally)
+
+
+def _judge_account(
+    found: dict[str, tuple[KeyLedger, Examined]],
+    rate_class: RateClass,
+    history: History,
+    options: Options,
+    tally: Tally,
+) -> None:
+    shared = len(found) > 1 and _judge_scope(found, rate_class, history, options, tally)
+    for _, examined in found.values():
+        _judge_window(examined, BY_CLASS[rate_class], options, tally, shared=shared)
+
+
+def _judge_scope(
+    found: dict[str, tuple[KeyLedger, Examined]],
+    rate_class: RateClass,
+    history: History,
+    options: Options,
+    tally: Tally,
+) -> bool:
+    """Tell whether an account's keys share one window: explained together, and not alone.
+
+    They are apart when together they cannot be explained in any way in which one of them alone is.
+    """
+    together = _merged([ledger for ledger, _ in found.values()])
+    failing = [examined for _, examined in found.values() if not examined.surviving]
+    if failing:
+        if examine(together, rate_class, history, options).surviving:
+            evidence = next(iter(failing[0].against.values()))
+            says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
+            tally.broke(PER_KEY, Evidence(says, evidence.exchanges, (), evidence.about, evidence.at))
+            return True
+        tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
+        return False
+    alone = {reading for _, examined in found.values() for reading in examined.surviving}
+    if explained(alone, together, rate_class, history, options):
+        tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
+    else:
+        tally.held(PER_KEY)
+    return False
+
+
+def _merged(keys: list[KeyLedger]) -> KeyLedger:
+    merged = keys[0]
+    for other in keys[1:]:
+        merged = merged.merged(other, f"{merged.name} and {other.name}")
+    return merged
+
+
+def _judge_window(examined: Examined, rule: str, options: Options, tally: Tally, *, shared: bool) -> None:
+    calls = examined.calls
+    if shared:
+        tally.open(rule, "the keys of the account share a window")
+        return
+    first = next(iter(examined.against.values()), None)
+    if not examined.acting:
+        assert first is not None
+        tally.broke(rule, first)
+        return
+    if _tested(examined):
+        tally.held(rule)
+    elif len(calls.refused):
+        tally.open(
+            rule, "others may have used the windows" if not calls.exclusive else "refused at the very start"
+        )
+    if not len(calls.stated):
+        return
+    if not examined.surviving:
+        tally.broke(REMAINING, examined.against[examined.acting[0]])
+        return
+    tally.held(REMAINING)
+    _tell_differences(examined, options, tally)
+
+
+def _tested(examined: Examined) -> bool:
+    """Tell whether the limit was come up to: so many admitted in one window, or a refusal to explain."""
+    calls, side = examined.calls, examined.calls.admitted
+    if (
+        calls.exclusive
+        and len(calls.refused)
+        and (calls.fresh or int(calls.refused.sent[-1]) - calls.start > calls.long)
+    ):
+        return True
+    if not len(side):
+        return False
+    return bool((side.before(side.sent + calls.long) - side.begun_before(side.sent) >= calls.limit).any())
+
+
+def _tell_differences(examined: Examined, options: Options, tally: Tally) -> None:
+    """Say which defaults no surviving reading has."""
+    default = default_reading(options)
+    for name, (assumption, number) in FIELDS.items():
+        assumed = getattr(default, name)
+        left = sorted({str(getattr(reading, name)) for reading in examined.surviving})
+        if str(assumed) not in left:
+            against = next(iter(examined.against.values()))
+            tally.differs(number, f"{assumption}: {assumed}", " or ".join(left), against)

@@ -1,0 +1,123 @@
+"""A judgement as plain data: what --json prints, and what every report is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ranksim.conformance.compare import Judgement
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.report import throughput
+from ranksim.conformance.report.model_fit import Compared
+from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding
+from ranksim.contract.assumptions import assumption
+
+Plain = dict[str, Any]
+
+DRAWN = 1
+"""Pieces of evidence of a rule that come with the calls around them."""
+
+
+def plain(
+    judgement: Judgement,
+    *,
+    trace: str = "",
+    policy: str = "",
+    required: tuple[str, ...] = (),
+    model: Sequence[Compared] | None = None,
+) -> Plain:
+    """Give a judgement as mappings, lists, text and numbers (instants and durations in µs).
+
+    `trace` and `policy` name the files; `required` are the rules that had to conform; `model` is what was
+    measured beside what a simulated world predicted. Raises BadInput for a
+    required name that no rule has.
+    """
+    history, offset = judgement.history, judgement.history.offset
+    exercised, rules = judgement.coverage
+    conforming, decided = judgement.agreement
+    return {
+        "ranksim_judgement": 1,
+        "trace": trace,
+        "policy": policy,
+        "started": history.seen[0].sent if history.seen else history.header.started,
+        "ended": max(
+            (s.sent if s.lost else s.received for s in history.seen), default=history.header.started
+        ),
+        "exchanges": len(history.seen),
+        "lost": sum(seen.lost for seen in history.seen),
+        "deliveries": len(history.arrived),
+        "targets": dict(history.header.targets),
+        "keys": {name: key.model_dump() for name, key in sorted(history.header.keys.items())},
+        "exclusive": history.exclusive,
+        "clock_offset": {"low": offset.low, "high": offset.high, "exchanges": offset.count}
+        if offset.count
+        else None,
+        "pace": {"business": history.rate, "traffic": history.traffic_rate},
+        "coverage": {"exercised": exercised, "rules": rules},
+        "agreement": {"conforming": conforming, "decided": decided},
+        "required": list(required),
+        "missing": [finding.rule.name for finding in judgement.missing(required)],
+        "rules": [_finding(finding, history) for finding in judgement.findings],
+        "differences": [_difference(difference) for difference in judgement.differences],
+        "model": None if model is None else [asdict(row) for row in model],
+        "answers": throughput.answers(history),
+        "throughput": throughput.throughput(history),
+        "exhibits": {name: _exhibit(seen) for name, seen in sorted(judgement.exhibits.items())},
+    }
+
+
+def _finding(finding: Finding, history: History) -> Plain:
+    rule = finding.rule
+    pieces = [_evidence(piece) for piece in finding.evidence]
+    for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
+        piece["around"] = throughput.surroundings(history, evidence)
+    return {
+        "name": rule.name,
+        "says": rule.says,
+        "facts": list(rule.facts),
+        "assumptions": list(rule.assumptions),
+        "verdict": str(finding.verdict),
+        "held": finding.held,
+        "broken": finding.broken,
+        "open": finding.open,
+        "evidence": pieces,
+        "reasons": [{"why": why, "count": count} for why, count in finding.reasons],
+        "exercise": rule.exercise,
+    }
+
+
+def _evidence(piece: Evidence) -> Plain:
+    return {
+        "says": piece.says,
+        "about": piece.about,
+        "at": piece.at,
+        "exchanges": list(piece.exchanges),
+        "deliveries": list(piece.deliveries),
+    }
+
+
+def _difference(difference: Difference) -> Plain:
+    return {
+        "number": difference.number,
+        "statement": assumption(difference.number).statement,
+        "assumed": difference.assumed,
+        "found": difference.found,
+        "evidence": _evidence(difference.evidence),
+    }
+
+
+def _exhibit(seen: Observation) -> Plain:
+    return {
+        "sent": seen.sent,
+        "received": None if seen.received == NEVER else seen.received,
+        "key": seen.key,
+        "operation": seen.operation,
+        "method": seen.method,
+        "path": seen.path,
+        "status": seen.status or None,
+        "code": seen.code,
+        "remaining": seen.remaining,
+        "idempotency_key": seen.idempotency_key,
+    }

@@ -1,0 +1,266 @@
+"""Measured beside predicted: what a recorded run showed, against a simulated world that got the same calls.
+
+`ranksim run S --arrivals TRACE --out DIR` replays the recorded calls in a world; its result is the
+prediction. Only what is random is compared by statistics: a difference of quantiles with a bootstrap
+interval, or of shares with a Wilson interval, against a stated margin. An interval within the margin agrees,
+one wholly outside it differs, and anything else is open. Sources: B. Efron and R. J. Tibshirani, "An
+Introduction to the Bootstrap", chapter 13; E. B. Wilson, "Probable inference", JASA 22, 1927.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.clock import Micros, instant
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Observation, job_name
+from ranksim.errors import BadInput
+
+Floats = NDArray[np.float64]
+
+QUANTILES = (0.5, 0.95, 0.99)
+RESAMPLES = 400
+LEVEL = 0.95
+NORMAL = 1.959964
+"""The standard normal quantile of LEVEL, two-sided."""
+
+SHARE_MARGIN = 0.02
+"""How far shares of calls may differ and still agree: two in a hundred."""
+
+RELATIVE_MARGIN = 0.2
+"""How far a quantile of durations may differ and still agree: a fifth of the predicted one."""
+
+LEAST_MARGIN: Micros = 100_000
+"""Durations that differ by less than this agree in any case, µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One quantity, measured and predicted, each with an interval (None where there is none).
+
+    `quantity` is share or duration (µs); `margin` is in the same unit. `says` is agrees, differs or open, or
+    why there is nothing to compare.
+    """
+
+    name: str
+    quantity: str
+    measured: float | None
+    measured_low: float | None
+    measured_high: float | None
+    predicted: float | None
+    predicted_low: float | None
+    predicted_high: float | None
+    margin: float | None
+    says: str
+
+
+def read_result(path: Path) -> Mapping[str, Any]:
+    """Read result.json of `ranksim run --out DIR`, given that file or the directory. Raises BadInput."""
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        result = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(
+            f"{file}: cannot be read ({error.strerror}); give a DIR that ranksim run --out wrote"
+        ) from None
+    except ValueError:
+        raise BadInput(f"{file}: is no JSON; expected the result.json that ranksim run --out wrote") from None
+    if not isinstance(result, dict) or result.get("ranksim_result") != 1 or "tables" not in result:
+        raise BadInput(f"{file}: is no result of ranksim run; expected ranksim_result 1 with its tables")
+    return result
+
+
+def against(history: History, result: Mapping[str, Any]) -> list[Compared]:
+    """Compare a recorded run with a simulated one: refusals by code, waits, delays and latencies."""
+    tables = result["tables"]
+    return [
+        *_refusals(history, tables),
+        *_waits(history, tables),
+        *_delays(history, tables),
+        *_latencies(history),
+    ]
+
+
+# Refusals: shares of all calls
+
+
+def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
+    told = [seen for seen in history.seen if not seen.lost]
+    measured = Counter(seen.code for seen in told if seen.code)
+    calls = sum(row["count"] for row in tables["calls"])
+    predicted: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for row in tables["refusals"]:
+        for place, name in enumerate(("count", "low", "high")):
+            predicted[row["code"]][place] += row["count"] if row[name] is None else row[name]
+    rows = []
+    for code in sorted(measured.keys() | predicted.keys()):
+        if told and calls:
+            low, high = wilson(measured[code], len(told))
+            model = [count / calls for count in predicted[code]]
+            share = measured[code] / len(told)
+            rows.append(_compared(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))
+    return rows
+
+
+def wilson(count: int, total: int) -> tuple[float, float]:
+    """Give the Wilson interval of a share."""
+    share, square = count / total, NORMAL * NORMAL
+    middle = (share + square / (2 * total)) / (1 + square / total)
+    half = (
+        NORMAL / (1 + square / total) * math.sqrt(share * (1 - share) / total + square / (4 * total * total))
+    )
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+# Durations: quantiles, each observation an interval
+
+
+def _waits(history: History, tables: Mapping[str, Any]) -> list[Compared]:
+    """Waits for a worker, from acceptance until a poll no longer finds the job queued."""
+    spans = job_waits(history)
+    rows = []
+    for row in tables["jobs"]:
+        for q, name in zip(QUANTILES, ("wait_p50", "wait_p95", "wait_p99"), strict=True):
+            model = row.get(name)
+            title = f"{row['kind']} wait, {round(100 * q)} %"
+            rows.append(_duration(title, spans.get(row["kind"], []), q, model, None, None))
+    return rows
+
+
+def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
+    """How long jobs stood queued, by kind: the least and the most that acceptance and polls allow, µs."""
+    accepted: dict[str, Observation] = {}
+    queued: dict[str, Micros] = {}
+    begun: dict[str, tuple[Micros, str]] = {}
+    for seen in history.by_operation("jobs.create", "jobs.get"):
+        job = seen.data if seen.ok and isinstance(seen.data, dict) and not seen.dry_run else {}
+        name, status = job_name(job), job.get("status")
+        if not job.get("id") or seen.replayed:
+            continue
+        if seen.operation == "jobs.create" and seen.status != 200:
+            accepted.setdefault(name, seen)
+        if status == "queued":
+            queued[name] = max(queued.get(name, 0), seen.sent)
+        elif name not in begun or seen.received < begun[name][0]:
+            begun[name] = (seen.received, str(job.get("kind", "")))
+    waits: dict[str, list[tuple[Micros, Micros]]] = defaultdict(list)
+    for name, (until, kind) in begun.items():
+        if name in accepted:
+            least = max(0, queued.get(name, 0) - accepted[name].received)
+            waits[kind].append((least * history.rate, (until - accepted[name].sent) * history.rate))
+    return waits
+
+
+def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
+    """Delays of webhooks, from the event to the attempt that was acknowledged, all endpoints together."""
+    spans = delivery_delays(history)
+    model: dict[float, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in tables["delays"]:
+        if row["delay"] is not None:
+            model[row["quantile"]].append(row)
+    rows = []
+    for q in QUANTILES:
+        if len(model[q]) == 1:
+            row = model[q][0]
+            title = f"webhook delay, {round(100 * q)} %"
+            rows.append(_duration(title, spans, q, row["delay"], row["low"], row["high"]))
+    return rows
+
+
+def delivery_delays(history: History) -> list[tuple[Micros, Micros]]:
+    """How long acknowledged events took to arrive, µs; needs the offset of the deployment's clock."""
+    if not history.offset.known or history.rate != 1:
+        return []
+    spans = []
+    for came in history.arrived:
+        made = came.body.get("created_at") if isinstance(came.body, dict) else None
+        if came.status is None or not 200 <= came.status <= 299 or not isinstance(made, str):
+            continue
+        try:
+            since = instant(made)
+        except ValueError:
+            continue
+        low, high = (came.received + edge - since for edge in (history.offset.low, history.offset.high))
+        spans.append((max(0, low), max(0, high)))
+    return spans
+
+
+def _latencies(history: History) -> list[Compared]:
+    """Latencies as measured; a simulated world answers at once, so there is nothing to hold them against."""
+    rows = []
+    for title, spans in (
+        ("latency from sending", [s.received - s.sent for s in history.seen if not s.lost]),
+        (
+            "latency from planned sending",
+            [s.received - s.planned for s in history.seen if not s.lost and s.planned is not None],
+        ),
+    ):
+        for q in QUANTILES if spans else ():
+            values = np.asarray(spans, dtype=np.float64)
+            low, high = _bootstrap(values, q)
+            rows.append(
+                Compared(f"{title}, {round(100 * q)} %", "duration", _quantile(values, q), low, high,
+                         None, None, None, None, "the model answers at once")
+            )  # fmt: skip
+    return rows
+
+
+def _duration(
+    title: str,
+    spans: Sequence[tuple[Micros, Micros]],
+    q: float,
+    model: float | None,
+    model_low: float | None,
+    model_high: float | None,
+) -> Compared:
+    """Compare one quantile; observations are intervals, so it lies between those of their two ends."""
+    if not spans or model is None:
+        why = "not measured" if not spans else "not predicted"
+        return Compared(title, "duration", None, None, None, model, model_low, model_high, None, why)
+    least, most = (np.asarray([span[side] for span in spans], dtype=np.float64) for side in (0, 1))
+    low, high = _bootstrap(least, q)[0], _bootstrap(most, q)[1]
+    middle = (_quantile(least, q) + _quantile(most, q)) / 2
+    margin = max(float(LEAST_MARGIN), RELATIVE_MARGIN * model)
+    return _compared(title, "duration", (middle, low, high), [model, model_low, model_high], margin)
+
+
+def _quantile(values: Floats, q: float) -> float:
+    return float(np.quantile(values, q, method="inverted_cdf"))
+
+
+def _bootstrap(values: Floats, q: float) -> tuple[float, float]:
+    """Give the percentile interval of a quantile, from resamples that are the same for the same values."""
+    generator = np.random.default_rng(len(values))
+    found = [_quantile(values[generator.integers(0, len(values), len(values))], q) for _ in range(RESAMPLES)]
+    edge = (1 - LEVEL) / 2
+    return float(np.quantile(found, edge)), float(np.quantile(found, 1 - edge))
+
+
+def _compared(
+    name: str,
+    quantity: str,
+    measured: tuple[float, float, float],
+    predicted: Sequence[float | None],
+    margin: float,
+) -> Compared:
+    value, low, high = measured
+    model = predicted[0] or 0.0
+    model_low = model if predicted[1] is None else predicted[1]
+    model_high = model if predicted[2] is None else predicted[2]
+    least, most = low - model_high, high - model_low
+    if -margin <= least and most <= margin:
+        says = "agrees"
+    elif least > margin or most < -margin:
+        says = "differs"
+    else:
+        says = "open"
+    return Compared(name, quantity, value, low, high, model, predicted[1], predicted[2], margin, says)

@@ -1,0 +1,1 @@
+"""What accounts spend: the six checks, and what is left of each allowance."""

@@ -1,0 +1,201 @@
+"""What one account asked to spend and what came of it: works, refusals, dry runs, and readings of its books.
+
+A *work* is one thing that was done: a job, a set of briefs, keywords, a scan. Calls that were answered with
+the same thing (replays, joins) are one work, done once in [low, high]; a call whose reply was lost is a work
+that may not exist.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.fields import body_of, thing_of
+from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.packed import SelectedObservations
+from ranksim.conformance.spending.counter_bounds import RunningSums
+from ranksim.conformance.spending.statements import (
+    CostStatement,
+    EntitlementStatement,
+    MeterStatement,
+    SlotStatement,
+    StatusStatement,
+)
+from ranksim.conformance.verdict.options import Options
+from ranksim.contract.facts import JobKind, Spend
+from ranksim.rules.terms import TABLE
+
+Json = Any
+
+JOBS: Final = frozenset(map(str, JobKind))
+RANK_RUN: Final = JobKind.RANK_RUN.value
+
+ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
+"""The checks that the table of spending operations names, by operation (S52-S58)."""
+
+CHECKS: Final = {
+    "entitlement_required": 1,
+    "subscription_inactive": 2,
+    "cost_cap_reached": 3,
+    "quota_exhausted": 4,
+    "allowance_exhausted": 4,
+    "slot_limit_exceeded": 5,
+    "cooldown_active": 6,
+}
+"""The check behind a refusal's code (S59, U53)."""
+
+
+@dataclass(slots=True)
+class SpendWork:
+    """One thing that was done once in [low, high], or may have been: `sure` tells which.
+
+    `calls` are the exchanges that returned it, or asked for it without being answered. `spend` is the label
+    of the operation, "" when it cannot be read. `id` is the id of what was made, "" when unknown.
+    """
+
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    sure: bool
+    calls: list[Observation]
+    id: str = ""
+    granted: bool = False
+
+    @property
+    def seen(self) -> Observation:
+        """The exchange that stands for it."""
+        return self.calls[0]
+
+    @property
+    def body(self) -> Mapping[str, Json]:
+        """What was asked for."""
+        return body_of(self.seen)
+
+    @property
+    def made(self) -> Mapping[str, Json]:
+        """What the reply says was made; empty when it was not granted in words that can be read."""
+        return thing_of(self.seen) if self.granted else {}
+
+
+@dataclass(slots=True)
+class RefusedSpend:
+    """A live call that one of the six checks refused, decided in [low, high]."""
+
+    check: int
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    seen: Observation
+
+    @property
+    def body(self) -> Mapping[str, Json]:
+        """What was asked for."""
+        return body_of(self.seen)
+
+
+@dataclass(slots=True)
+class DryRunReport:
+    """An answered dry run (S66). `failing` are the checks that its list shows to fail, None without a list.
+
+    `check` is the check that would refuse, 0 when it is allowed, None when it does not say.
+    """
+
+    check: int | None
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    seen: Observation
+    failing: tuple[int, ...] | None = None
+    joins: str = ""
+    names: tuple[str, ...] = ()
+    """The checks that its list has, in its order."""
+
+
+@dataclass(slots=True)
+class JobLifetime:
+    """What was seen of a job: when it was last alive, and by when it was seen done or failed."""
+
+    alive: Micros = -NEVER
+    done: Micros = NEVER
+    failed: Micros = NEVER
+
+    def end(self, event: str, seen: Micros) -> None:
+        """Note that an end was seen, by the type of the event that tells it (S76)."""
+        if event == "job.completed":
+            self.done = min(self.done, seen)
+        elif event == "job.failed":
+            self.failed = min(self.failed, seen)
+
+
+@dataclass(slots=True)
+class AccountActivity:
+    """What one account asked to spend, what came of it, and what was read of its books.
+
+    `alone`: nobody else used the account. `changes` are other writes that may touch slots.
+    """
+
+    account: str
+    environment: str
+    alone: bool
+    works: list[SpendWork] = field(default_factory=list)
+    refusals: list[RefusedSpend] = field(default_factory=list)
+    reports: list[DryRunReport] = field(default_factory=list)
+    asked: list[Observation] = field(default_factory=list)
+    """All calls that wanted to spend, dry or not."""
+    dry_runs: list[Observation] = field(default_factory=list)
+    """All dry runs, answered or not."""
+    meters: dict[str, list[MeterStatement]] = field(default_factory=lambda: defaultdict(list))
+    cost: list[CostStatement] = field(default_factory=list)
+    slots: list[SlotStatement] = field(default_factory=list)
+    entitled: list[EntitlementStatement] = field(default_factory=list)
+    health: list[StatusStatement] = field(default_factory=list)
+    fates: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
+    changes: list[Observation] = field(default_factory=list)
+    reads: SelectedObservations = field(default_factory=lambda: SelectedObservations(()))
+    polls: SelectedObservations = field(default_factory=lambda: SelectedObservations(()))
+    """The reads of jobs among them."""
+    domains: dict[str, Observation] = field(default_factory=dict)
+    """The domains that the trace made, by id, with the call."""
+    lists: dict[str, Observation] = field(default_factory=dict)
+    """The keyword lists that it made, likewise."""
+    begins: Micros = NEVER
+    """When the trace first saw the account."""
+
+    @property
+    def about(self) -> str:
+        """Name it in evidence."""
+        return f"account {self.account}" + (
+            "" if self.environment == "production" else f", {self.environment}"
+        )
+
+
+class NoActivity:
+    """Tells when nothing but the passing of time can have changed an account's books."""
+
+    def __init__(self, dealings: AccountActivity) -> None:
+        works = [(work.low, work.high) for work in dealings.works]
+        changes = [(seen.sent, seen.received) for seen in dealings.changes if not 300 <= seen.status <= 499]
+        self._lows = RunningSums((low, 1) for low, _ in (*works, *changes))
+        self._highs = RunningSums((high, 1) for _, high in (*works, *changes))
+
+    def between(self, low: Micros, high: Micros) -> bool:
+        """Tell whether no work and no other change can have happened in [low, high]."""
+        return self.count(low, high) == 0
+
+    def count(self, low: Micros, high: Micros) -> int:
+        """Count the works and changes that may have happened in [low, high]."""
+        return self._lows.upto(high) - self._highs.before(low)
+
+
+def minds(dealings: AccountActivity, spend: str, check: int, options: Options) -> bool:
+    """Tell whether a check surely applies to an operation: its row has it, or it has refused it (U58)."""
+    if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
+        return True
+    told: list[RefusedSpend | DryRunReport] = [*dealings.refusals, *dealings.reports]
+    return any(one.check == check and one.spend == spend for one in told)

@@ -1,0 +1,320 @@
+"""A trace sorted by account: every call that spends becomes a work, a refusal or a dry run of its account."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ranksim.clock import HOUR, Micros
+from ranksim.conformance.history.fields import body_of, plain, snaked, thing_of
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.packed import SelectedObservations
+from ranksim.conformance.spending import statements
+from ranksim.conformance.spending.activity import CHECKS, RANK_RUN, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.spend_parsing import (
+    SPENDING,
+    domain_of,
+    dry,
+    identity_of,
+    report_of,
+    spend_of,
+    unanswered,
+)
+from ranksim.conformance.spending.statements import StatusStatement, aligned, sharpened
+from ranksim.conformance.verdict.options import Options
+
+Json = Any
+
+MEMORY: Final = 23 * HOUR
+"""Repeats of an Idempotency-Key this near surely are repeats (S47, U30)."""
+
+
+def activity_of(history: History, options: Options) -> Iterator[AccountActivity]:
+    """Sort a trace by account, one at a time."""
+    used: dict[str, set[str]] = defaultdict(set)
+    groups: dict[tuple[str, str], SelectedObservations] = defaultdict(
+        lambda: SelectedObservations(history.seen)
+    )
+    for place, seen in enumerate(history.seen):
+        if seen.key and seen.happened is not False:
+            groups[seen.environment, seen.account].add(place)
+            if 200 <= seen.status <= 299:
+                used[seen.environment].add(seen.key)
+    ends = _ends_of_jobs(history)
+    for (environment, account), exchanges in groups.items():
+        dealings = AccountActivity(
+            account,
+            environment,
+            _alone(history, used[environment]),
+            reads=SelectedObservations(exchanges),
+            polls=SelectedObservations(exchanges),
+            begins=exchanges[0].sent,
+        )
+        _Sorter(dealings, history.rate).sort(exchanges)
+        for work in dealings.works:
+            for event in ends.get(work.id, ()):
+                dealings.fates[work.id].end(event.type, event.received)
+        dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
+        dealings.cost, dealings.slots = sharpened(aligned(dealings.cost)), aligned(dealings.slots)
+        dealings.alone = dealings.alone and not _runs_by_itself(dealings)
+        _settle_rank_runs(dealings, options)
+        dealings.works.sort(key=lambda work: work.low)
+        yield dealings
+
+
+def _alone(history: History, keys: Collection[str]) -> bool:
+    """Tell whether nobody else used an account's books: two keys of unknown account may share them.
+
+    `keys` are all that worked in its environment.
+    """
+    strangers = any(not history.key(key).account for key in keys)
+    return history.exclusive and (not strangers or len(keys) == 1)
+
+
+@dataclass(slots=True)
+class _Sorter:
+    """Sorts the exchanges of one account."""
+
+    dealings: AccountActivity
+    rate: int
+    repeats: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
+    works: dict[object, SpendWork] = field(default_factory=dict)
+    unanswered: list[Observation] = field(default_factory=list)
+
+    def sort(self, exchanges: Sequence[Observation]) -> None:
+        for seen in exchanges:
+            if seen.idempotency_key is not None and seen.method == "POST":
+                self.repeats[seen.idempotency_key].append(seen)
+        for place, seen in enumerate(exchanges):
+            if seen.operation in SPENDING or (
+                not seen.operation and any(name in SPENDING for name in seen.operations)
+            ):
+                self.ask(seen)
+            elif _writes(seen):
+                self.dealings.changes.append(seen)
+                self.other(seen)
+            else:
+                self.dealings.reads.add(place)
+                if seen.operation in ("jobs.get", "jobs.list"):
+                    self.dealings.polls.add(place)
+                self.other(seen)
+        for seen in self.unanswered:
+            self.maybe(seen)
+        self.dealings.works.extend(self.works.values())
+
+    # Calls that spend
+
+    def ask(self, seen: Observation) -> None:
+        body = body_of(seen)
+        self.dealings.asked.append(seen)
+        if body.get("dry_run") is True:
+            self.dry_run(seen, body)
+        elif unanswered(seen):
+            self.unanswered.append(seen)
+        elif seen.code in CHECKS:
+            low = self.since(seen)
+            if low is not None:
+                spend, domain = spend_of(seen, body), domain_of(body, {})
+                refused = RefusedSpend(CHECKS[seen.code], spend, domain, low, seen.received, seen)
+                self.dealings.refusals.append(refused)
+                self.meta(seen, seen.meta, low)
+        elif seen.ok:
+            self.granted(seen, body)
+        elif seen.surface == "graphql" and 200 <= seen.status <= 299:
+            self.unanswered.append(seen)  # an error of some field; others may have been executed
+
+    def since(self, seen: Observation) -> Micros | None:
+        """Give when the reply can first have been decided: a replay was decided earlier; None if unknown."""
+        earlier = self.repeats.get(seen.idempotency_key or "", [seen])
+        if seen.replayed and earlier[0].index == seen.index:
+            return None
+        return min(seen.sent, earlier[0].sent)
+
+    def granted(self, seen: Observation, body: Mapping[str, Json]) -> None:
+        low, made = self.since(seen), thing_of(seen)
+        if low is None:
+            return
+        if not body or (seen.operation == "jobs.create" and "id" not in made):
+            self.unanswered.append(seen)  # nobody can tell what it was, or whether it was joined
+            return
+        identity = identity_of(seen, made)
+        work = self.works.get((seen.operation, identity))
+        if work is None:
+            spend, domain = spend_of(seen, body), domain_of(body, made)
+            name = str(identity) if made.get("id") else ""
+            work = SpendWork(spend, domain, low, seen.received, True, [], name, granted=True)
+            self.works[seen.operation, identity] = work
+        work.low, work.high = min(work.low, low), min(work.high, seen.received)
+        work.calls.append(seen)
+        self.job(seen, made)
+
+    def maybe(self, seen: Observation) -> None:
+        """Count a call without an answer as one work that may exist, unless a repeat of it was answered."""
+        key = seen.idempotency_key
+        group = [other for other in self.repeats.get(key or "", []) if other.key == seen.key]  # U27
+        near = self.rate > 0 and group and (group[-1].sent - group[0].sent) * self.rate < MEMORY
+        body = body_of(seen)
+        identity: object = ("lost", seen.id)
+        if key is not None and near and seen.surface == "rest":
+            if any(other.ok and not dry(other) and other.operation == seen.operation for other in group):
+                return
+            identity = ("lost", seen.key, key)
+        if (seen.operation, identity) in self.works:
+            self.works[seen.operation, identity].calls.append(seen)
+            return
+        work = SpendWork(spend_of(seen, body), domain_of(body, {}), seen.sent, NEVER, False, [seen])
+        self.works[seen.operation, identity] = work
+
+    def dry_run(self, seen: Observation, body: Mapping[str, Json]) -> None:
+        self.dealings.dry_runs.append(seen)
+        low = self.since(seen)
+        if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
+            return
+        report, metas = report_of(seen, body, low)
+        self.dealings.reports.append(report)
+        for meta in metas.values():
+            self.meta(seen, meta, low)
+
+    def meta(self, seen: Observation, meta: Json, low: Micros) -> None:
+        """Take the numbers behind a refusal as statements."""
+        if seen.surface == "graphql":
+            meta = snaked(meta)
+        if not isinstance(meta, dict):
+            return
+        meter = statements.meter_of(seen, meta, low, seen.received)
+        if meter is not None:
+            self.dealings.meters[meter.metric].append(meter)
+        elif "requested" in meta:
+            slots = statements.slots_of(seen, meta, low, seen.received)
+            self.dealings.slots += [] if slots is None else [slots]
+        else:
+            cost = statements.cost_of(seen, meta, low, seen.received)
+            self.dealings.cost += [] if cost is None else [cost]
+
+    # Other calls
+
+    def other(self, seen: Observation) -> None:
+        dealings = self.dealings
+        if not seen.ok:
+            return
+        match seen.operation:
+            case "account.usage":
+                for meter in statements.meters_of(seen):
+                    dealings.meters[meter.metric].append(meter)
+                cost = statements.cost_of(seen, plain(seen).get("cost"), seen.sent, seen.received)
+                dealings.cost += [] if cost is None else [cost]
+            case "slots.get":
+                slots = statements.slots_of(seen, plain(seen), seen.sent, seen.received)
+                dealings.slots += [] if slots is None else [slots]
+            case "account.entitlements":
+                dealings.entitled.append(statements.entitled_of(seen))
+            case "account.get":
+                dealings.health.append(StatusStatement(seen, str(plain(seen).get("status", "")).lower()))
+            case "jobs.get":
+                self.job(seen, plain(seen))
+            case "jobs.list":
+                for item in seen.items or ():
+                    self.job(seen, snaked(item) if seen.surface == "graphql" else item)
+            case "domains.create":
+                dealings.domains.setdefault(str(thing_of(seen).get("id")), seen)
+            case "keyword_lists.create":
+                dealings.lists.setdefault(str(thing_of(seen).get("id")), seen)
+
+    def job(self, seen: Observation, job: Json) -> None:
+        """Note what a reply shows of a job; what a repeat shows may be old (E6)."""
+        repeated = seen.idempotency_key is not None and len(self.repeats[seen.idempotency_key]) > 1
+        if seen.replayed or repeated or not isinstance(job, dict) or not isinstance(job.get("status"), str):
+            return
+        fate = self.dealings.fates[job_name(job)]
+        status = job["status"].lower()
+        if status == "done":
+            fate.end("job.completed", seen.received)
+        elif job.get("error_detail") or status in ("failed", "error"):
+            fate.end("job.failed", seen.received)
+        elif status in ("queued", "running"):
+            fate.alive = max(fate.alive, seen.sent)
+
+
+def _writes(seen: Observation) -> bool:
+    """Tell whether a call may change something; what a GraphQL call does, its operations tell."""
+    if seen.surface != "graphql":
+        return seen.method not in ("GET", "HEAD", "OPTIONS")
+    named = (seen.operation, *seen.operations)
+    return any(name.rpartition(".")[2] in ("create", "update", "delete") for name in named)
+
+
+def _ends_of_jobs(history: History) -> dict[str, list[ReceivedAttempt]]:
+    """Give the webhooks that told the ends of jobs (S76), but of an id that two accounts have."""
+    owners: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for seen in history.by_operation("jobs.create"):
+        if seen.ok:
+            owners[job_name(thing_of(seen))].add((seen.environment, seen.account))
+    ends: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+    for arrived in history.arrived:
+        data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
+        job = data.get("job") if isinstance(data, dict) else None
+        name = job_name(job) if isinstance(job, dict) else ""
+        if len(owners.get(name, ())) == 1:
+            ends[name].append(arrived)
+    return ends
+
+
+def _runs_by_itself(dealings: AccountActivity) -> bool:
+    """Tell whether a rank run is under way that no call asked for, dry or not: a scheduled one of a scan."""
+    asked = {work.id for work in dealings.works}
+    if any(work.spend in ("", RANK_RUN) and not work.id for work in dealings.works):
+        return False  # a call without an answer may have begun it
+    dry = [(seen, body_of(seen)) for seen in dealings.dry_runs]
+    tried = {domain_of(body, {}) for seen, body in dry if spend_of(seen, body) in ("", RANK_RUN)}
+    return any(
+        str(job.get("kind")).lower() == RANK_RUN
+        and str(job.get("status")).lower() in ("queued", "running")
+        and job_name(job) not in asked
+        and str(job.get("domain_id")) not in tried
+        for seen in dealings.polls
+        if seen.ok
+        for job in (snaked([plain(seen)] if seen.operation == "jobs.get" else seen.items or []))
+        if isinstance(job, dict)
+    )
+
+
+def _settle_rank_runs(dealings: AccountActivity, options: Options) -> None:
+    """Tell which rank runs were surely begun in the trace: a reply may be that of a run already under way.
+
+    It was begun here when the run's domain was made here, when an earlier call on the domain was answered
+    with another run, or when its status is not that of a join; all this only if no call without an answer
+    may have begun it.
+    """
+    runs: dict[str, list[SpendWork]] = defaultdict(list)
+    for work in dealings.works:
+        if work.spend == RANK_RUN:
+            runs[work.domain].append(work)
+    begun = _statuses_of_begun(runs.values(), options)
+    anywhere = [work for work in dealings.works if work.spend in ("", RANK_RUN) and not work.domain]
+    for domain, works in runs.items():
+        works.sort(key=lambda work: work.high)
+        lost = min((work.low for work in works + anywhere if not work.sure), default=NEVER)
+        first = min((work.high for work in works if work.sure), default=NEVER)
+        for work in works:
+            known = work.seen.status in begun or domain in dealings.domains or first < work.low
+            if work.sure and (not dealings.alone or not known or lost <= work.high):
+                work.sure = False
+
+
+def _statuses_of_begun(runs: Iterable[list[SpendWork]], options: Options) -> set[int]:
+    """Give the statuses that a join never has: pinned, or shown by runs that were certainly joined (U40)."""
+    joined, accepted = options.status("job_joined"), options.status("job_accepted")
+    if joined is not None and accepted is not None and joined != accepted:
+        return {accepted}
+    begun, joins = set(), set()
+    for works in runs:
+        for work in works:
+            first = min(work.calls, key=lambda seen: seen.received)
+            for seen in work.calls:
+                if seen.sent > first.received and not seen.replayed and seen.idempotency_key is None:
+                    joins.add(seen.status)
+                    begun.add(first.status)
+    return begun - joins

@@ -1,0 +1,434 @@
+"""The order of the six checks: what refuses first, and what must refuse at all (S51-S61, S67, S97).
+
+A refusal at check k says that the checks before it passed. So the judges look for a check before k that
+certainly failed throughout the call: by what the deployment states of the account, or by a dry run beside it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.fields import body_of
+from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, NEVER, Observation
+from ranksim.conformance.spending.activity import (
+    CHECKS,
+    JOBS,
+    AccountActivity,
+    DryRunReport,
+    NoActivity,
+    RefusedSpend,
+    SpendWork,
+)
+from ranksim.conformance.spending.cost import refundable
+from ranksim.conformance.spending.quotas import metric_of
+from ranksim.conformance.spending.spend_parsing import spend_of, subject_of
+from ranksim.conformance.spending.statements import Bracket, BusinessClock, CostStatement, MeterStatement
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import Spend
+from ranksim.rules.terms import NAMES_CAPABILITY
+
+NAMES = {1: "capability", 2: "health", 3: "ceiling", 4: "quota", 5: "slots", 6: "cooldown"}
+
+RULES = (
+    Rule(
+        "guards.capability",
+        "What the plan does not include is refused first of all, as entitlement_required.",
+        (51, 59, 60),
+        (45, 47, 58, 60, 89),
+        "ladder: a key whose plan lacks a capability, best with other checks failing too",
+    ),
+    Rule(
+        "guards.health",
+        "A past-due account cannot spend: subscription_inactive, before ceiling, quota, slots and cooldown.",
+        (51, 59, 61),
+        (45, 57, 89),
+        "ladder: a key of a past-due account, best with other checks failing too",
+    ),
+    Rule(
+        "guards.ceiling",
+        "At the cost ceiling new spending stops: cost_cap_reached, before quota, slots and cooldown.",
+        (59, 62, 67),
+        (45, 48, 58, 89, 90),
+        "ladder: a key of an account at its ceiling, best with a cooldown running",
+    ),
+    Rule(
+        "guards.quota",
+        "A used up allowance is refused as quota_exhausted, before slots and cooldown.",
+        (59, 63),
+        (45, 89, 106),
+        "ladder: an allowance used up, best with a cooldown running on the same operation",
+    ),
+    Rule(
+        "guards.slots",
+        "What does not fit the slots is refused as slot_limit_exceeded, before the cooldown.",
+        (59, 64),
+        (89, 106),
+        "ladder: no slots left, best with a cooldown running on the same operation",
+    ),
+    Rule(
+        "guards.healthy",
+        "subscription_inactive comes only where the account is not in order.",
+        (61,),
+        (57,),
+        "ladder: spend on an active account",
+    ),
+    Rule(
+        "guards.reads",
+        "Reads go on when the account is past due or at its ceiling.",
+        (36, 61, 67),
+        (),
+        "ladder: read with a past-due account, or at the cost ceiling",
+    ),
+    Rule(
+        "guards.codes",
+        "A refusal to spend carries the code of one of the six checks.",
+        (51, 59, 97),
+        (19, 20, 21, 22, 23, 53),
+        "ladder: make each check fail",
+    ),
+)
+
+NEEDED = {"site_optimization": "site_optimization", "ai_scan": "ai_visibility"}
+"""The capability that is assumed for an operation, where the table names one (U60)."""
+
+ACTIVE = "active"
+PAST_DUE = "past_due"
+
+
+def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge what one account was refused and granted."""
+    failures = FailedChecks(dealings, clock, options)
+    for refused in dealings.refusals:
+        judge_outcome(failures, CheckOutcome.of_refusal(refused), tally)
+        judge_status(dealings, refused, options, tally)
+        if refused.check == 2:
+            judge_healthy(failures, refused, tally)
+    for work in dealings.works:
+        judge_names(failures, work, options, tally)
+        if work.sure or (work.spend in JOBS and work.high < NEVER):
+            judge_outcome(failures, CheckOutcome.of_work(work), tally)
+    judge_codes(dealings, options, tally)
+    judge_reads(failures, tally)
+
+
+CAPPED = ("crawl", "ai_scan")
+"""Jobs that a plan caps (S53, S55)."""
+
+
+def judge_codes(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+    """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17).
+
+    Where a job beyond a cap is refused, no code is stated for that (U47).
+    """
+    refuses = "refuse" in options.candidates("cap")
+    for seen in dealings.asked:
+        if seen.lost or seen.ok:
+            continue
+        if seen.code in CHECKS:
+            tally.held("guards.codes")
+        elif seen.status == 402 and seen.code not in AFTER_RATE_LIMIT and seen.surface == "rest":
+            if refuses and spend_of(seen, body_of(seen)) in CAPPED:
+                tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
+                continue
+            says = f"refused with status 402 and code {seen.code!r}, which is of none of the six checks"
+            tally.broke("guards.codes", Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What came of a call that wanted to spend: refused by `check`, or 0 when it was granted or joined."""
+
+    check: int
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    seen: Observation
+    joined: bool = False
+
+    @classmethod
+    def of_refusal(cls, refused: RefusedSpend) -> CheckOutcome:
+        """See a refusal."""
+        return cls(refused.check, refused.spend, refused.domain, refused.low, refused.high, refused.seen)
+
+    @classmethod
+    def of_work(cls, work: SpendWork) -> CheckOutcome:
+        """See what was granted; a job that may have been begun elsewhere was joined perhaps."""
+        return cls(0, work.spend, work.domain, work.low, work.high, work.seen, not work.sure)
+
+    @property
+    def says(self) -> str:
+        """Say it in a word."""
+        if self.check:
+            return self.seen.code
+        return "granted or joined" if self.joined else "granted"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFailure:
+    """A check that certainly failed throughout a call, and the exchanges that show it."""
+
+    check: int
+    says: str
+    ids: tuple[str, ...]
+
+
+class FailedChecks:
+    """Tells which checks certainly failed throughout a call."""
+
+    def __init__(self, dealings: AccountActivity, clock: BusinessClock, options: Options) -> None:
+        self.dealings, self.clock, self.options = dealings, clock, options
+        self.health = Bracket([(h.seen.sent, h.seen.received, h) for h in dealings.health])
+        self.entitled = Bracket([(e.seen.sent, e.seen.received, e) for e in dealings.entitled])
+        self.cost = Bracket([(c.low, c.high, c) for c in dealings.cost if c.settled is not None])
+        self.meters = {
+            metric: Bracket([(m.low, m.high, m) for m in found if m.ends is not None])
+            for metric, found in dealings.meters.items()
+        }
+        self.metrics = {spend.label: metric_of(dealings, spend.label) for spend in Spend}
+        self.lacking = self._learn_lacking()
+        self.quiet = NoActivity(dealings)
+        self.refundable = {work.seen.index: work.low for work in refundable(dealings)}
+        self.refunded = sorted(self.refundable.values())
+        grouped: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = {}
+        for report in dealings.reports:
+            grouped.setdefault(subject_of(report.seen), []).append((report.low, report.high, report))
+        self.reports: dict[tuple[object, ...], Bracket[DryRunReport]] = {
+            subject: Bracket(found) for subject, found in grouped.items()
+        }
+
+    def _learn_lacking(self) -> dict[tuple[str, str], Observation]:
+        """Remember what was once refused as entitlement_required, by operation and domain.
+
+        Scans are left out: theirs may be the dimensions of one scan (U59). A cap may be of one domain (U47).
+        """
+        told: list[RefusedSpend | DryRunReport] = [*self.dealings.refusals, *self.dealings.reports]
+        refused = [r for r in told if r.check == 1]
+        return {(r.spend, r.domain): r.seen for r in refused if r.spend and r.spend != "scans"}
+
+    def of(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
+        """Give the checks that certainly failed while a call was under way."""
+        for found in (self.capability(outcome), self.unhealthy(outcome.low, outcome.high)):
+            if found is not None:
+                yield found
+        if outcome.spend in JOBS:
+            ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.seen)
+            if ceiling is not None:
+                yield ceiling
+        exhausted = self.exhausted(outcome)
+        if exhausted is not None:
+            yield exhausted
+        yield from self.reported(outcome)
+
+    def capability(self, outcome: CheckOutcome) -> CheckFailure | None:
+        """Tell that the plan lacks what the call needs.
+
+        What was refused for this once is refused as long as entitlements read the same on both sides. Names
+        of capabilities are the deployment's own (U60); only a policy that states them can be relied on.
+        """
+        before, after = self.entitled.before(outcome.low), self.entitled.after(outcome.high)
+        if before is None or after is None or before.capabilities != after.capabilities:
+            return None
+        if not self.dealings.alone or before.capabilities is None:
+            return None
+        needed = self._needed(outcome.spend, before.capabilities)
+        if needed and needed not in before.capabilities:
+            return CheckFailure(1, f"the plan has no {needed}", (before.seen.id,))
+        learnt = self.lacking.get((outcome.spend, outcome.domain))
+        if learnt is None or learnt is outcome.seen or not self._same_plan(learnt, before.capabilities):
+            return None
+        return CheckFailure(
+            1, f"{outcome.spend} was refused as entitlement_required on this plan", (learnt.id,)
+        )
+
+    def _same_plan(self, seen: Observation, capabilities: frozenset[str]) -> bool:
+        before, after = self.entitled.before(seen.sent), self.entitled.after(seen.received)
+        return (
+            before is not None
+            and after is not None
+            and before.capabilities == after.capabilities == capabilities
+        )
+
+    def _needed(self, spend: str, listed: frozenset[str]) -> str:
+        """Give the name that a policy states for what a call needs; "" where the plan lists other names."""
+        catalogue = self.options.policy.catalogue
+        known = {kind.label: kind for kind in Spend}.get(spend)
+        if known is None or not self.options.names_capabilities:
+            return ""
+        if known not in NAMES_CAPABILITY and self.options.candidates("checks_apply") != ("all",):
+            return ""
+        if not listed.issubset(catalogue.capability_of.values()):
+            return ""
+        return str(catalogue.capability_for(known.label))
+
+    def unhealthy(self, low: Micros, high: Micros) -> CheckFailure | None:
+        """Tell that the subscription was past due on both sides of a call (S61); others are U57."""
+        before, after = self.health.before(low), self.health.after(high)
+        if before is None or after is None or before.status != after.status:
+            return None
+        pinned = self.options.default("inactive_statuses") if self.options.pinned("inactive_statuses") else ()
+        if before.status == PAST_DUE or before.status in pinned:
+            return CheckFailure(2, f"the account is {before.status}", (before.seen.id, after.seen.id))
+        return None
+
+    def at_ceiling(self, low: Micros, high: Micros, own: Observation | None = None) -> CheckFailure | None:
+        """Tell that the month's settled cost had reached the ceiling: within the month it never falls.
+
+        But for what was given back of other jobs than the call's `own` (U49).
+        """
+        before = self.cost.before(low)
+        if before is None or before.settled is None or before.ceiling is None or before.ends is None:
+            return None
+        if before.settled - before.blur < before.ceiling or not self._same_month(before, high):
+            return None
+        if bisect_right(self.refunded, high) > (own is not None and own.index in self.refundable):
+            return None
+        says = f"{before.settled / 1_000_000} of {before.ceiling / 1_000_000} USD had been settled"
+        return CheckFailure(3, says, (before.seen.id,))
+
+    def _same_month(self, before: CostStatement | MeterStatement, high: Micros) -> bool:
+        """Tell whether the period of a statement surely lasted to the end of a call."""
+        if isinstance(before, CostStatement):
+            after: CostStatement | MeterStatement | None = self.cost.after(high)
+            same = isinstance(after, CostStatement) and after.ceiling == before.ceiling
+        else:
+            after = self.meters[before.metric].after(high)
+            same = isinstance(after, MeterStatement) and after.limit == before.limit
+        return after is not None and same and after.ends == before.ends
+
+    def exhausted(self, outcome: CheckOutcome) -> CheckFailure | None:
+        """Tell that the allowance was used up: nothing gives units back but failed jobs (U50)."""
+        metric = self.metrics.get(outcome.spend, "")
+        if outcome.spend == "keywords":
+            return None  # words that stand in the list already ask for nothing
+        meters = self.meters.get(metric)
+        before = None if meters is None else meters.before(outcome.low)
+        if before is None or before.limit is None or before.used < before.limit:
+            return None
+        refunds = self.options.candidates("quota_refund") != ("never",)
+        if (
+            refunds
+            and any(work.spend in JOBS for work in self.dealings.works if self._consumes(work, metric))
+        ) or (not self._same_month(before, outcome.high)):
+            return None
+        return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.seen.id,))
+
+    def _consumes(self, work: SpendWork, metric: str) -> bool:
+        return self.metrics.get(work.spend) == metric
+
+    def reported(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
+        """Tell what dry runs of the very same call, one before and one after, both show to fail.
+
+        A plan or a subscription that fails on both sides failed between. An allowance or slots may have been
+        mended by time, and failed again only by what was done in between; so nothing may have been.
+        """
+        found = self.reports.get(subject_of(outcome.seen))
+        before = None if found is None else found.before(outcome.low)
+        after = None if found is None else found.after(outcome.high)
+        if before is None or after is None or not self.dealings.alone:
+            return
+        if before.failing is None or after.failing is None:
+            return
+        still = outcome.check > 0 and self.quiet.between(before.low, after.high)
+        for check in (1, 2, 4, 5) if still else (1, 2):
+            if check in before.failing and check in after.failing:
+                says = f"dry runs of the same before and after show check {check}, {NAMES[check]}, to fail"
+                yield CheckFailure(check, says, (before.seen.id, after.seen.id))
+
+
+def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -> None:
+    """A check that certainly failed refuses, unless one before it did.
+
+    The checks run in order and the first that fails ends them; a check that failed at every instant of the
+    call failed at the instant of the decision. A running job may be joined before any check (U45).
+    """
+    seen = set[int]()
+    for failure in failures.of(outcome):
+        if failure.check in seen or 0 < outcome.check < failure.check:
+            continue
+        seen.add(failure.check)
+        if outcome.check == failure.check:
+            tally.held(f"guards.{NAMES[failure.check]}")
+            continue
+        evidence = Evidence(
+            f"{outcome.spend} was {outcome.says}, although {failure.says}",
+            tuple(dict.fromkeys((*failure.ids, outcome.seen.id))),
+            about=failures.dealings.about,
+            at=outcome.low,
+        )
+        _weigh(failures, outcome, failure, evidence, tally)
+
+
+def _weigh(
+    failures: FailedChecks, outcome: CheckOutcome, failure: CheckFailure, evidence: Evidence, tally: Tally
+) -> None:
+    """Break the rule, unless a run was joined: that passes checks 3 to 6, and under one option all (U45)."""
+    rule = f"guards.{NAMES[failure.check]}"
+    if outcome.joined and (failure.check >= 3 or "before_checks" in failures.options.candidates("join")):
+        tally.open(rule, "the run may have been joined")
+    else:
+        tally.broke(rule, evidence)
+
+
+def judge_names(failures: FailedChecks, work: SpendWork, options: Options, tally: Tally) -> None:
+    """What is granted without the capability that is assumed for it is known by another name (U60)."""
+    if work.spend not in NEEDED or not work.sure or options.names_capabilities:
+        return
+    before, after = failures.entitled.before(work.low), failures.entitled.after(work.high)
+    needed = NEEDED[work.spend]
+    if before is None or after is None or before.capabilities is None or not failures.dealings.alone:
+        return
+    if before.capabilities == after.capabilities and needed not in before.capabilities:
+        says = f"{work.spend} was granted on a plan without {needed}"
+        ids = (before.seen.id, work.seen.id)
+        found = Evidence(says, ids, about=failures.dealings.about, at=work.low)
+        tally.differs(60, f"{work.spend} needs {needed}", "something else, or nothing", found)
+
+
+def judge_healthy(failures: FailedChecks, refused: RefusedSpend, tally: Tally) -> None:
+    """subscription_inactive is a matter of the status alone: active on both sides, it was active within."""
+    before, after = failures.health.before(refused.low), failures.health.after(refused.high)
+    if before is None or after is None or before.status != after.status:
+        return
+    if before.status == ACTIVE:
+        says = "refused as subscription_inactive, although the account reads active before and after"
+        ids = (before.seen.id, refused.seen.id, after.seen.id)
+        tally.broke("guards.healthy", Evidence(says, ids, about=failures.dealings.about, at=refused.low))
+    else:
+        tally.held("guards.healthy")
+
+
+def judge_status(dealings: AccountActivity, refused: RefusedSpend, options: Options, tally: Tally) -> None:
+    """A code has one status; one other than the default differs (U19-U23), or deviates where it is pinned."""
+    seen, numbers = refused.seen, {1: 19, 2: 20, 3: 21, 5: 22, 6: 23}
+    if seen.surface != "rest" or refused.check not in numbers:
+        return
+    expected = options.default_status(seen.code)
+    if seen.status == expected:
+        return
+    says = f"{seen.code} with status {seen.status}, assumed {expected}"
+    evidence = Evidence(says, (seen.id,), about=dealings.about, at=seen.sent)
+    if options.status(seen.code) is None:
+        tally.differs(numbers[refused.check], expected, seen.status, evidence)
+    else:
+        tally.broke("guards.codes", evidence)
+
+
+def judge_reads(failures: FailedChecks, tally: Tally) -> None:
+    """No read is refused for the health of the account or its spending: reads pass no such check."""
+    for seen in failures.dealings.reads:
+        if seen.lost:
+            continue
+        free = (2, 3, 4) if seen.operation == "keyword_briefs.list" else (2, 3)
+        if CHECKS.get(seen.code) in free:
+            says = f"a read was refused as {seen.code}"
+            evidence = Evidence(says, (seen.id,), about=failures.dealings.about, at=seen.sent)
+            tally.broke("guards.reads", evidence)
+        elif seen.ok and (
+            failures.unhealthy(seen.sent, seen.received) or failures.at_ceiling(seen.sent, seen.received)
+        ):
+            tally.held("guards.reads")

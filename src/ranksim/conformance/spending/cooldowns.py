@@ -1,0 +1,266 @@
+"""Cooldowns: how soon the same thing may run again, and what a refusal says of it (S65).
+
+What a cooldown covers and where it begins is open (U46): each check is tried under every reading, and a rule
+breaks when none is left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history.fields import whole
+from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
+from ranksim.conformance.spending.statements import BusinessClock
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+RULES = (
+    Rule(
+        "cooldown.enforced",
+        "The same thing is not accepted again before its cooldown is over.",
+        (52, 53, 54, 65),
+        (46, 91, 106, 109),
+        "race: several start the same job at once; ladder: repeat a job",
+    ),
+    Rule(
+        "cooldown.refused",
+        "cooldown_active comes only where the same thing ran so short a time ago.",
+        (65,),
+        (46, 91),
+        "ladder: repeat a job on the same domain and on another",
+    ),
+    Rule(
+        "cooldown.stated",
+        "The wait that a refusal states is what is left of the cooldown, and is kept.",
+        (65,),
+        (23, 26, 46, 91),
+        "ladder: repeat a job, and read entitlements",
+    ),
+)
+
+
+@dataclass(slots=True)
+class Trials:
+    """What each reading of U46 makes of the instances of a rule: how many hold, what breaks, what is open."""
+
+    held: dict[tuple[str, CooldownInterpretation], int] = field(default_factory=lambda: defaultdict(int))
+    broke: dict[tuple[str, CooldownInterpretation], list[Evidence]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    open: dict[tuple[str, CooldownInterpretation], int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, rule: str, kind: CooldownInterpretation, holds: bool | None, evidence: Evidence) -> None:
+        """Note one instance; None when nobody can tell."""
+        if holds is None:
+            self.open[rule, kind] += 1
+        elif holds:
+            self.held[rule, kind] += 1
+        else:
+            self.broke[rule, kind].append(evidence)
+
+    def tell(self, kinds: Sequence[CooldownInterpretation], tally: Tally) -> None:
+        """Tell the tally what the first reading says that nothing excludes, else the default."""
+        excluded = {kind for (_, kind), found in self.broke.items() if found}
+        chosen = next((kind for kind in kinds if kind not in excluded), kinds[0])
+        for (_, kind), found in self.broke.items():
+            if kind == kinds[0] != chosen and found:
+                tally.differs(46, kinds[0], chosen, found[0])
+        for (rule, kind), count in self.held.items():
+            if kind == chosen:
+                tally.held(rule, count)
+        for (rule, kind), count in self.open.items():
+            if kind == chosen and count:
+                tally.open(rule, "a run before may have failed, or what went before was not seen", count)
+        for (rule, kind), found in self.broke.items():
+            for evidence in found if kind == chosen else ():
+                tally.broke(rule, evidence)
+
+
+def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the cooldowns and joins of one account."""
+    runs = CooldownGroups(dealings, clock.rate, options)
+    waits = [refused for refused in dealings.refusals if refused.check == 6 and refused.spend]
+    if not clock.rate:
+        if waits:
+            tally.open("cooldown.refused", "business time changed its pace while running", len(waits))
+        return
+    trials = Trials()
+    kinds = kinds_of(options)
+    for kind in kinds:
+        judge_enforced(runs, kind, trials)
+        for refused in waits:
+            judge_refused(runs, refused, kind, trials)
+            judge_stated(runs, refused, kind, trials)
+    trials.tell(kinds, tally)
+
+
+def kinds_of(options: Options) -> list[CooldownInterpretation]:
+    """Give the readings of U46 that are left, the default first."""
+    scopes, begins = options.candidates("cooldown_scope"), options.candidates("cooldown_from")
+    return [CooldownInterpretation(scope, begin) for scope, begin in product(scopes, begins)]
+
+
+# Checks
+
+
+def judge_enforced(runs: CooldownGroups, kind: CooldownInterpretation, trials: Trials) -> None:
+    """Two acceptances of the same thing lie at least its cooldown apart, unless the first failed meanwhile.
+
+    The first was accepted no sooner than its call was sent, the second no later than it was answered; the
+    cooldown begins at the acceptance, or at a finish that was seen before the second call.
+    """
+    for spend, works in list(runs.works.items()):
+        length = runs.lengths.get(spend)
+        if not length or not runs.minded(spend):
+            continue
+        last: dict[str, SpendWork] = {}
+        for work in sorted((w for w in works if w.sure), key=lambda w: w.low):
+            if kind.scope == "domain" and not work.domain:
+                continue
+            subject = work.domain if kind.scope == "domain" else ""
+            first, last[subject] = last.get(subject), work
+            if first is not None:
+                _judge_pair(runs, first, work, length, kind, trials)
+
+
+def _judge_pair(
+    runs: CooldownGroups,
+    first: SpendWork,
+    second: SpendWork,
+    length: Micros,
+    kind: CooldownInterpretation,
+    trials: Trials,
+) -> None:
+    latest = max(first.high, second.high)
+    gap = (latest - first.low) * runs.rate
+    if gap >= length - runs.slack(latest - first.low):
+        trials.add("cooldown.enforced", kind, True, Evidence(""))
+        return
+    lasted = runs.unfailed(first, latest)
+    if first.high >= second.low:  # either may have been the first
+        lasted = lasted and runs.unfailed(second, latest)
+    if kind.begins == "finish" and first.spend in JOBS:
+        lasted = lasted and runs.fate(first).done < second.low
+    if lasted and runs.may_clear(first, second, kind):
+        lasted = None
+    says = (
+        f"{first.spend} was accepted twice within {gap / SECOND:.3f} s, "
+        f"with a cooldown of {length // SECOND} s"
+    )
+    ids = (first.seen.id, second.seen.id)
+    evidence = Evidence(says, ids, about=runs.about(first), at=second.low)
+    trials.add("cooldown.enforced", kind, False if lasted else None, evidence)
+
+
+def judge_refused(
+    runs: CooldownGroups, refused: RefusedSpend, kind: CooldownInterpretation, trials: Trials
+) -> None:
+    """A refusal needs an acceptance, or a finish, less than the cooldown before it.
+
+    Every call that may have begun it is taken at its latest; a call without an answer may have begun it at
+    any time. What went before the trace may have, unless the domain was made in it or the cooldown is over.
+    """
+    if not runs.dealings.alone:
+        trials.add("cooldown.refused", kind, None, Evidence(""))
+        return
+    made = runs.dealings.domains.get(refused.domain) if kind.scope == "domain" else None
+    own = latest = runs.sharing(refused, kind).latest(refused.high)
+    if made is None:  # a run from before the trace may have begun it, or its finish
+        finishes = kind.begins == "finish" and refused.spend in JOBS
+        latest = max(latest, NEVER if finishes else runs.dealings.begins)
+    nearest = min(latest, refused.low)
+    length = runs.lengths.get(refused.spend)
+    elapsed = (refused.low - nearest) * runs.rate
+    says = f"{refused.spend} was refused as cooldown_active"
+    explained = own > -NEVER and (length is None or (refused.low - own) * runs.rate < length)
+    holds: bool | None = True if explained else None
+    if latest == -NEVER:
+        says += ", although it had never been asked for on this domain, which was made in this run"
+        holds = False
+    elif length is not None and elapsed - runs.slack(refused.low - nearest) >= length:
+        says += (
+            f" {elapsed / SECOND:.3f} s after the last time it can have been accepted, "
+            f"with a cooldown of {length // SECOND} s"
+        )
+        holds = False
+    ids = (made.id, refused.seen.id) if made is not None and latest == -NEVER else (refused.seen.id,)
+    trials.add(
+        "cooldown.refused", kind, holds, Evidence(says, ids, about=runs.about(refused), at=refused.low)
+    )
+
+
+def judge_stated(
+    runs: CooldownGroups, refused: RefusedSpend, kind: CooldownInterpretation, trials: Trials
+) -> None:
+    """The stated wait ends the cooldown's length after the anchor, and no acceptance comes before its end.
+
+    The anchor is the last acceptance before, or one during the call; it surely is not later than that, so
+    wait and elapsed time together reach the length. It is known only while no run has failed.
+    """
+    wait = wait_of(refused.seen)
+    if wait is None:
+        return
+    if kind.scope == "domain" and not refused.domain:
+        return
+    length = runs.lengths.get(refused.spend)
+    first = runs.sharing(refused, kind).last_before(refused.low)
+    if first is not None and length is not None:
+        _judge_length(runs, refused, first, wait * SECOND, length, kind, trials)
+    _judge_kept(runs, refused, wait * SECOND, kind, trials)
+
+
+def _judge_length(
+    runs: CooldownGroups,
+    refused: RefusedSpend,
+    first: SpendWork,
+    wait: Micros,
+    length: Micros,
+    kind: CooldownInterpretation,
+    trials: Trials,
+) -> None:
+    span = refused.high - first.low
+    holds: bool | None = span * runs.rate + wait + runs.slack(span) >= length
+    if not holds and not runs.unfailed(first, refused.high):
+        holds = None
+    running = kind.begins == "finish" and runs.latest_beginning(first, kind) >= refused.low
+    if wait > length + runs.slack(span):
+        holds = None if running else False  # what is left of the run may be in it, as it is estimated
+    says = (
+        f"accepted at most {span * runs.rate / SECOND:.3f} s before, "
+        f"refused with {wait // SECOND} s to wait, and the cooldown is {length // SECOND} s"
+    )
+    ids = (first.seen.id, refused.seen.id)
+    evidence = Evidence(says, ids, about=runs.about(refused), at=refused.low)
+    trials.add("cooldown.stated", kind, holds, evidence)
+
+
+def _judge_kept(
+    runs: CooldownGroups, refused: RefusedSpend, wait: Micros, kind: CooldownInterpretation, trials: Trials
+) -> None:
+    """Break when the same thing was accepted before the stated wait was over, and no run had failed."""
+    shared = runs.sharing(refused, kind)
+    second = shared.first_after(refused.high)
+    if second is None or (kind.scope == "domain" and second.domain != refused.domain):
+        return
+    span = second.high - refused.low
+    if span * runs.rate >= wait - runs.slack(span):
+        trials.add("cooldown.stated", kind, True, Evidence(""))
+        return
+    before = shared.upto(refused.high)
+    known = shared.last_before(refused.low) is not None
+    lasted = known and all(work.sure and runs.unfailed(work, second.high) for work in before)
+    says = f"refused with {wait // SECOND} s to wait, and accepted {span * runs.rate / SECOND:.3f} s later"
+    evidence = Evidence(says, (refused.seen.id, second.seen.id), about=runs.about(refused), at=second.low)
+    trials.add("cooldown.stated", kind, False if lasted else None, evidence)
+
+
+def wait_of(seen: Observation) -> int | None:
+    """Give the seconds of business time that a refusal says to wait, of its meta, else of its Retry-After."""
+    stated = whole(seen.meta.get("retry_after"))
+    return seen.retry_after if stated is None and not seen.replayed else stated

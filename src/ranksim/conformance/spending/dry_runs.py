@@ -1,0 +1,308 @@
+"""Dry runs: all six checks, and nothing else (S29, S66)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.fields import plain
+from ranksim.conformance.history.observation import NEVER, Observation, job_name
+from ranksim.conformance.spending.activity import (
+    CHECKS,
+    JOBS,
+    AccountActivity,
+    DryRunReport,
+    NoActivity,
+    RefusedSpend,
+    SpendWork,
+)
+from ranksim.conformance.spending.counter_bounds import RunningSums
+from ranksim.conformance.spending.spend_parsing import subject_of
+from ranksim.conformance.spending.statements import Bracket, BusinessClock
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+RULES = (
+    Rule(
+        "dry_run.free",
+        "A dry run consumes no quota and no slots, and spends nothing.",
+        (29, 66),
+        (49, 56),
+        "ladder: read usage and slots around dry runs",
+    ),
+    Rule(
+        "dry_run.queues",
+        "A dry run starts no work.",
+        (29, 66),
+        (56,),
+        "ladder: list jobs after dry runs of each kind",
+    ),
+    Rule(
+        "dry_run.verdict",
+        "A dry run says what the call itself would get.",
+        (59, 66),
+        (45, 46, 48, 56),
+        "ladder: each call dry, then for real",
+    ),
+    Rule(
+        "dry_run.order",
+        "A dry run reports all six checks in their order, and refuses with the first that fails.",
+        (59, 66),
+        (56, 89),
+        "ladder: dry-run what fails at two checks",
+    ),
+)
+
+NAMES = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
+
+
+def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the dry runs of one account."""
+    if not dealings.dry_runs:
+        return
+    judge_free(dealings, tally)
+    judge_queues(dealings, tally)
+    judge_verdicts(dealings, options, tally)
+    for report in dealings.reports:
+        judge_order(dealings, report, options, tally)
+
+
+# Nothing happens
+
+
+@dataclass(frozen=True, slots=True)
+class StatedNumber:
+    """A number that works alone can raise, as a reply stated it."""
+
+    what: str
+    low: Micros
+    high: Micros
+    value: int
+    ends: Micros | None
+    seen: Observation
+
+
+def readings_of(dealings: AccountActivity) -> Iterator[list[StatedNumber]]:
+    """Give what a dry run might consume, each in order: units, slots, reserved and settled cost."""
+    for metric, meters in dealings.meters.items():
+        yield [StatedNumber(metric, m.low, m.high, m.used, m.ends, m.seen) for m in meters]
+    yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.seen) for s in dealings.slots]
+    yield [
+        StatedNumber("reserved µUSD", c.low, c.high, c.reserved, c.ends, c.seen)
+        for c in dealings.cost
+        if c.reserved is not None
+    ]
+    if any(
+        c.reserved for c in dealings.cost
+    ):  # cost is reserved (U49): with none reserved, no work will settle
+        yield [
+            StatedNumber("settled µUSD", c.low, c.high, c.settled, c.ends, c.seen)
+            for c in dealings.cost
+            if c.settled is not None and c.reserved == 0
+        ]
+
+
+def judge_free(dealings: AccountActivity, tally: Tally) -> None:
+    """Between two readings with dry runs and surely no work between them, nothing has grown.
+
+    Only accepted work raises used units, used slots and reserved cost, and what is settled where nothing was
+    reserved; and all calls that may have been accepted in between are counted out.
+    """
+    quiet = NoActivity(dealings)
+    tried = RunningSums((seen.sent, 1) for seen in dealings.dry_runs)
+    sent = [seen.sent for seen in dealings.dry_runs]
+    for found in readings_of(dealings):
+        found.sort(key=lambda reading: reading.low)
+        for first, second in pairwise(found):
+            inside = tried.before(second.low) - tried.upto(first.high)
+            if first.high >= second.low or inside <= 0 or first.ends != second.ends:
+                continue
+            if not quiet.between(first.low, second.high):
+                continue
+            dry = dealings.dry_runs[bisect_right(sent, first.high)]
+            says = (
+                f"{first.what}: {first.value} before and {second.value} after {inside} dry runs, "
+                "with no other call that spends"
+            )
+            ids = (first.seen.id, dry.id, second.seen.id)
+            if not dealings.alone:
+                tally.open("dry_run.free", "others may have used the account")
+            else:
+                evidence = Evidence(says, ids, about=dealings.about, at=second.low)
+                tally.check("dry_run.free", second.value <= first.value, evidence)
+
+
+def judge_queues(dealings: AccountActivity, tally: Tally) -> None:
+    """No job that a dry run returned exists, and no job appears that no call asked for.
+
+    An id that only dry runs returned, and that a read then shows, is work that a dry run started. A job
+    that was not in a complete list, and is in a later one, was started between by some call.
+    """
+    shown: dict[str, Observation] = {}
+    for seen in dealings.polls:
+        if seen.ok and seen.operation == "jobs.get":
+            shown.setdefault(job_name(plain(seen)), seen)
+        elif seen.ok and seen.operation == "jobs.list" and isinstance(seen.data, tuple):
+            for job in seen.data:
+                shown.setdefault(job, seen)
+    returned = {work.id for work in dealings.works if work.id}
+    tried = [seen for seen in dealings.dry_runs if seen.operation == "jobs.create" and seen.ok]
+    for seen in tried:
+        job = job_name(plain(seen))
+        if job in shown and job not in returned:
+            says = f"a dry run was answered with the job {job}, which exists"
+            ids = (seen.id, shown[job].id)
+            tally.broke("dry_run.queues", Evidence(says, ids, about=dealings.about, at=seen.sent))
+        else:
+            tally.held("dry_run.queues")
+    judge_appeared(dealings, returned, tried, tally)
+
+
+def judge_appeared(
+    dealings: AccountActivity, returned: set[str], tried: Sequence[Observation], tally: Tally
+) -> None:
+    """Compare complete lists of jobs: what is new was returned by a call, or by one without answer."""
+    if not dealings.alone:
+        return
+    lost = RunningSums((work.low, 1) for work in dealings.works if not work.sure)
+    lists: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for seen in dealings.polls:
+        whole = seen.has_more is False and "cursor" not in seen.query and isinstance(seen.data, tuple)
+        if seen.ok and seen.operation == "jobs.list" and whole:
+            filters = {name: value for name, value in seen.query.items() if name != "limit"}
+            if "status" not in filters:
+                lists[seen.key, repr(sorted(filters.items()))].append(seen)
+    for found in lists.values():
+        for first, second in pairwise(found):
+            dry = [seen for seen in tried if first.received < seen.sent and seen.received < second.sent]
+            if first.received >= second.sent or not dry or lost.upto(second.received):
+                continue
+            new = set(second.data) - set(first.data) - returned
+            says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
+            ids = (first.id, dry[0].id, second.id)
+            evidence = Evidence(says, ids, about=dealings.about, at=second.sent)
+            tally.check("dry_run.queues", not new, evidence)
+
+
+# What it says
+
+
+def judge_verdicts(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+    """A dry run, and the same call for real with surely nothing between: the same refusal, or none in both.
+
+    Time alone mends checks 3 to 6 and the join, and breaks 3 and 6 only as a job ends; so what else differs
+    cannot be right in both.
+    """
+    quiet = NoActivity(dealings)
+    said: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = defaultdict(list)
+    for report in dealings.reports:
+        said[subject_of(report.seen)].append((report.low, report.high, report))
+    dry = {subject: Bracket(found) for subject, found in said.items()}
+    live: list[RefusedSpend | SpendWork] = [
+        *dealings.refusals,
+        *(work for work in dealings.works if work.high < NEVER),
+    ]
+    for outcome in live:
+        found = dry.get(subject_of(outcome.seen))
+        before = None if found is None else found.before(outcome.low)
+        if before is None or before.check is None or not dealings.alone:
+            continue
+        if not _nothing_between(quiet, before, outcome):
+            continue
+        check = outcome.check if isinstance(outcome, RefusedSpend) else 0
+        says = f"{before.spend}: a dry run said {_said(before.check)}, and the call itself {_said(check)}"
+        evidence = Evidence(says, (before.seen.id, outcome.seen.id), about=dealings.about, at=outcome.low)
+        finishes = before.spend in JOBS and "finish" in options.candidates("cooldown_from")
+        agrees = _agrees(before, check, finishes)
+        if agrees is None:
+            tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
+        else:
+            tally.check("dry_run.verdict", agrees, evidence)
+
+
+def _nothing_between(quiet: NoActivity, report: DryRunReport, outcome: RefusedSpend | SpendWork) -> bool:
+    """Tell whether no other work or change can have happened from the dry run to the outcome."""
+    if isinstance(outcome, RefusedSpend):
+        return quiet.between(report.low, outcome.high)
+    return quiet.count(report.low, outcome.high) == 1
+
+
+def _agrees(report: DryRunReport, check: int, finishes: bool) -> bool | None:
+    """Compare what was said with what came; None where time, or the end of a job, may make the difference."""
+    said = report.check or 0
+    if said == check:
+        return True
+    if report.joins:
+        return None  # the run that would be joined may have ended
+    if check in (1, 2):
+        return False  # neither comes to fail by itself
+    if said in (1, 2):
+        return False  # nor is mended by time
+    if check == 6 and said == 0 and not finishes:
+        return False
+    if check in (4, 5) and (said == 0 or said > check):
+        return False
+    return None
+
+
+def _said(check: int) -> str:
+    names = {number: code for code, number in CHECKS.items() if code != "allowance_exhausted"}
+    return names.get(check, "yes")
+
+
+def judge_order(dealings: AccountActivity, report: DryRunReport, options: Options, tally: Tally) -> None:
+    """One report is of one instant: the refusal is that of the first check that its list shows to fail.
+
+    Where a run would be joined, the later checks do not count (U89). A report without a list, or the error of
+    the live call, is another form (U56); so is a list of only the checks that apply (U58), which still agrees
+    with the refusal as far as it goes.
+    """
+    seen = report.seen
+    about = dealings.about
+    if seen.code in CHECKS:
+        evidence = Evidence(
+            f"a dry run answered {seen.status} {seen.code}", (seen.id,), about=about, at=report.low
+        )
+        if options.candidates("dry_run_reply") == ("report",):
+            tally.broke("dry_run.order", evidence)
+        else:
+            tally.differs(56, "report", "live_error", evidence)
+            tally.open("dry_run.order", "dry runs answer with the error of the live call (U56)")
+        return
+    wrong = ""
+    if report.failing is not None and report.check is not None and 0 not in report.failing:
+        whole = len(report.names) == len(NAMES)
+        wrong = (_wrong_list if whole else _wrong_part)(report, report.failing)
+        if whole or wrong:
+            says = f"dry run of {report.spend}: {wrong}"
+            tally.check("dry_run.order", not wrong, Evidence(says, (seen.id,), about=about, at=report.low))
+            return
+    form = Evidence("a dry run reports no list of six checks", (seen.id,), about=about, at=report.low)
+    tally.differs(89, "allowed, refusal and six checks", "another form", form)
+    tally.open("dry_run.order", "the report has another form (U89)")
+
+
+def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
+    """Say what is wrong with a list of all six checks, or ""."""
+    first = failing[0] if failing else 0
+    if set(report.names) == set(NAMES) and report.names != NAMES:
+        return f"it lists its checks as {', '.join(report.names)}"
+    if list(failing) != sorted(failing):
+        return f"its failing checks are {list(failing)}, out of order"
+    if first != report.check and not report.joins:
+        return f"it refuses with {_said(report.check or 0)}, and the first check to fail is {_said(first)}"
+    return ""
+
+
+def _wrong_part(report: DryRunReport, failing: Sequence[int]) -> str:
+    """Say what is wrong with a list of some checks, or "": what refuses may be one that is not listed."""
+    said, first = report.check or 0, min(failing, default=0)
+    if first and not 0 < said <= first and not report.joins:
+        return f"it says {_said(said)}, and {_said(first)} fails"
+    if said and said not in failing and NAMES[said - 1] in report.names:
+        return f"it refuses with {_said(said)}, and lists that check as met"
+    return ""

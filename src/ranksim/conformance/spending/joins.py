@@ -1,0 +1,147 @@
+"""The join of a rank run under way: who gets the one that runs, and who one of its own (S52, U45)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.observation import Observation
+from ranksim.conformance.spending.activity import JOBS, RANK_RUN, AccountActivity, SpendWork
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+RULES = (
+    Rule(
+        "cooldown.join",
+        "A rank run asked for while one runs gives the one that runs.",
+        (52,),
+        (45,),
+        "race: several ask for a rank run of one domain at once",
+    ),
+    Rule(
+        "cooldown.joins_only",
+        "Only a rank run is joined, and only while it runs.",
+        (52, 53, 54, 55),
+        (45,),
+        "race: several ask for each kind of job at once",
+    ),
+)
+
+JOINS = ("after_health", "before_checks", "after_checks", "never")
+
+
+def judge(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+    """Judge the joins of one account."""
+    judge_joins_only(dealings, tally)
+    judge_join(dealings, options, tally)
+
+
+def judge_joins_only(dealings: AccountActivity, tally: Tally) -> None:
+    """One job is returned by calls that are no repeats of each other only when it is a rank run that runs.
+
+    Two calls without an Idempotency-Key in common are two requests, and each gets a job of its own.
+    """
+    for work in dealings.works:
+        if work.spend not in JOBS or not work.id:
+            continue
+        first = min(work.calls, key=lambda seen: seen.received)
+        for seen in work.calls:
+            if not _apart(first, seen):
+                continue
+            done = min(dealings.fates[work.id].done, dealings.fates[work.id].failed)
+            wrong = ""
+            if work.spend != RANK_RUN:
+                wrong = f"two requests for a {work.spend} were answered with one job"
+            elif done < seen.sent:
+                wrong = "a request was answered with a rank run that had finished before it was sent"
+            evidence = Evidence(wrong, (first.id, seen.id), about=dealings.about, at=seen.sent)
+            tally.check("cooldown.joins_only", not wrong, evidence)
+        if work.spend != RANK_RUN and len(work.calls) == 1 and work.sure:
+            tally.held("cooldown.joins_only")
+
+
+def _apart(first: Observation, seen: Observation) -> bool:
+    """Tell whether two exchanges surely are two requests, not one and its replay."""
+    if seen is first or seen.lost or seen.replayed or first.replayed:
+        return False
+    return seen.idempotency_key is None or seen.idempotency_key != first.idempotency_key
+
+
+def judge_join(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+    """While a rank run surely is under way, each option of U45 leaves certain answers only.
+
+    A run that an answer showed queued or running after the call was over was under way throughout it.
+    """
+    left = list(options.candidates("join"))
+    default = left[0]
+    shown: dict[str, Evidence] = {}
+    found = list(_asked_while_running(dealings))
+    for low, outcome, seen, run in found:
+        says = f"a rank run was under way ({run.id}), and another request for it was {outcome}"
+        evidence = Evidence(says, (run.seen.id, seen.id), about=dealings.about, at=low)
+        for option in set(left) - set(_allowed(outcome)):
+            left.remove(option)
+            shown[option] = evidence
+    if not left:
+        tally.broke("cooldown.join", shown[default])
+        return
+    tally.held("cooldown.join", len(found))
+    if default not in left:
+        tally.differs(45, default, left[0], shown[default])
+
+
+def _allowed(outcome: str) -> tuple[str, ...]:
+    if outcome == "joined":
+        return JOINS[:3]
+    if outcome in ("refused at check 1", "refused at check 2"):
+        return ("after_health", "after_checks", "never")
+    if outcome.startswith("refused"):
+        return ("after_checks", "never")
+    return ("never",)
+
+
+def _asked_while_running(dealings: AccountActivity) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
+    """Give the requests for a rank run that lie wholly within another's: (when, outcome, call, the other)."""
+    runs: dict[str, list[SpendWork]] = defaultdict(list)
+    for work in dealings.works:
+        if work.spend == RANK_RUN and work.domain and work.id:
+            runs[work.domain].append(work)
+    for refused in dealings.refusals:
+        if refused.spend == RANK_RUN:
+            run = _under_way(dealings, runs[refused.domain], refused.low, refused.high)
+            if run is not None:
+                yield refused.low, f"refused at check {refused.check}", refused.seen, run
+    for works in list(runs.values()):
+        for work in works:
+            yield from _answered(dealings, works, work)
+        for first, second in pairwise(works):
+            latest = max(first.high, second.high)
+            running = min(dealings.fates[first.id].alive, dealings.fates[second.id].alive)
+            if first.sure and second.sure and running > latest and first.high >= second.low:
+                yield second.low, "answered with another run", second.seen, first
+
+
+def _answered(
+    dealings: AccountActivity, works: Sequence[SpendWork], work: SpendWork
+) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
+    """Give how the calls were answered that returned one run."""
+    keys = Counter(seen.idempotency_key for seen in work.calls)
+    first = min(work.calls, key=lambda seen: seen.received)
+    for seen in work.calls:
+        if seen.lost or seen.replayed or (seen.idempotency_key and keys[seen.idempotency_key] > 1):
+            continue
+        run = work if _apart(first, seen) else _under_way(dealings, works, seen.sent, seen.received)
+        if run is not None:
+            yield seen.sent, "joined" if run is work else "answered with another run", seen, run
+
+
+def _under_way(
+    dealings: AccountActivity, runs: Sequence[SpendWork], low: Micros, high: Micros
+) -> SpendWork | None:
+    """Give a run that was answered before `low`, and shown queued or running by a call sent after `high`."""
+    for run in runs:
+        if run.high < low and dealings.fates[run.id].alive > high:
+            return run
+    return None

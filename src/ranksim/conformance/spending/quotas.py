@@ -1,0 +1,465 @@
+"""Metered allowances: what they count, where they refuse, and when they reset (S63, S98, S108, S110).
+
+Readings and the metas of refusals state a counter; the works between two of them bound it. What consumes a
+metric is plan data (U106), so it is learnt: briefs consume the weekly allowance (S35), a refusal names its
+metric, and any other operation may consume any metric until a pair of readings shows that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from ranksim.clock import WEEK, Micros, iso, week_start
+from ranksim.conformance.history.fields import snaked, whole
+from ranksim.conformance.history.observation import NEVER
+from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork, minds
+from ranksim.conformance.spending.counter_bounds import (
+    ANY_FALL,
+    UNBOUNDED,
+    Bound,
+    Increment,
+    RunningSums,
+    Sample,
+    between,
+    bounds,
+)
+from ranksim.conformance.spending.statements import (
+    LONGEST_MONTH,
+    LONGEST_WEEK,
+    BusinessClock,
+    MeterStatement,
+    limit_of,
+    meter_of,
+)
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import SPENDING_OPERATIONS
+
+RULES = (
+    Rule(
+        "quota.counted",
+        "What an allowance shows as used is what was admitted in its period, and nothing else.",
+        (35, 38, 63),
+        (50, 54, 106),
+        "everyday: read usage around requests for keyword briefs",
+    ),
+    Rule(
+        "quota.limit",
+        "Never more is admitted in a period than the allowance.",
+        (63, 108, 110),
+        (50, 54),
+        "race: several ask at once for the last units of an allowance",
+    ),
+    Rule(
+        "quota.refused",
+        "quota_exhausted comes only where what is asked for does not fit what is left.",
+        (63,),
+        (50, 54),
+        "race: use an allowance up, and ask again",
+    ),
+    Rule(
+        "quota.meta",
+        "quota_exhausted is a 402 whose meta has metric, used, limit and resets_at, as usage shows them.",
+        (38, 98),
+        (53, 55),
+        "ladder: use an allowance up, and read usage",
+    ),
+    Rule(
+        "quota.sum",
+        "Used and remaining units add up to the limit.",
+        (38,),
+        (109,),
+        "everyday: read usage",
+    ),
+    Rule(
+        "quota.reset",
+        "A weekly allowance resets on Mondays, any other monthly, each at the time that usage states.",
+        (38, 108, 110),
+        (51, 52),
+        "everyday: read usage, best across a Monday or a month's end",
+    ),
+)
+
+BRIEFS = "keyword_briefs"
+Unit: TypeAlias = tuple[str, str]
+UNITS: tuple[Unit, ...] = (("keyword", "one"), ("request", "one"), ("keyword", "any"), ("request", "any"))
+"""What a set of briefs costs: a unit a keyword, or one in all (U54); and what a job or a scan costs: one, or
+any number, such as one a keyword or a page (U106)."""
+
+MOST_SHOWN = 50
+"""Broken readings of one counter that are told; one wrong count spoils all that follow."""
+
+WIDEST_ZONE = 14 * 3_600_000_000
+"""A Monday begins at most this far from 00:00 UTC (U52)."""
+
+
+def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the allowances of one account."""
+    for statements in dealings.meters.values():
+        for meter in statements:
+            judge_sum(dealings, meter, tally)
+        judge_resets(dealings, statements, clock, options, tally)
+        judge_counter(dealings, statements, options, tally)
+    limits = limits_of(dealings) if dealings.alone else {}
+    for refused in dealings.refusals:
+        if refused.check == 4:
+            judge_meta(dealings, refused, limits, options, tally)
+            judge_refused(dealings, refused, tally)
+
+
+# Who consumes what
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """The operations that surely consume a metric, and all those that may."""
+
+    known: frozenset[str]
+    possible: frozenset[str]
+
+
+def metric_of(dealings: AccountActivity, spend: str) -> str:
+    """Give the metric that an operation surely consumes, "" when unknown (S35, S98)."""
+    for refused in dealings.refusals:
+        if refused.check == 4 and refused.spend == spend and isinstance(refused.seen.meta.get("metric"), str):
+            return str(refused.seen.meta["metric"])
+    weekly = [metric for metric, found in dealings.meters.items() if any(m.period == "week" for m in found)]
+    return weekly[0] if spend == BRIEFS and len(weekly) == 1 else ""
+
+
+def consumers_of(
+    dealings: AccountActivity, metric: str, marks: Sequence[Sample], options: Options
+) -> Consumers:
+    """Learn what consumes a metric; an operation is ruled out where its works left the counter behind."""
+    owners = {spend: metric_of(dealings, spend) for spend in SPENDING_OPERATIONS}
+    known = frozenset(spend for spend, owner in owners.items() if owner == metric)
+    open_ = [spend for spend, owner in owners.items() if not owner]
+    ordered = sorted(marks, key=lambda mark: mark.low)
+    possible = set(known) | {""}
+    _, falls = moves_of(dealings, frozenset(), frozenset(open_) | known, UNITS[-1], options)
+    for spend in open_:
+        moves, own = moves_of(dealings, frozenset({spend}), frozenset({spend}), UNITS[-1], options)
+        if not _left_behind(ordered, moves, [*falls, *own]):
+            possible.add(spend)
+    return Consumers(known, frozenset(possible))
+
+
+def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Sequence[Increment]) -> bool:
+    """Tell whether two neighbouring marks do not grow, although some move and no fall lies between."""
+    begun, ended = RunningSums((m.low, m.least) for m in moves), RunningSums((m.high, m.least) for m in moves)
+    fallen = RunningSums((m.low, 1) for m in falls)
+    for first, second in pairwise(marks):
+        if first.ends == second.ends and first.high < second.low:
+            surely = ended.before(second.low) - begun.upto(first.high)
+            if surely > 0 and second.value <= first.value and not fallen.upto(second.high):
+                return True
+    return False
+
+
+def moves_of(
+    dealings: AccountActivity, known: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
+) -> tuple[list[Increment], list[Increment]]:
+    """Give how works move a counter, and what failures of jobs may give back (U50)."""
+    moves, falls = [], []
+    refunds = options.candidates("quota_refund") != ("never",)
+    for work in dealings.works:
+        if work.spend not in possible:
+            continue
+        least, most = units_of(work, unit)
+        returnable = refunds and work.spend in JOBS and dealings.fates[work.id].done == NEVER
+        if returnable:
+            gone = dealings.fates[work.id].failed
+            falls.append(Increment(work.low, gone, 0, most, work.seen.id))
+        surely = work.sure and work.spend in known
+        moves.append(Increment(work.low, work.high, least if surely else 0, most, work.seen.id))
+    if refunds and not dealings.alone:
+        falls.append(ANY_FALL)
+    return moves, falls
+
+
+def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
+    """Give the fewest and most units of a work, were it done, by one of `UNITS`."""
+    brief, other = unit
+    if not work.spend or not work.body:
+        return (0, UNBOUNDED)
+    if work.spend == BRIEFS:
+        return (1, 1) if brief == "request" else brief_units(work)
+    if work.spend == "keywords":
+        created, asked = work.made.get("created"), work.body.get("keywords")
+        if isinstance(created, list):
+            return len(created), len(created)
+        return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+    return (1, 1) if other == "one" else (1, UNBOUNDED)
+
+
+def brief_units(work: SpendWork) -> tuple[int, int]:
+    """Count the keywords of a set of briefs: those of the answer, else those asked for (U50, U54, U65)."""
+    made = work.made.get("briefs")
+    return (len(made), len(made)) if isinstance(made, list) else asked_units(work.body)
+
+
+def asked_units(body: object) -> tuple[int, int]:
+    """Count the keywords that a call for briefs asks for; repetitions may count once."""
+    words = [] if not isinstance(body, dict) else body.get("keywords") or body.get("keyword_ids") or [""]
+    if not isinstance(words, list):
+        return (1, UNBOUNDED)
+    return len({str(word).strip().casefold() for word in words}), len(words)
+
+
+# Checks
+
+
+def judge_counter(
+    dealings: AccountActivity, statements: Sequence[MeterStatement], options: Options, tally: Tally
+) -> None:
+    """Every reading lies between what was surely and what was possibly admitted before it.
+
+    Each admitted request moved the counter at one instant of its interval, at no other; so in one period a
+    reading is at least an earlier one and what surely happened between, and at most that and what may have
+    happened. Under every unit that a set of briefs may have (U54) this must fail before the rule breaks.
+    """
+    metric = statements[0].metric
+    stated = [m for m in statements if m.ends is not None]
+    if not stated:
+        tally.open("quota.counted", "usage states no resets_at")
+        return
+    marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.seen.id) for m in stated]
+    consumers = consumers_of(dealings, metric, marks, options)
+    tried = []
+    for unit in UNITS:
+        moves, falls = moves_of(dealings, consumers.known, consumers.possible, unit, options)
+        found = bounds(marks, moves, falls)
+        broken = [bound for bound in found if _breaks(dealings, bound)]
+        tried.append((unit, moves, found, broken))
+        if not broken:
+            break
+    unit, moves, found, broken = tried[-1]
+    if broken:  # under every unit: show the default's
+        unit, moves, found, broken = tried[0]
+    elif unit != UNITS[0]:
+        first = _evidence(dealings, metric, tried[0][3][0], tried[0][1])
+        if unit[1] == "any":
+            tally.differs(106, "one unit a job or scan", "another number of units", first)
+        else:
+            tally.differs(54, "a unit a keyword", "one a request", first)
+    for bound in broken[:MOST_SHOWN]:
+        tally.broke("quota.counted", _evidence(dealings, metric, bound, moves))
+    _hold(dealings, found, tally)
+    limits = {(m.seen.id, m.ends): m.limit for m in stated}
+    checked = dealings.alone and all(
+        minds(dealings, spend, 4, options)
+        for spend in {work.spend for work in dealings.works} & consumers.possible
+    )
+    for bound in found:
+        limit, since = limits.get((bound.mark.id, bound.mark.ends)), bound.since
+        if since is not None and limits.get((since.id, since.ends)) != limit:
+            continue  # the plan was changed
+        judge_limit(dealings, metric, bound, limit, moves, checked, tally)
+
+
+def _breaks(dealings: AccountActivity, bound: Bound) -> bool:
+    return bound.mark.value < bound.least or (dealings.alone and bound.mark.value > bound.most)
+
+
+def _hold(dealings: AccountActivity, found: Sequence[Bound], tally: Tally) -> None:
+    fine = [bound for bound in found if not _breaks(dealings, bound) and bound.since is not None]
+    if dealings.alone:
+        tally.held("quota.counted", len(fine))
+    elif fine:
+        tally.open("quota.counted", "others may have used the account", len(fine))
+
+
+def _evidence(dealings: AccountActivity, metric: str, bound: Bound, moves: Sequence[Increment]) -> Evidence:
+    mark = bound.mark
+    if bound.since is not None and mark.value < bound.least:
+        inside = between(moves, bound.since, mark, surely=True)
+        says = (
+            f"{metric} was {bound.since.value}, then surely {sum(m.least for m in inside)} were admitted in "
+            f"{len(inside)} calls, and it shows {mark.value} (expected at least {bound.least})"
+        )
+        ids = (bound.since.id, *(m.id for m in inside[:1]), mark.id)
+    else:
+        until = bound.until or mark
+        says = (
+            f"{metric} shows {mark.value}, but was {until.value if until.ends == mark.ends else 0} "
+            f"before and at most {bound.most} can have been reached"
+        )
+        ids = (until.id, mark.id)
+    return Evidence(says, tuple(dict.fromkeys(ids)), about=dealings.about, at=mark.low)
+
+
+def judge_limit(
+    dealings: AccountActivity,
+    metric: str,
+    bound: Bound,
+    limit: int | None,
+    moves: Sequence[Increment],
+    checked: bool,
+    tally: Tally,
+) -> None:
+    """What was surely admitted after a reading, on top of what it shows, is within the limit.
+
+    The last of these requests met all that went before it, and the check applies to it. A reading above the
+    limit says the same only where the check surely applies to all that may consume (`checked`, U58), and not
+    when it was above from the first, because a plan can have been changed before.
+    """
+    since, mark = bound.since, bound.mark
+    if limit is None or since is None or since.value > limit:
+        return
+    inside = f"{bound.least - since.value} surely admitted after"
+    says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
+    first = between(moves, since, mark, surely=True)[-1:] if bound.least > limit else []
+    ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
+    evidence = Evidence(says, ids, about=dealings.about, at=mark.low)
+    if bound.least > limit or (mark.value > limit and checked):
+        tally.broke("quota.limit", evidence)
+    elif mark.value > limit:
+        tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
+    elif max(mark.value, bound.least) == limit:
+        tally.held("quota.limit")
+
+
+def judge_refused(dealings: AccountActivity, refused: RefusedSpend, tally: Tally) -> None:
+    """A refusal states what was used: with what was asked for, it passes the limit.
+
+    The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
+    most (U54), so that no reading of them makes the request fit.
+    """
+    used, limit = whole(refused.seen.meta.get("used")), limit_of(refused.seen.meta.get("limit"))
+    if used is None or limit is None:
+        tally.open("quota.refused", "the refusal states no used and limit")
+        return
+    most = asked_units(refused.body)[1] if refused.spend == BRIEFS else 1
+    if refused.spend not in (BRIEFS, "keywords") and used + most <= limit:
+        tally.open("quota.refused", "how many units a job or a scan costs is not stated (U106)")
+        return
+    if refused.spend == "keywords":
+        words = refused.body.get("keywords")
+        most = len(words) if isinstance(words, list) else UNBOUNDED
+    most = UNBOUNDED if not refused.body else most
+    tally.check(
+        "quota.refused",
+        used + most > limit,
+        Evidence(
+            f"refused with {used} of {limit} used, although {most} more fit",
+            (refused.seen.id,),
+            about=dealings.about,
+            at=refused.low,
+        ),
+    )
+
+
+def judge_meta(
+    dealings: AccountActivity,
+    refused: RefusedSpend,
+    limits: Mapping[str, set[int | None]],
+    options: Options,
+    tally: Tally,
+) -> None:
+    """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
+    seen, meta = refused.seen, refused.seen.meta
+    if seen.code == "allowance_exhausted":
+        found = Evidence("refused as allowance_exhausted", (seen.id,), about=dealings.about, at=seen.sent)
+        if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
+            tally.broke("quota.meta", found)
+        else:
+            tally.differs(53, "quota_exhausted", "allowance_exhausted", found)
+        return
+    wrong = _wrong_meta(refused, limits, options)
+    says = f"quota_exhausted with status {seen.status} and meta {dict(meta)}: {wrong}"
+    tally.check("quota.meta", not wrong, Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
+
+
+def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], options: Options) -> str:
+    seen = refused.seen
+    status = options.facts.quota_exhausted_status
+    if seen.surface == "rest" and seen.status != status:
+        return f"expected status {status}"
+    stated = meter_of(seen, snaked(dict(seen.meta)), refused.low, refused.high)
+    if stated is None or stated.limit is None or stated.ends is None:
+        return "expected metric (text), used and limit (integers) and resets_at (a UTC timestamp)"
+    if limits and stated.metric not in limits:
+        return f"usage lists no metric {stated.metric}"
+    known = limits.get(stated.metric, {None})
+    if len(known) == 1 and None not in known and stated.limit not in known:
+        return f"usage shows a limit of {next(iter(known))}"
+    return ""
+
+
+def limits_of(dealings: AccountActivity) -> dict[str, set[int | None]]:
+    """Give the limits that usage stated, by metric."""
+    limits: dict[str, set[int | None]] = {}
+    for metric, meters in dealings.meters.items():
+        stated = {meter.limit for meter in meters if meter.seen.operation == "account.usage"}
+        if stated:
+            limits[metric] = stated
+    return limits
+
+
+def judge_sum(dealings: AccountActivity, meter: MeterStatement, tally: Tally) -> None:
+    """One reply is one snapshot: its numbers agree with each other."""
+    if meter.remaining is None or meter.limit is None:
+        return
+    says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
+    holds = meter.remaining in (max(0, meter.limit - meter.used), meter.limit - meter.used)
+    tally.check("quota.sum", holds, Evidence(says, (meter.seen.id,), about=dealings.about, at=meter.low))
+
+
+# Resets
+
+
+def judge_resets(
+    dealings: AccountActivity,
+    statements: Sequence[MeterStatement],
+    clock: BusinessClock,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """A stated reset lies ahead, within a week or a month, on a Monday where weekly; it never moves back.
+
+    Two replies, the second sent after the first was received, are in this order at the deployment too; so
+    the period of the second is the same or a later one.
+    """
+    ordered = sorted((m for m in statements if m.ends is not None), key=lambda m: m.low)
+    latest: MeterStatement | None = None
+    for meter in ordered:
+        ends = meter.ends or 0
+        wrong = _wrong_reset(meter, ends, clock, options, tally, dealings)
+        ids: tuple[str, ...] = (meter.seen.id,)
+        if latest is not None and latest.high < meter.low and (latest.ends or 0) > ends:
+            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.seen.id, meter.seen.id)
+        if latest is None or ends > (latest.ends or 0):
+            latest = meter
+        says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
+        if wrong != "?":
+            tally.check("quota.reset", not wrong, Evidence(says, ids, about=dealings.about, at=meter.low))
+
+
+def _wrong_reset(
+    meter: MeterStatement,
+    ends: Micros,
+    clock: BusinessClock,
+    options: Options,
+    tally: Tally,
+    dealings: AccountActivity,
+) -> str:
+    if clock.passed(meter.low, ends):
+        return "that had passed when it was stated"
+    weekly = meter.period == "week"
+    length = LONGEST_WEEK if weekly else LONGEST_MONTH
+    if meter.period in ("week", "month") and clock.passed(meter.high, ends - length) is False:
+        return f"that is more than a {meter.period} ahead"
+    if not weekly:
+        return "" if clock.at(meter.low) is not None else "?"
+    offset = (ends - week_start(ends, 0) + WEEK // 2) % WEEK - WEEK // 2
+    if options.pinned("week_offset") and offset != options.default("week_offset"):
+        return f"expected Monday 00:00 UTC and {options.default('week_offset') // 1_000_000} s"
+    if abs(offset) > WIDEST_ZONE:
+        return "that is no Monday anywhere"
+    if offset and offset != options.default("week_offset"):
+        says = Evidence(f"{meter.metric} resets at {iso(ends)}", (meter.seen.id,), about=dealings.about)
+        tally.differs(52, "Monday 00:00 UTC", iso(ends), says)
+    return ""

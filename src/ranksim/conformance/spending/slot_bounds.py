@@ -1,0 +1,194 @@
+"""How many slots calls add, as far as the trace made the lists and scans that they are about (S23-S25)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.fields import whole
+from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.spending.activity import AccountActivity, SpendWork
+from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
+
+Json = Any
+
+REMOVALS = ("keywords.delete", "keyword_lists.delete", "scans.delete", "domains.delete")
+
+
+class SlotBounds:
+    """How many slots calls add, as far as the trace made what they are about."""
+
+    def __init__(self, dealings: AccountActivity) -> None:
+        self.dealings = dealings
+        changed = [seen for seen in dealings.changes if not 300 <= seen.status <= 499]
+        self.patches = [seen for seen in changed if _is(seen, "scans.update")]
+        removals = [seen for seen in changed if any(_is(seen, name) for name in REMOVALS)]
+        self.removed = min((seen.sent for seen in (*removals, *self.patches)), default=NEVER)
+        self.patched = min((seen.sent for seen in self.patches), default=NEVER)
+        self.switched = _switched(self.patches)
+        self.reshaped = min((seen.sent for seen in self.patches if not self._is_switch(seen)), default=NEVER)
+        self.by_id = {work.id: work for work in dealings.works if work.spend == "scans" and work.id}
+        self.removals = RunningSums((seen.sent, 1) for seen in removals)
+        first = min(dealings.slots, key=lambda slots: slots.high, default=None)
+        self.no_old_holds = dealings.alone and first is not None and first.held == 0
+        words: dict[str, list[tuple[SpendWork, int, int]]] = defaultdict(list)
+        scans: dict[str, list[tuple[SpendWork, int, int]]] = defaultdict(list)
+        for work in dealings.works:
+            for list_id in lists_of(work.body):
+                if work.spend == "keywords":
+                    words[list_id].append((work, *_words(work.body, work.made)))
+                elif work.spend == "scans":
+                    scans[list_id].append((work, *self._factor(work)))
+        self.words = {list_id: _Grown(found) for list_id, found in words.items()}
+        self.scans = {list_id: _Grown(found) for list_id, found in scans.items()}
+
+    def moves(self) -> list[Increment]:
+        """Give how works, and changes of scans, move what is used."""
+        moves = []
+        for work in self.dealings.works:
+            if work.spend in ("keywords", "scans", ""):
+                least, most = self.net(work)
+                moves.append(Increment(work.low, work.high, least if work.sure else 0, most, work.seen.id))
+        return moves + self.of_patches()
+
+    def of_patches(self) -> list[Increment]:
+        """Give what changes of scans may add, and may free where what is narrowed is freed (U62)."""
+        moves = []
+        for seen in self.patches:
+            high = seen.received if 200 <= seen.status <= 299 else NEVER
+            scan, most = self.by_id.get(seen.parameters.get("id", "")), UNBOUNDED
+            if scan is not None and self._is_switch(seen):
+                most = min(UNBOUNDED, self.of_scan({**scan.body, "active": True}, seen.sent, high)[1])
+            moves.append(Increment(seen.sent, high, 0, most, seen.id))
+        return moves
+
+    def _is_switch(self, seen: Observation) -> bool:
+        """Tell whether a scan was never changed but in its name and whether it is active."""
+        return seen.surface == "rest" and seen.parameters.get("id", "") in self.switched
+
+    def _factor(self, work: SpendWork) -> tuple[int, int]:
+        """Give pairings × places of a scan, surely and at most, if it may have been switched on or off."""
+        if work.id in self.switched:
+            return 0, _scan({**work.body, "active": True})[1]
+        return _scan(work.body)
+
+    def net(self, work: SpendWork) -> tuple[int, int]:
+        """Give the fewest and most slots that a work adds: what its reply states, else what it can be."""
+        stated = whole(work.made.get("slots_added"))
+        return (stated, stated) if stated is not None else self.added(work)
+
+    def added(self, work: SpendWork) -> tuple[int, int]:
+        """Give the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
+        if work.spend == "keywords":
+            least, most = self.of_words(work.body, work.made, work.low, work.high)
+        elif work.spend == "scans":
+            least, most = self.of_scan(work.body, work.low, work.high)
+        else:
+            return 0, UNBOUNDED
+        return (0 if self.may_revive(work) else least), min(most, UNBOUNDED)
+
+    def may_revive(self, work: SpendWork) -> bool:
+        """Tell whether holds may pay for some of what a work adds."""
+        old = not self.no_old_holds and not self._made(work.body)
+        return old or self.removed <= work.high
+
+    def of_words(
+        self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
+    ) -> tuple[int, int]:
+        """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
+        [list_id] = lists_of(body) or [""]
+        if list_id not in self.dealings.lists or self.reshaped <= high or not self.dealings.alone:
+            return 0, UNBOUNDED
+        scans = self.scans.get(list_id)
+        if scans is None:
+            return 0, 0
+        fewest, most = _words(body, made)
+        surely = scans.surely(low) if self.removed > high else 0
+        return fewest * surely, most * scans.possibly(high)
+
+    def of_scan(self, body: Mapping[str, Json], low: Micros, high: Micros) -> tuple[int, int]:
+        """Count the words of a scan's lists on its pairings in its places."""
+        lists, (_, factor) = lists_of(body), _scan(body)
+        if body.get("active") is False:
+            return 0, 0
+        known = all(list_id in self.dealings.lists for list_id in lists) and self.dealings.alone
+        if not known or not lists:
+            return 0, UNBOUNDED
+        grown = [self.words[list_id] for list_id in lists if list_id in self.words]
+        surely = max((words.surely(low) for words in grown), default=0) if self.removed > high else 0
+        return surely * factor, sum(words.possibly(high) for words in grown) * factor
+
+    def _made(self, body: Mapping[str, Json]) -> bool:
+        """Tell whether a call is about a domain that the trace made, which has no old holds."""
+        domains = [body["domain_id"]] if "domain_id" in body else []
+        domains += [_domain_of_list(self.dealings.lists.get(list_id)) for list_id in lists_of(body)]
+        made = self.dealings.domains
+        return bool(domains) and all(isinstance(domain, str) and domain in made for domain in domains)
+
+
+class _Grown:
+    """What works bring to one list, by time: surely there before an instant, possibly there by it."""
+
+    def __init__(self, found: Sequence[tuple[SpendWork, int, int]]) -> None:
+        self._sure = RunningSums((work.high, fewest) for work, fewest, _ in found if work.sure)
+        self._possible = RunningSums((work.low, most) for work, _, most in found)
+
+    def surely(self, t: Micros) -> int:
+        return self._sure.before(t)
+
+    def possibly(self, t: Micros) -> int:
+        return self._possible.upto(t)
+
+
+def _switched(patches: Sequence[Observation]) -> set[str]:
+    """Give the scans whose changes only switched or renamed them."""
+    shapes: dict[str, set[str]] = defaultdict(set)
+    for seen in patches:
+        body = seen.body if isinstance(seen.body, dict) else {"?": None}
+        shapes[seen.parameters.get("id", "")] |= set(body)
+    return {scan for scan, changed in shapes.items() if scan and changed <= {"active", "name"}}
+
+
+def lists_of(body: Mapping[str, Json]) -> list[str]:
+    """Give the lists that a call names, each once."""
+    lists = body.get("list_ids", [body["list_id"]] if "list_id" in body else [])
+    return list(dict.fromkeys(map(str, lists))) if isinstance(lists, list) else []
+
+
+def _domain_of_list(created: Observation | None) -> Json:
+    body = created.body if created is not None and isinstance(created.body, dict) else {}
+    return body.get("domain_id")
+
+
+def _words(body: Mapping[str, Json], made: Mapping[str, Json]) -> tuple[int, int]:
+    """Count what POST keywords adds to a list: what it says it created, else up to all that was sent."""
+    created, asked = made.get("created"), body.get("keywords")
+    if isinstance(created, list):
+        return len(created), len(created)
+    return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+
+
+def _scan(body: Mapping[str, Json]) -> tuple[int, int]:
+    """Count the pairings × places of a scan: surely for each word, and at most (U94: a word in two lists)."""
+    if body.get("active") is False:
+        return 0, 0
+    pairings, places = body.get("engine_devices"), body.get("geographies")
+    if not isinstance(pairings, list) or not isinstance(places, list):
+        return 0, UNBOUNDED
+    factor = len({_pairing(pairing) for pairing in pairings}) * len({_place(place) for place in places})
+    return (factor if len(lists_of(body)) == 1 else 0), factor
+
+
+def _pairing(value: Json) -> str:
+    return f"{value.get('engine')}/{value.get('device')}" if isinstance(value, dict) else str(value)
+
+
+def _place(value: Json) -> str:
+    names = ("country", "location_id", "language")
+    return "/".join(str(value.get(name) or "") for name in names) if isinstance(value, dict) else str(value)
+
+
+def _is(seen: Observation, operation: str) -> bool:
+    return seen.operation == operation or operation in seen.operations

@@ -1,0 +1,300 @@
+"""Slots: what scans and keywords occupy, what stays held, and where there is room (S23-S27, S32, S33, S64).
+
+Where a list and the scans over it were made in the trace, what a call adds is known: keywords × pairings ×
+geographies for each scan, without de-duplication between scans. Elsewhere the reply's own count is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.fields import whole
+from ranksim.conformance.spending.activity import AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.counter_bounds import (
+    ANY_FALL,
+    UNBOUNDED,
+    Bound,
+    Increment,
+    RunningSums,
+    Sample,
+    between,
+    bounds,
+)
+from ranksim.conformance.spending.slot_bounds import SlotBounds
+from ranksim.conformance.spending.statements import SlotStatement
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+RULES = (
+    Rule(
+        "slots.counted",
+        "Each keyword on each pairing in each geography is a slot, and each scan counts its own.",
+        (23, 24, 25, 32, 33, 37),
+        (47, 63, 94, 109),
+        "everyday: read slots around additions of keywords and scans",
+    ),
+    Rule(
+        "slots.held",
+        "What is removed stays counted to the end of the billing month.",
+        (26, 27, 37),
+        (62,),
+        "everyday: remove keywords and scans, and read slots",
+    ),
+    Rule(
+        "slots.limit",
+        "No more slots are given than the plan has.",
+        (33, 64),
+        (64,),
+        "race: several ask at once for the last slots",
+    ),
+    Rule(
+        "slots.refused",
+        "slot_limit_exceeded comes only where what is asked for does not fit.",
+        (64,),
+        (59, 63, 64),
+        "ladder: ask for more keywords than there is room for",
+    ),
+    Rule(
+        "slots.sum",
+        "Active and held slots add up to the used ones, and what is available to the limit.",
+        (37,),
+        (61,),
+        "everyday: read slots",
+    ),
+)
+
+Json = Any
+
+
+def judge(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+    """Judge the slots of one account."""
+    for slots in dealings.slots:
+        judge_sum(dealings, slots, tally)
+    stated = _dated(dealings.slots)
+    tracked = SlotBounds(dealings)
+    if len(stated) > 1:
+        judge_counter(dealings, stated, tracked, options, tally)
+        judge_held(dealings, stated, tracked, tally)
+    for refused in dealings.refusals:
+        if refused.check == 5:
+            judge_refused(dealings, refused, tracked, options, tally)
+
+
+def _dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
+    """Give the statements with their month; one without, as in a refusal, lies between two of one month."""
+    ordered = sorted(statements, key=lambda slots: slots.low)
+    after: list[SlotStatement | None] = [None] * len(ordered)
+    later: SlotStatement | None = None
+    for number in range(len(ordered) - 1, -1, -1):
+        after[number] = later
+        later = ordered[number] if ordered[number].ends is not None else later
+    dated, before = [], None
+    for slots, following in zip(ordered, after, strict=True):
+        if slots.ends is not None:
+            before = slots
+            dated.append((slots, slots.ends))
+        elif before is not None and following is not None and before.ends == following.ends:
+            dated += (
+                [(slots, before.ends or 0)] if before.high < slots.low and slots.high < following.low else []
+            )
+    return dated
+
+
+# Checks
+
+
+def judge_counter(
+    dealings: AccountActivity,
+    stated: Sequence[tuple[SlotStatement, Micros]],
+    tracked: SlotBounds,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """Every reading lies between what was surely and what was possibly added before it in its month.
+
+    Additions move the counter within their intervals, removals never do before the month ends; so a smaller
+    reading frees what must be held, or has not counted, and a larger one counts what nobody added. Into a new
+    month goes what was active. A scan
+    that is narrowed may free its slots (U62), so after one the least is tried without.
+    """
+    marks = [Sample(s.low, s.high, s.used, ends, s.seen.id) for s, ends in stated]
+    moves = tracked.moves()
+    falls = []
+    if "freed" in options.candidates("narrowing"):
+        falls = tracked.of_patches() if dealings.alone else [ANY_FALL]
+    strict = bounds(marks, moves, carried=True)
+    limits = {(s.seen.id, ends): s.limit for s, ends in stated}
+    refusing = {refused.seen.id for refused in dealings.refusals if refused.check == 5}
+    for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
+        mark = bound.mark
+        if mark.value < bound.least and mark.value >= lenient.least:
+            tally.differs(62, "held", "freed", _evidence(dealings, bound, moves))
+            bound = lenient
+        _judge_bound(dealings, bound, moves, tracked, tally)
+        if _patched(tracked, bound, options):
+            tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
+        elif bound.since is None or limits[bound.since.id, bound.since.ends] == limits[mark.id, mark.ends]:
+            judge_limit(dealings, bound, limits[mark.id, mark.ends], tally, refusing)
+    for work in dealings.works:
+        judge_stated(dealings, work, tracked, tally)
+
+
+def _patched(tracked: SlotBounds, bound: Bound, options: Options) -> bool:
+    """Tell whether a scan may have been widened before a mark by a PATCH, which may pass no check (U95)."""
+    return "none" in options.candidates("patch_checks") and tracked.patched <= bound.mark.high
+
+
+def _judge_bound(
+    dealings: AccountActivity, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds, tally: Tally
+) -> None:
+    since, mark = bound.since, bound.mark
+    removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
+    if mark.value < bound.least:
+        rule = "slots.held" if removed else "slots.counted"
+        tally.broke(rule, _evidence(dealings, bound, moves))
+    elif mark.value > bound.most and dealings.alone:
+        tally.broke("slots.counted", _evidence(dealings, bound, moves))
+    elif since is not None and bound.least > -UNBOUNDED // 2:
+        if removed:
+            tally.held("slots.held")
+        if dealings.alone and bound.most < UNBOUNDED // 2:
+            tally.held("slots.counted")
+        elif not removed:
+            tally.open("slots.counted", "what was added is not known, or others may have used the account")
+
+
+def _evidence(dealings: AccountActivity, bound: Bound, moves: Sequence[Increment]) -> Evidence:
+    mark = bound.mark
+    if bound.since is not None and mark.value < bound.least:
+        inside = between(moves, bound.since, mark, surely=True)
+        says = (
+            f"{bound.since.value} slots were used, {sum(m.least for m in inside)} surely added after, none "
+            f"can have been freed, and {mark.value} are used (expected at least {bound.least})"
+        )
+        ids = (bound.since.id, *(m.id for m in inside[:1]), mark.id)
+    else:
+        until = bound.until or mark
+        inside = between(moves, until, mark, surely=False)
+        says = f"{until.value} slots were used, {mark.value} are, and at most {bound.most} can be"
+        ids = (until.id, *(m.id for m in inside[:1]), mark.id)
+    return Evidence(says, tuple(dict.fromkeys(ids)), about=dealings.about, at=mark.low)
+
+
+def judge_limit(
+    dealings: AccountActivity, bound: Bound, limit: int | None, tally: Tally, refusing: Collection[str]
+) -> None:
+    """What is used did not grow beyond the limit; above it from the first, a plan was changed before."""
+    since, mark = bound.since, bound.mark
+    if limit is None or since is None:
+        return
+    reached = max(mark.value, bound.least)
+    if reached > limit and reached > since.value:
+        says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
+        ids = tuple(dict.fromkeys((since.id, mark.id)))
+        tally.broke("slots.limit", Evidence(says, ids, about=dealings.about, at=mark.low))
+    elif reached == limit or mark.id in refusing:
+        tally.held("slots.limit")
+
+
+def judge_stated(dealings: AccountActivity, work: SpendWork, tracked: SlotBounds, tally: Tally) -> None:
+    """The slots that a reply says it added are what its words and scans make; both are of one instant."""
+    stated = whole(work.made.get("slots_added"))
+    if stated is None or not work.sure:
+        return
+    least, most = tracked.added(work)
+    if least <= stated <= most:
+        if most < UNBOUNDED:
+            tally.held("slots.counted")
+        return
+    says = f"{stated} slots were added, says the reply; {least} to {most} can have been"
+    tally.broke("slots.counted", Evidence(says, (work.seen.id,), about=dealings.about, at=work.low))
+
+
+def judge_held(
+    dealings: AccountActivity,
+    stated: Sequence[tuple[SlotStatement, Micros]],
+    tracked: SlotBounds,
+    tally: Tally,
+) -> None:
+    """Held slots of a month become fewer only as additions revive them (U63), one for one at most."""
+    moves = tracked.moves()
+    begun, ended = RunningSums((m.low, m.most) for m in moves), RunningSums((m.high, m.most) for m in moves)
+    with_held = [(slots, ends) for slots, ends in stated if slots.held is not None]
+    for (first, ends), (second, later) in pairwise(with_held):
+        if ends != later or first.high >= second.low or not first.held:
+            continue
+        revived = begun.upto(second.high) - ended.before(first.low)
+        if (second.held or 0) >= first.held - revived:
+            tally.held("slots.held")
+        elif dealings.alone:
+            says = (
+                f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
+            )
+            ids = (first.seen.id, second.seen.id)
+            tally.broke("slots.held", Evidence(says, ids, about=dealings.about, at=second.low))
+
+
+def judge_refused(
+    dealings: AccountActivity, refused: RefusedSpend, tracked: SlotBounds, options: Options, tally: Tally
+) -> None:
+    """A refusal states what is used and asked for: together more than the limit, and no more than was asked.
+
+    All its numbers are of the instant of the decision. A scan beyond the plan's dimensions may have this code
+    too (U59), and then its numbers may fit.
+    """
+    meta = refused.seen.meta
+    used, limit, requested = (whole(meta.get(name)) for name in ("used", "limit", "requested"))
+    if used is None or limit is None or requested is None:
+        tally.open("slots.refused", "the refusal states no used, limit and requested")
+        return
+    says = f"{requested} slots asked for with {used} of {limit} used"
+    if used + requested <= limit and _may_pass_dimensions(dealings, refused, options):
+        tally.open("slots.refused", "the scan may pass the plan's dimensions")
+        return
+    fits = Evidence(
+        f"{says}: they fit, and were refused", (refused.seen.id,), about=dealings.about, at=refused.low
+    )
+    tally.check("slots.refused", used + requested > limit, fits)
+    if refused.spend == "keywords":
+        most = tracked.of_words(refused.body, {}, refused.low, refused.high)[1]
+    elif refused.spend == "scans":
+        most = tracked.of_scan(refused.body, refused.low, refused.high)[1]
+    else:
+        return
+    if requested > most:
+        more = Evidence(
+            f"{says}, but the call can ask for {most} at most",
+            (refused.seen.id,),
+            about=dealings.about,
+            at=refused.low,
+        )
+        tally.broke("slots.counted", more)
+
+
+def _may_pass_dimensions(dealings: AccountActivity, refused: RefusedSpend, options: Options) -> bool:
+    if refused.spend == "keywords" or "slot_limit_exceeded" not in options.candidates("dimension_refusal"):
+        return False
+    pairings, places = refused.body.get("engine_devices"), refused.body.get("geographies")
+    if not isinstance(pairings, list) or not isinstance(places, list):
+        return True
+    for entitled in dealings.entitled:
+        most = entitled.engine_devices or 0, entitled.geographies or 0
+        if len(pairings) <= most[0] and len(places) <= most[1]:
+            return False
+    return True
+
+
+def judge_sum(dealings: AccountActivity, slots: SlotStatement, tally: Tally) -> None:
+    """One reply is one snapshot: its numbers agree with each other."""
+    wrong = []
+    if slots.active is not None and slots.held is not None and slots.active + slots.held != slots.used:
+        wrong.append(f"active {slots.active} and held {slots.held}, used {slots.used}")
+    if slots.limit is not None and slots.available is not None:
+        room = slots.limit - slots.used
+        if slots.available not in (room, max(0, room)):
+            wrong.append(f"used {slots.used} of {slots.limit}, available {slots.available}")
+    evidence = Evidence("; ".join(wrong), (slots.seen.id,), about=dealings.about, at=slots.low)
+    tally.check("slots.sum", not wrong, evidence)

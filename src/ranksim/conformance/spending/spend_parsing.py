@@ -1,0 +1,103 @@
+"""What a call asked to spend and what its reply gave it, on either surface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.fields import body_of, thing_of
+from ranksim.conformance.history.observation import Observation, job_name
+from ranksim.conformance.spending.activity import CHECKS, JOBS, RANK_RUN, DryRunReport
+
+Json = Any
+
+SPENDS: Final = {
+    "keyword_briefs.create": "keyword_briefs",
+    "keywords.create": "keywords",
+    "scans.create": "scans",
+}
+SPENDING: Final = frozenset({"jobs.create", *SPENDS})
+
+
+def dry(seen: Observation) -> bool:
+    """Tell whether a call was a dry run (S29)."""
+    return body_of(seen).get("dry_run") is True
+
+
+def spend_of(seen: Observation, body: Mapping[str, Json]) -> str:
+    """Give the label of what a call wants to spend, "" when it cannot be read."""
+    if seen.operation == "jobs.create":
+        return str(body.get("kind")) if str(body.get("kind")) in JOBS else ""
+    return SPENDS.get(seen.operation, "")
+
+
+def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
+    """Give the domain that a call is about, "" when it cannot be read (U41)."""
+    briefs = made.get("briefs")
+    brief = briefs[0] if isinstance(briefs, list) and briefs and isinstance(briefs[0], dict) else {}
+    for found in (body.get("domain_id"), made.get("domain_id"), brief.get("domain_id")):
+        if isinstance(found, str):
+            return found
+    return ""
+
+
+def unanswered(seen: Observation) -> bool:
+    """Tell whether a reply leaves open what was done: none, a redirect, a time-out or a fault."""
+    return seen.lost or seen.status == 408 or 300 <= seen.status <= 399 or seen.status >= 500
+
+
+def subject_of(seen: Observation) -> tuple[object, ...]:
+    """Give what a call is about, dry or not, so that the same call can be recognised."""
+    body = seen.body if isinstance(seen.body, dict) else {}
+    rest = sorted((name, repr(value)) for name, value in body.items() if name != "dry_run")
+    return seen.operation, seen.surface, seen.key, tuple(rest)
+
+
+def identity_of(seen: Observation, made: Mapping[str, Json]) -> object:
+    """Give what tells the same thing, returned twice, from two things."""
+    if made.get("id") is not None:
+        return job_name(made) if seen.operation == "jobs.create" else str(made["id"])
+    created = made.get("created")
+    ids = (
+        tuple(str(item.get("id")) for item in created if isinstance(item, dict))
+        if isinstance(created, list)
+        else ()
+    )
+    if ids or not seen.idempotency_key:
+        return ids or ("call", seen.id)
+    return "key", seen.key, seen.idempotency_key  # another API key's may be another (U27)
+
+
+def report_of(
+    seen: Observation, body: Mapping[str, Json], low: Micros
+) -> tuple[DryRunReport, dict[int, Json]]:
+    """Read the answer of a dry run: a report, or the error of the live call (U56, U89); metas by check."""
+    spend, domain = spend_of(seen, body), domain_of(body, {})
+    if seen.code in CHECKS:
+        check = CHECKS[seen.code]
+        return DryRunReport(check, spend, domain, low, seen.received, seen), {check: seen.meta}
+    data = thing_of(seen)
+    refusal, allowed, checks = data.get("refusal"), data.get("allowed"), data.get("checks")
+    code = refusal.get("code") if isinstance(refusal, dict) else None
+    refusing = CHECKS.get(str(code)) if code is not None else 0 if allowed is True else None
+    rows = [row for row in checks if isinstance(row, dict)] if isinstance(checks, list) else []
+    failing = tuple(CHECKS.get(str(row.get("code")), 0) for row in rows if row.get("ok") is False)
+    metas = {CHECKS.get(str(row.get("code")), 0): row.get("meta") for row in rows if row.get("ok") is False}
+    if isinstance(refusal, dict) and refusing:
+        metas.setdefault(refusing, refusal.get("meta"))
+    joins = data.get("would_join")
+    if spend == RANK_RUN and refusing == 0 and "would_join" not in data:
+        joins = "unknown"
+    report = DryRunReport(
+        refusing,
+        spend,
+        domain,
+        low,
+        seen.received,
+        seen,
+        failing if rows else None,
+        joins if isinstance(joins, str) else "",
+        tuple(str(row.get("check")) for row in rows),
+    )
+    return report, metas

@@ -1,0 +1,1 @@
+"""Verdicts and their evidence; what a policy pins and what is open."""

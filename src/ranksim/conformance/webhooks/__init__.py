@@ -1,0 +1,1 @@
+"""Webhook attempts one by one, their timeline, what never came, and auto-disable."""

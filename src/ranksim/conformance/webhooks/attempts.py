@@ -1,0 +1,365 @@
+"""Judge webhook attempts one by one, and what they say together (S18-S20, S40, S41, S74-S86).
+
+The receiver is ours: what it got and answered is known. What never came may be lost, so that an absence alone
+proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.webhooks.completeness import job_of, name_of, shown_jobs, tests_of
+from ranksim.conformance.webhooks.endpoints import EndpointHistory, Listing, ObservedEndpoint
+from ranksim.contract.facts import EVENT_TYPES
+from ranksim.rules.webhooks import TEST_EVENT
+
+SIGNATURE = "webhook.signature"
+FRESH = "webhook.fresh"
+HEADERS = "webhook.headers"
+BODY = "webhook.body"
+OUTCOME = "webhook.outcome"
+EVENT = "webhook.event"
+TYPES = "webhook.types"
+SCOPE = "webhook.scope"
+LISTED = "webhook.listed"
+SECRET = "webhook.secret_once"
+REASON = "webhook.disabled_reason"
+
+RULES = (
+    Rule(SIGNATURE, "Every attempt is signed over t and the raw body", (74, 78, 84, 85), (), "webhooks"),
+    Rule(FRESH, "The signature's t is the time of the attempt", (78, 86), (68, 77), "webhooks-long"),
+    Rule(
+        HEADERS,
+        "An attempt carries its event's id and type, and its number",
+        (77, 79, 80, 81),
+        (),
+        "webhooks",
+    ),
+    Rule(BODY, "A body has id, type, created_at and the job's six fields", (82, 83), (), "webhooks"),
+    Rule(OUTCOME, "job.completed tells of a job done, job.failed of an error", (75, 76), (39,), "webhooks"),
+    Rule(EVENT, "The end of a job is one event, with one id on all attempts", (79, 93), (68, 74), "webhooks"),
+    Rule(TYPES, "An endpoint gets the types that it lists, or all of them", (18, 19), (72,), "webhooks"),
+    Rule(SCOPE, "An endpoint gets events of its account, and of its domain if bound", (20,), (), "webhooks"),
+    Rule(LISTED, "webhook-deliveries tells each attempt's status as answered", (40,), (75,), "webhooks"),
+    Rule(SECRET, "A signing secret is told at creation only", (21,), (73,), "webhooks"),
+    Rule(REASON, "A disabled endpoint shows the reason", (22,), (73,), "webhooks-long"),
+)
+
+SIGNED = re.compile(r"t=[0-9]+,v1=[0-9a-f]{64}(,|$)")
+JOB_FIELDS = frozenset({"id", "kind", "status", "domain_id", "error_detail", "finished_at"})
+
+ON_THE_WAY = 30 * SECOND
+"""How long after it was signed an attempt may arrive: a sender waits 10 s (S88), and may be slow to begin."""
+
+APART = 5 * SECOND
+"""How far the clock of what signs may be from the clock of what answers calls."""
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge every attempt that arrived, each event, and what the deployment lists of them.
+
+    What came to a path that no endpoint is known to have shows nothing: it may be anybody's.
+    """
+    ledger = EndpointHistory.of(history, options)
+    tests = tests_of(history)
+    came = [arrived for arrived in history.arrived if arrived.endpoint in ledger.known]
+    events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+    for arrived in history.arrived:
+        if arrived.event:
+            events[arrived.event].append(arrived)
+    for arrived in came:
+        first = events[arrived.event][0] if arrived.event else arrived
+        _judge_attempt(arrived, options, tally)
+        _judge_age(arrived, first, history, options, tally)
+        _judge_target(arrived, ledger, tests, tally)
+    _judge_listed(came, ledger.listed, options, tally)
+    for attempts in events.values():
+        _judge_event(attempts, tally)
+    _judge_jobs(history, came, tests, tally)
+    _judge_accounts(history, ledger.known, tally)
+    for endpoint in ledger.known.values():
+        _judge_reason(endpoint, history.exclusive, tally)
+    _judge_shown_secrets(history, ledger.known, tally)
+
+
+# One attempt
+
+
+def _judge_attempt(arrived: ReceivedAttempt, options: Options, tally: Tally) -> None:
+    signature = arrived.headers.get("service-signature", "")
+    if arrived.valid and SIGNED.match(signature):
+        tally.held(SIGNATURE)
+    elif arrived.valid is None:
+        tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
+    elif not arrived.valid and _looks_old(arrived, options):
+        tally.open(SIGNATURE, "the receiver may have refused it for its age alone")
+    else:
+        says = f"signature {signature[:24]!r}… does not verify over the raw body"
+        tally.broke(SIGNATURE, _evidence(says, arrived))
+    kind = arrived.headers.get("content-type", "").partition(";")[0].strip().lower()
+    lacking = [
+        name
+        for name, there in (
+            ("Content-Type: application/json", kind == "application/json"),
+            ("Service-Signature", bool(signature)),
+            ("Service-Event-Id", bool(arrived.event)),
+            ("Service-Event-Type", bool(arrived.type)),
+            ("Service-Delivery-Attempt", arrived.attempt >= 1),
+        )
+        if not there
+    ]
+    if lacking:
+        tally.broke(HEADERS, _evidence(f"an attempt came without {', '.join(lacking)}", arrived))
+    else:
+        tally.held(HEADERS)
+    _judge_body(arrived, tally)
+
+
+def _looks_old(arrived: ReceivedAttempt, options: Options) -> bool:
+    """Whether a receiver that minds the age of a signature may have refused it for that (S86)."""
+    tolerance = options.facts.signature_tolerance - ON_THE_WAY
+    return arrived.t is not None and abs(arrived.t * SECOND - arrived.received) > tolerance
+
+
+def _judge_body(arrived: ReceivedAttempt, tally: Tally) -> None:
+    """A body says what its headers say; of a test's payload no more is shown (S82, U72)."""
+    body = arrived.body if isinstance(arrived.body, dict) else {}
+    data = body.get("data")
+    wrong = [
+        name for name, said in (("id", arrived.event), ("type", arrived.type)) if body.get(name, said) != said
+    ]
+    if arrived.type in EVENT_TYPES:
+        job = data.get("job") if isinstance(data, dict) else None
+        wrong += [name for name in ("id", "type", "created_at") if not isinstance(body.get(name), str)]
+        wrong += [f"data.job.{name}" for name in JOB_FIELDS if not isinstance(job, dict) or name not in job]
+    elif not isinstance(arrived.body, dict):
+        wrong.append("JSON object")
+    if wrong:
+        says = f"a body came with wrong or missing {', '.join(sorted(set(wrong)))}"
+        tally.broke(BODY, _evidence(says, arrived))
+        return
+    tally.held(BODY)
+    if arrived.type in EVENT_TYPES:
+        told = job_of(arrived)
+        failed, reason = arrived.type == "job.failed", told["error_detail"]
+        fits = bool(reason) == failed and (told["status"] == "done") != failed
+        says = f"{arrived.type} tells of a job {told['status']!r} with error_detail {reason!r}"
+        _tell(OUTCOME, fits, says, arrived, tally)
+
+
+def _judge_age(
+    arrived: ReceivedAttempt, first: ReceivedAttempt, history: History, options: Options, tally: Tally
+) -> None:
+    """t is the time at which the attempt was made, or the event's first one (S78, S86, U68).
+
+    Necessary: an attempt is signed before it arrives, not long before, and t is of the deployment's clock,
+    which may run at another pace than the trace's. Which of the two clocks signs is not stated; what business
+    time was is known only where a note tells.
+    """
+    if arrived.t is None:
+        return
+    if not history.offset.known or history.rate == 0:
+        tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
+        return
+    signed = arrived.t * SECOND
+    if any(low <= signed <= high for low, high in _clocks(arrived.received, history)):
+        tally.held(FRESH)
+        return
+    if history.rate != 1 and any(pace.business is None for pace in history.paces):
+        tally.open(FRESH, "the deployment's business time is not known")
+        return
+    says = (
+        f"attempt {arrived.attempt} was signed {abs(arrived.received - signed) // SECOND} s off its arrival"
+    )
+    late = _clocks(arrived.received, history, options.facts.signature_tolerance // max(1, history.rate))
+    own = arrived.attempt == 1 or arrived.t != first.t
+    if own and any(low <= signed <= high for low, high in late):
+        tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
+        return
+    early = any(low <= signed <= high for low, high in _clocks(first.received, history))
+    lost = first.attempt > 1 and any(signed <= high for _, high in _clocks(first.received, history))
+    if arrived.attempt > 1 and (early or lost) and "first" in options.candidates("signature_time"):
+        tally.differs(68, "attempt", "first", _evidence(says, arrived))
+    else:
+        tally.broke(FRESH, _evidence(says, arrived))
+
+
+def _clocks(came: Micros, history: History, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:
+    """Give what t may be of an attempt that came at an instant: by the clock of calls, and of business.
+
+    `way` is how long it may have been under way since it was signed.
+    """
+    low, high = history.offset.low - SECOND - APART, history.offset.high + APART
+    spans = [(came - way + low, came + high)]
+    for pace in history.paces:
+        if pace.business is None:
+            continue
+        then = pace.business + (came - pace.t) * pace.rate
+        spans.append((then - way * pace.rate + min(0, low), then + max(0, high)))
+    return spans
+
+
+def _judge_target(
+    arrived: ReceivedAttempt, ledger: EndpointHistory, tests: Mapping[str, Observation], tally: Tally
+) -> None:
+    """An arrival needs some setting of its endpoint that takes its type and its domain.
+
+    A type that is not of today's may be a test's, whose name is assumed (U72).
+    """
+    endpoint = ledger.known[arrived.endpoint]
+    takes = endpoint.may_take(arrived.type)
+    test = arrived.event in tests or arrived.type == TEST_EVENT
+    if arrived.attempt > 1 and endpoint.created is None:
+        return  # its event is from before the trace, perhaps, and so from before another setting
+    if takes is not None and not test and ledger.exclusive:
+        says = f"endpoint {arrived.endpoint} does not list {arrived.type}, and got it"
+        if takes or arrived.type in EVENT_TYPES:
+            _tell(TYPES, takes, says, arrived, tally)
+        else:
+            tally.open(TYPES, "an unknown type came, which may be a test's")
+    domain = job_of(arrived).get("domain_id")
+    reaches = endpoint.may_reach(domain) if isinstance(domain, str) and not test else None
+    if reaches is not None and ledger.exclusive:
+        says = f"endpoint {arrived.endpoint} is bound to another domain than {domain}"
+        _tell(SCOPE, reaches, says, arrived, tally)
+
+
+def _judge_listed(came: Sequence[ReceivedAttempt], listed: Listing, options: Options, tally: Tally) -> None:
+    """What was answered well within the time limit is listed with that status.
+
+    An answer near the limit may have come too late (S88), so only one that took less than half of it counts;
+    so does only an attempt that came once, as a sender may make one again (S93).
+    """
+    times = Counter((arrived.endpoint, arrived.event, arrived.attempt) for arrived in came)
+    for arrived in came:
+        key = (arrived.endpoint, arrived.event, arrived.attempt)
+        told = listed.attempts.get(key)
+        if told is None or arrived.answered is None or arrived.status is None or times[key] > 1:
+            continue
+        if arrived.answered - arrived.received > options.facts.webhook_timeout // 2:
+            tally.open(LISTED, "the answer took long, so that the sender may have given up")
+        elif told.status is None:
+            tally.open(LISTED, "the sender lists no answer: it was on its way, or was lost")
+        elif told.status == arrived.status:
+            tally.held(LISTED)
+        else:
+            says = f"attempt {arrived.attempt} was answered {arrived.status} and is listed as {told.status}"
+            found = Evidence(says, (told.seen.id,), (name_of(arrived),), arrived.endpoint, arrived.received)
+            tally.broke(LISTED, found)
+
+
+# Several
+
+
+def _judge_event(attempts: Sequence[ReceivedAttempt], tally: Tally) -> None:
+    """All attempts under one event id tell of one thing; a body that changes between them excludes U68."""
+    first = attempts[0]
+    for other in attempts[1:]:
+        if (other.type, job_of(other).get("id")) != (first.type, job_of(first).get("id")):
+            says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
+            tally.broke(EVENT, _evidence(says, other))
+            continue
+        tally.held(EVENT)
+        if other.digest != first.digest and other.endpoint == first.endpoint:
+            found = _evidence("the body of a retry differs", other)
+            tally.differs(68, "body byte-identical", "body changes", found)
+
+
+def _judge_jobs(
+    history: History, came: Sequence[ReceivedAttempt], tests: Mapping[str, Observation], tally: Tally
+) -> None:
+    """A job ends once, so an endpoint is told of it under one event id (E9).
+
+    Only a job that the API tells of counts: a test may tell of an invented one (U72).
+    """
+    real = {job_name(job) for _, job in shown_jobs(history)}
+    told: dict[tuple[str, str], ReceivedAttempt] = {}
+    for arrived in came:
+        job = job_name(job_of(arrived))
+        if arrived.type not in EVENT_TYPES or job not in real:
+            continue
+        if arrived.event in tests:
+            continue
+        first = told.setdefault((arrived.endpoint, job), arrived)
+        if first.event == arrived.event:
+            tally.held(EVENT)
+        else:
+            says = f"job {job} ended once and came as events {first.event} and {arrived.event}"
+            pair = (name_of(first), name_of(arrived))
+            tally.broke(EVENT, Evidence(says, (), pair, arrived.endpoint, arrived.received))
+
+
+def _judge_accounts(history: History, known: dict[str, ObservedEndpoint], tally: Tally) -> None:
+    """A job that one account's key created is no business of another account's endpoint.
+
+    A plain number may name a job of each account.
+    """
+    owners = {
+        job["id"]: seen.account
+        for seen, job in shown_jobs(history)
+        if seen.operation == "jobs.create" and not job["id"].isdecimal()
+    }
+    for arrived in history.arrived:
+        endpoint, owner = known.get(arrived.endpoint), owners.get(str(job_of(arrived).get("id")))
+        if endpoint is not None and owner is not None and _named(history, endpoint.account, owner):
+            says = f"endpoint {arrived.endpoint} of {endpoint.account} got an event about a job of {owner}"
+            _tell(SCOPE, endpoint.account == owner, says, arrived, tally)
+
+
+def _named(history: History, *accounts: str) -> bool:
+    """Whether the header names these accounts; without names two keys may share one."""
+    named = {key.account for key in history.header.keys.values() if key.account}
+    return named.issuperset(accounts)
+
+
+# Of endpoints
+
+
+def _judge_shown_secrets(history: History, known: Mapping[str, ObservedEndpoint], tally: Tally) -> None:
+    """No reading shows the secret that the creation told (S21); another text may be a masked one."""
+    for seen in history.by_operation("webhooks.get", "webhooks.list", "webhooks.update"):
+        for thing in ([seen.data] if isinstance(seen.data, dict) else seen.items or ()) if seen.ok else ():
+            secret = thing.get("secret") if isinstance(thing, dict) else None
+            endpoint = known.get(str(thing.get("id"))) if isinstance(thing, dict) else None
+            if not secret:
+                tally.held(SECRET)
+            elif endpoint is None or endpoint.secret != secret or endpoint.created is None:
+                tally.open(SECRET, "a secret is shown that may be masked")
+            else:
+                says = f"{seen.id} shows the secret of {endpoint.id} again"
+                tally.broke(
+                    SECRET, Evidence(says, (endpoint.created.id, seen.id), (), endpoint.id, seen.sent)
+                )
+
+
+def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> None:
+    """An endpoint that was disabled by its failures shows why; where, is assumed (S22, U73)."""
+    for setting in endpoint.settings:
+        if setting.enabled is not False:
+            continue
+        says = f"{setting.seen.id} shows endpoint {endpoint.id} disabled, without a reason"
+        found = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
+        if setting.reason:
+            tally.held(REASON)
+        elif setting.reason is None:
+            tally.differs(73, "disabled_reason", "no such field", found)
+        elif endpoint.untouched and exclusive and endpoint.settings[0].enabled:
+            tally.broke(REASON, found)
+
+
+# Small readings
+
+
+def _evidence(says: str, arrived: ReceivedAttempt) -> Evidence:
+    return Evidence(says, (), (name_of(arrived),), arrived.endpoint, arrived.received)
+
+
+def _tell(rule: str, holds: bool, says: str, arrived: ReceivedAttempt, tally: Tally) -> None:
+    tally.check(rule, holds, _evidence(says, arrived))

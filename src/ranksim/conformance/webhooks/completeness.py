@@ -1,0 +1,214 @@
+"""Judge that events are sent: the end of a job to every endpoint that takes it, and tests (S41, S75, S93).
+
+An event that never came may be lost on its way; the deployment's own list of attempts, read whole and late
+enough, tells what was never sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ranksim.clock import SECOND
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.webhooks.endpoints import GRACE, EndpointHistory, ObservedEndpoint
+
+TEST = "webhook.test"
+SENT = "webhook.sent"
+
+RULES = (
+    Rule(TEST, "A test event arrives as any other", (41,), (72, 75), "webhooks"),
+    Rule(SENT, "The end of a job is sent to every endpoint that takes it", (75, 76, 93), (75,), "webhooks"),
+)
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge every test that was accepted, and every job that ended, at every endpoint that took it."""
+    ledger = EndpointHistory.of(history, options)
+    events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+    for arrived in history.arrived:
+        if arrived.event:
+            events[arrived.event].append(arrived)
+    tests = tests_of(history)
+    _judge_tests(tests, ledger, events, tally)
+    _judge_sent(history, ledger, events, tests, tally)
+
+
+# Tests
+
+
+def _judge_tests(
+    tests: Mapping[str, Observation],
+    ledger: EndpointHistory,
+    events: Mapping[str, Sequence[ReceivedAttempt]],
+    tally: Tally,
+) -> None:
+    """A test that was accepted arrives at its endpoint, or is listed as attempted."""
+    for event, seen in tests.items():
+        came, target = events.get(event), seen.parameters.get("id", "")
+        if came is None:
+            _judge_lost_test(event, seen, ledger.known.get(target), ledger, tally)
+            continue
+        says = f"the test of {target} came to {came[0].endpoint}"
+        found = Evidence(says, (seen.id,), (name_of(came[0]),), came[0].endpoint, came[0].received)
+        tally.check(TEST, came[0].endpoint == target or came[0].endpoint not in ledger.known, found)
+
+
+def _judge_lost_test(
+    event: str, seen: Observation, endpoint: ObservedEndpoint | None, ledger: EndpointHistory, tally: Tally
+) -> None:
+    """A test that neither arrived nor is listed well after was never sent, unless its endpoint was shut."""
+    reading = None
+    if endpoint is not None and ledger.steady(endpoint) and not seen.replayed:
+        reading = ledger.listed.complete(endpoint.account, seen.sent, seen.received + GRACE)
+    if reading is None or any(named == event for _, named, _ in ledger.listed.attempts):
+        tally.open(TEST, "the test event did not arrive; it may be lost, or late")
+    else:
+        says = f"the test event {event} neither arrived nor is listed {GRACE // SECOND} s later"
+        about = seen.parameters.get("id", "")
+        tally.broke(TEST, Evidence(says, (seen.id,), (), about, seen.sent))
+
+
+# Ends of jobs
+
+
+def _judge_sent(
+    history: History,
+    ledger: EndpointHistory,
+    events: Mapping[str, Sequence[ReceivedAttempt]],
+    tests: Mapping[str, Observation],
+    tally: Tally,
+) -> None:
+    """The end of a job comes to every endpoint that surely took it, or is listed as attempted there.
+
+    Necessary: the endpoint was made before the job, left alone and never disabled. The list names events, not
+    jobs, so an event that came nowhere may be any job's: as many jobs as it lists such may be lost.
+    """
+    ends, told = _ends(history), _told_jobs(events)
+    unknown = Counter(
+        endpoint
+        for endpoint, event in {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
+        if event not in events and event not in tests
+    )
+    listed = {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
+    for endpoint in ledger.known.values():
+        if endpoint.created is None or not ledger.steady(endpoint):
+            continue
+        missing: list[EndedJob] = []
+        for end in ends.get(endpoint.account, ()):
+            if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
+                continue
+            named = told.get(job_name(end.job), {})
+            if endpoint.id in named:
+                tally.held(SENT)
+            elif any((endpoint.id, event) in listed for event in named.values()):
+                tally.open(SENT, "it is listed and did not arrive: it was lost")
+            else:
+                missing.append(end)
+        _judge_missing(endpoint, missing, unknown[endpoint.id], ledger, tally)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job that was started in the trace and shown as ended, and the two exchanges."""
+
+    job: dict[str, Json]
+    created: Observation
+    shown: Observation
+
+
+def _ends(history: History) -> dict[str, list[EndedJob]]:
+    """The jobs of each account that this trace created and showed as ended."""
+    created: dict[str, Observation] = {}
+    ends: dict[str, list[EndedJob]] = defaultdict(list)
+    ended = set[str]()
+    for seen, job in shown_jobs(history):
+        name = job_name(job)
+        if seen.operation == "jobs.create" and not seen.replayed and str(job.get("status")) not in ENDED:
+            created.setdefault(name, seen)
+        elif str(job.get("status")) in ENDED and name in created and name not in ended:
+            ended.add(name)
+            ends[seen.account].append(EndedJob(job, created[name], seen))
+    return ends
+
+
+ENDED = {"done": "job.completed", "failed": "job.failed"}
+"""The event that tells of each end (S76, U39)."""
+
+
+def _told_jobs(events: Mapping[str, Sequence[ReceivedAttempt]]) -> dict[str, dict[str, str]]:
+    """Which endpoints were told of each job, by its name, and by which event."""
+    told: dict[str, dict[str, str]] = defaultdict(dict)
+    for event, attempts in events.items():
+        for arrived in attempts:
+            told[job_name(job_of(arrived))][arrived.endpoint] = event
+    return told
+
+
+def _takes(endpoint: ObservedEndpoint, job: dict[str, Json]) -> bool:
+    types, domain = endpoint.settings[0].types, endpoint.settings[0].domain
+    if types is None or domain is None:
+        return False
+    return (not types or ENDED[job["status"]] in types) and domain in ("", job.get("domain_id"))
+
+
+def _judge_missing(
+    endpoint: ObservedEndpoint,
+    missing: Sequence[EndedJob],
+    unknown: int,
+    ledger: EndpointHistory,
+    tally: Tally,
+) -> None:
+    told = [
+        end
+        for end in missing
+        if ledger.listed.complete(endpoint.account, end.created.sent, end.shown.received + GRACE)
+    ]
+    if len(told) <= unknown:
+        if missing:
+            tally.open(SENT, "it did not arrive; it may be lost, or late", len(missing))
+        return
+    end = told[0]
+    says = (
+        f"{len(told)} jobs ended, {end.job['id']} first, and their events neither came to {endpoint.id} nor "
+        f"are listed there {GRACE // SECOND} s later, where {unknown} events are of unknown jobs"
+    )
+    assert endpoint.created is not None
+    tally.broke(SENT, Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent))
+
+
+# What the trace tells
+
+
+def tests_of(history: History) -> dict[str, Observation]:
+    """The events that were asked for as tests (S41), with the call."""
+    return {
+        seen.data["event_id"]: seen
+        for seen in history.by_operation("webhooks.test")
+        if seen.ok and isinstance(seen.data, dict) and isinstance(seen.data.get("event_id"), str)
+    }
+
+
+def shown_jobs(history: History) -> Iterator[tuple[Observation, dict[str, Json]]]:
+    """Give each job that the API told of, with the exchange."""
+    for seen in history.by_operation("jobs.create", "jobs.get", "jobs.list"):
+        if seen.ok and not seen.dry_run:
+            for job in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
+                if isinstance(job, dict) and isinstance(job.get("id"), str):
+                    yield seen, job
+
+
+def job_of(arrived: ReceivedAttempt) -> dict[str, Json]:
+    """Give the job that an attempt tells of, or {}."""
+    data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
+    job = data.get("job") if isinstance(data, dict) else None
+    return job if isinstance(job, dict) else {}
+
+
+def name_of(arrived: ReceivedAttempt) -> str:
+    """Name an attempt as evidence does."""
+    return f"{arrived.event}/{arrived.attempt}"

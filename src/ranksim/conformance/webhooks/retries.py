@@ -1,0 +1,317 @@
+"""Judge the timeline of retries: numbers, delays, when they stop (S81, S87-S90, S93).
+
+What our receiver answered is known: an attempt failed unless it was answered 2xx within 10 s. Near 10 s
+nobody can tell which side saw what. A run that ends before a retry was due is censored; an attempt that never
+came, or an answer that the sender did not get, may be lost: the deployment's own list decides, where it was
+read late enough. A sender waits 10 s for an answer (S88), so what it sent arrives within 10 s or not at all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import ReceivedAttempt
+from ranksim.conformance.history.trace_reader import texts
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.webhooks.endpoints import GRACE, EndpointHistory, Listing, ObservedEndpoint
+from ranksim.conformance.webhooks.failure_runs import AttemptOutcome, outcome
+
+NUMBERS = "webhook.attempts"
+DELAYS = "webhook.retry_delays"
+RETRIED = "webhook.retried"
+ACKNOWLEDGED = "webhook.acknowledged"
+TIMEOUT = "webhook.timeout"
+REDIRECT = "webhook.redirect"
+AT_MOST = "webhook.six_attempts"
+
+RULES = (
+    Rule(NUMBERS, "Attempts of a delivery are numbered 1, 2, 3 and so on", (81,), (), "webhooks"),
+    Rule(DELAYS, "Retries follow after about 1 min, 5 min, 30 min, 2 h, 6 h", (90,), (67,), "webhooks-long"),
+    Rule(RETRIED, "A failed attempt is tried again, up to six in all", (87, 90, 93), (69,), "webhooks-long"),
+    Rule(ACKNOWLEDGED, "Any 2xx in time ends a delivery", (87,), (71,), "webhooks"),
+    Rule(TIMEOUT, "An answer after 10 s is too late", (88,), (), "webhooks"),
+    Rule(REDIRECT, "A redirect is not followed, and fails", (89,), (), "webhooks"),
+    Rule(AT_MOST, "A delivery has six attempts at most", (90,), (), "webhooks-long"),
+)
+
+MARGIN = 5 * SECOND
+"""What "about" adds to a delay, and a sender's own pace."""
+
+JITTER_PERCENT = 10
+"""The most that U67 lets a delay vary while no policy pins it."""
+
+REPEATED = 30 * SECOND
+"""How soon after a crash a sender may make an attempt again under its number (S93)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What all deliveries of a trace are judged by."""
+
+    ledger: EndpointHistory
+    options: Options
+    rate: int
+    stalls: Sequence[Micros]
+    end: Micros
+    """The last instant at which the receiver or a caller was seen at work."""
+
+    @property
+    def listed(self) -> Listing:
+        """What the deployment lists of its attempts."""
+        return self.ledger.listed
+
+    def stalled(self, start: Micros, end: Micros) -> bool:
+        """Whether the receiver noted that it stood still in between."""
+        at = bisect_left(self.stalls, start)
+        return at < len(self.stalls) and self.stalls[at] <= end + MINUTE
+
+
+def judge(history: History, options: Options, tally: Tally) -> None:
+    """Judge the timeline of every delivery: the attempts of one event at one endpoint."""
+    stalls = sorted(note.t for note in history.notes if note.t is not None and "stall" in note.text)
+    ends = [seen.sent for seen in history.seen[-1:]] + [came.received for came in history.arrived[-1:]]
+    ledger = EndpointHistory.of(history, options)
+    scene = Scene(ledger, options, history.rate, stalls, max(ends, default=0))
+    deliveries: dict[tuple[str, str], list[ReceivedAttempt]] = defaultdict(list)
+    elsewhere: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+    for arrived in history.arrived:
+        if arrived.endpoint in ledger.known and arrived.event and arrived.attempt:
+            deliveries[arrived.endpoint, arrived.event].append(arrived)
+        elif arrived.event:
+            elsewhere[arrived.event].append(arrived)
+    unnamed = _unnamed(history, elsewhere)
+    for (endpoint, event), attempts in deliveries.items():
+        _judge_numbers(attempts, options, tally)
+        _judge_delays(attempts, ledger.known[endpoint], scene, tally)
+        _judge_last(attempts, ledger.known[endpoint], scene, tally)
+        _judge_redirects(event, attempts, elsewhere.get(event, ()), unnamed, tally)
+
+
+# Numbers
+
+
+def _judge_numbers(attempts: Sequence[ReceivedAttempt], options: Options, tally: Tally) -> None:
+    """Numbers grow with time and pass no limit; a gap means that one was lost on the way.
+
+    An attempt that came again under its number soon after may be the same one, sent again by a sender that
+    stopped before it heard the answer (S93). One is made only when the one before was answered or given up.
+    """
+    most, patience = options.facts.webhook_attempts, options.facts.webhook_timeout
+    last = max(attempts, key=lambda came: came.attempt)
+    if last.attempt <= most:
+        tally.held(AT_MOST)
+    else:
+        says = f"attempt {last.attempt} came, beyond the {most} that a delivery has"
+        tally.broke(AT_MOST, _evidence(says, (last,)))
+    for one, other in pairwise(attempts):
+        if other.attempt > one.attempt:
+            tally.held(NUMBERS)
+        elif one.answered is None or other.received <= one.answered:
+            tally.open(NUMBERS, "two attempts overlapped")
+        elif other.received - one.received <= (REPEATED if other.attempt == one.attempt else patience):
+            tally.open(NUMBERS, "an attempt came twice at once, or overtaken")
+        else:
+            says = f"attempt {other.attempt} came after attempt {one.attempt} had been answered"
+            tally.broke(NUMBERS, _evidence(says, (one, other)))
+
+
+# Delays
+
+
+def _judge_delays(
+    attempts: Sequence[ReceivedAttempt], endpoint: ObservedEndpoint, scene: Scene, tally: Tally
+) -> None:
+    """Between two attempts in a row lies the delay of the first, from its failure or added up from the first.
+
+    Necessary: the sender saw the failure between the arrival and the end of its patience, and "about" covers
+    the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69) may be late.
+    """
+    facts = scene.options.facts
+    for one, other in pairwise(attempts):
+        if other.attempt != one.attempt + 1 or one.attempt > len(facts.webhook_delays):
+            continue
+        seen = outcome(one, facts.webhook_timeout)
+        if seen.acknowledged is not False:
+            _judge_needless(one, other, seen, scene.listed, tally)
+            continue
+        tally.held(RETRIED)
+        if one.status is None or seen.at < (one.answered or 0):
+            tally.held(TIMEOUT)
+        if scene.rate == 0 or scene.stalled(one.received, other.received):
+            tally.open(DELAYS, "the receiver stalled, or the deployment's clock changed its pace")
+            continue
+        _judge_delay(one, other, attempts[0], endpoint, scene, tally)
+
+
+def _judge_delay(
+    one: ReceivedAttempt,
+    other: ReceivedAttempt,
+    first: ReceivedAttempt,
+    endpoint: ObservedEndpoint,
+    scene: Scene,
+    tally: Tally,
+) -> None:
+    spans = {way: _span(way, one, first, scene) for way in scene.options.candidates("retry_from")}
+    came = other.received
+    fits = [way for way, span in spans.items() if span is not None and span[0] <= came <= span[1]]
+    default = scene.options.default("retry_from")
+    low, high = spans[default] or (0, 0)
+    says = (
+        f"attempt {other.attempt} came {(came - one.received) / SECOND:.1f} s after attempt {one.attempt}, "
+        f"not {(low - one.received) / SECOND:.1f} to {(high - one.received) / SECOND:.1f} s"
+    )
+    if fits:
+        tally.held(DELAYS)
+        if default not in fits:
+            tally.differs(67, default, fits[0], _evidence(says, (one, other)))
+    elif None in spans.values():
+        tally.open(DELAYS, "the first attempt did not arrive, and delays may count from it")
+    elif came > max(span[1] for span in spans.values() if span) and not (
+        scene.ledger.exclusive and endpoint.untouched
+    ):
+        tally.open(DELAYS, "it came late, perhaps because its endpoint was disabled for a while")
+    else:
+        tally.broke(DELAYS, _evidence(says, (one, other)))
+
+
+def _span(
+    way: str, one: ReceivedAttempt, first: ReceivedAttempt, scene: Scene
+) -> tuple[Micros, Micros] | None:
+    """Give the earliest and latest arrival of the attempt after `one`; None where the first is not known."""
+    facts, rate = scene.options.facts, scene.rate
+    pinned = scene.options.pinned("retry_jitter_percent")
+    percent = scene.options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
+    delay, patience = facts.webhook_delays[one.attempt - 1] // rate, facts.webhook_timeout
+    spread = delay * percent // 100 + MARGIN
+    if way == "failure":
+        return one.received + delay - spread, one.received + delay + spread + 2 * patience
+    if first.attempt != 1:
+        return None
+    whole = sum(facts.webhook_delays[: one.attempt]) // rate
+    latest = max(first.received + whole, one.received) + spread + 2 * patience
+    return first.received + whole - spread, latest
+
+
+def _judge_needless(
+    one: ReceivedAttempt, other: ReceivedAttempt, seen: AttemptOutcome, listed: Listing, tally: Tally
+) -> None:
+    """A retry after a 2xx breaks the rule if the sender lists that 2xx; else the answer may be lost."""
+    told = listed.attempts.get((one.endpoint, one.event, one.attempt))
+    if seen.acknowledged is None:
+        tally.open(ACKNOWLEDGED, "the answer came at the time limit")
+    elif told is None or told.status is None or not 200 <= told.status <= 299:
+        tally.open(ACKNOWLEDGED, "nothing tells whether the sender got the answer")
+    else:
+        says = (
+            f"attempt {one.attempt} was answered {one.status} in time, and {other.attempt} came all the same"
+        )
+        tally.broke(ACKNOWLEDGED, _evidence(says, (one, other)))
+
+
+# What should have come
+
+
+def _judge_last(
+    attempts: Sequence[ReceivedAttempt], endpoint: ObservedEndpoint, scene: Scene, tally: Tally
+) -> None:
+    """Nothing follows an acknowledged attempt; a retry follows a failed one, unless its endpoint is shut.
+
+    Necessary: a list that was read whole, well after the retry was due, and that goes back to the failed
+    attempt, shows the retry if it was made.
+    """
+    facts, last, key = scene.options.facts, attempts[-1], None
+    seen = outcome(last, facts.webhook_timeout)
+    if seen.acknowledged:
+        tally.held(ACKNOWLEDGED)
+        return
+    if seen.acknowledged is None or last.attempt >= facts.webhook_attempts or scene.rate == 0:
+        return
+    delay = facts.webhook_delays[last.attempt - 1] // scene.rate
+    due = last.received + delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
+    reading = scene.listed.complete(endpoint.account, last.received + 1, due + GRACE)
+    key = (last.endpoint, last.event, last.attempt)
+    if due + GRACE > scene.end:
+        tally.open(RETRIED, "the run ended before the retry was due")
+    elif not scene.ledger.steady(endpoint):
+        tally.open(RETRIED, "the endpoint was changed, disabled, or there before the run")
+    elif (last.endpoint, last.event, last.attempt + 1) in scene.listed.attempts:
+        tally.open(RETRIED, "the retry is listed and did not arrive: it was lost")
+    elif reading is None or key not in reading.keys:
+        tally.open(RETRIED, "the retry did not arrive, and no later list tells whether it was made")
+    else:
+        _missing(last, scene, tally)
+
+
+def _missing(last: ReceivedAttempt, scene: Scene, tally: Tally) -> None:
+    """Say that a retry was not made: where a late 2xx is listed, because it was taken for one in time."""
+    told = scene.listed.attempts[last.endpoint, last.event, last.attempt]
+    says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
+    found = Evidence(says, (told.seen.id,), (f"{last.event}/{last.attempt}",), last.endpoint, last.received)
+    if last.status == 410:
+        tally.differs(71, "no special case", "410 ends a delivery", found)
+    elif last.status is not None and 200 <= last.status <= 299:
+        tally.broke(TIMEOUT, found)
+    else:
+        tally.broke(RETRIED, found)
+
+
+# Redirects
+
+
+def _judge_redirects(
+    event: str,
+    attempts: Sequence[ReceivedAttempt],
+    strays: Sequence[ReceivedAttempt],
+    unnamed: set[str],
+    tally: Tally,
+) -> None:
+    """A redirected attempt may come again to its endpoint, and its event nowhere that is no endpoint.
+
+    A path counts as no endpoint only if no call named it, and all endpoints of the account were listed.
+    """
+    redirected = [came for came in attempts if came.status is not None and 300 <= came.status <= 399]
+    if not redirected:
+        return
+    first = redirected[0]
+    followed = [stray for stray in strays if stray.received >= first.received and stray.endpoint in unnamed]
+    if followed:
+        says = f"event {event} was redirected, and asked for {followed[0].endpoint}"
+        tally.broke(REDIRECT, _evidence(says, (first, followed[0])))
+    elif any(stray.received >= first.received for stray in strays):
+        tally.open(REDIRECT, "its event came to a path that may be another endpoint's")
+    else:
+        tally.held(REDIRECT)
+
+
+def _unnamed(history: History, strays: Mapping[str, Sequence[ReceivedAttempt]]) -> set[str]:
+    """The paths to which events came though nothing that was sent or shown names them as an endpoint's."""
+    paths = {stray.endpoint for came in strays.values() for stray in came if stray.endpoint.startswith("/")}
+    listed = [
+        seen
+        for seen in history.by_operation("webhooks.list")
+        if seen.ok and seen.has_more is False and history.key(seen.key).domain_id is None
+    ]
+    if not paths or not listed or not history.exclusive:
+        return set()
+    named = {
+        path
+        for seen in history.where(
+            lambda seen: seen.surface == "graphql" or seen.operation.startswith("webhooks.")
+        )
+        for text in texts([seen.body, seen.data, seen.items])
+        for path in paths
+        if path in text
+    }
+    return paths - named
+
+
+def _evidence(says: str, attempts: Sequence[ReceivedAttempt]) -> Evidence:
+    names = tuple(f"{arrived.event}/{arrived.attempt}" for arrived in attempts)
+    return Evidence(says, (), names, attempts[0].endpoint, attempts[-1].received)
