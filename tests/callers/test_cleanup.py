@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ranksim.callers.cleanup import mark, tidy
-from ranksim.callers.discovery import Reach, explore, pages
+from ranksim.callers.discovery import Reach, explore
+from ranksim.callers.manners import pages
 from ranksim.callers.profiles import profile
 from ranksim.callers.steps import Send
 from ranksim.clock import MINUTE

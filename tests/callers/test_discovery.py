@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranksim.callers.discovery import LONGEST_WAIT, KeyReach, explore, politely, retry_after, state
-from ranksim.callers.steps import Pause, Received, Send
+from ranksim.callers.discovery import KeyReach, explore, state
+from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
-from ranksim.clock import SECOND
 from ranksim.load.stage import Stage
 from ranksim.load.worlds import make_world
 
@@ -162,31 +161,3 @@ def test_every_page_is_read_up_to_a_bound() -> None:
     walked = [step for step in steps if step.operation == "domains.list"]
     assert [step.query.get("cursor") for step in walked] == [None] + ["c"] * (len(walked) - 1)
     assert len(walked) == 25
-
-
-def test_what_was_put_off_or_lost_is_sent_again_where_that_is_harmless() -> None:
-    table = (
-        (Send("domains.list"), [reply(429, **{"retry-after": "3"}), reply(200)], [3 * SECOND], 200),
-        (Send("domains.list"), [reply(0), reply(200)], [], 200),
-        (Send("domains.create", body={}), [reply(0), reply(201)], [], 0),
-        (Send("domains.create", body={}, idempotency_key="k"), [reply(0), reply(201)], [], 201),
-        (
-            Send("domains.create", body={}, idempotency_key="k"),
-            [reply(409, {"code": "idempotency_in_progress"}), reply(201)],
-            [SECOND // 4],
-            201,
-        ),
-        (Send("domains.create", body={}), [reply(409, {"code": "cooldown_active"}), reply(201)], [], 409),
-        (Send("domains.list"), [reply(0)] * 9, [], 0),
-    )
-    for send, answers, waits, status in table:
-        given = iter(answers)
-        last, steps = run(politely(send), lambda send, given=given: next(given))
-        assert [step.duration for step in steps if isinstance(step, Pause)] == waits
-        assert last.status == status
-
-
-def test_retry_after_is_bounded_and_may_be_missing() -> None:
-    for text, wait in (("7", 7 * SECOND), ("0", SECOND), ("99999", LONGEST_WAIT), ("soon", SECOND)):
-        assert retry_after(reply(429, **{"retry-after": text})) == wait
-    assert retry_after(reply(429)) == SECOND

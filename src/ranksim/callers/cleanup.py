@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranksim.callers.discovery import Reach, pages, politely
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import pages, politely
 from ranksim.callers.steps import Program, Send
 
 MOST_REMOVED = 2_000

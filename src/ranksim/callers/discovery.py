@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
-from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.callers.manners import pages, politely
+from ranksim.callers.steps import Program, Received, Send
 from ranksim.callers.target import Target
-from ranksim.clock import SECOND, Micros
-from ranksim.service.operations import OPERATIONS
 from ranksim.trace import TraceKey
 
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
@@ -37,12 +36,6 @@ GRAPHQL = "graphql"
 LACKING = frozenset({403, 404, 405, 410, 501})
 
 INACTIVE = frozenset({"past_due", "unpaid", "canceled"})
-
-MOST_PAGES = 25
-"""Pages of one list that are read before and after a run."""
-
-LONGEST_WAIT = 120 * SECOND
-"""The longest Retry-After that is waited for."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """What was read of an object that could not be read."""
@@ -249,46 +242,6 @@ def state(reach: Reach) -> Program:
         for operation in LISTS:
             if operation not in key.lacks:
                 yield from pages(Send(operation, key.name))
-
-
-def pages(first: Send, most: int = MOST_PAGES) -> Generator[Any, Any, list[Any]]:
-    """Walk a list in the largest pages, at most so many, and return its items."""
-    items: list[Any] = []
-    query = {"limit": "200", **first.query}
-    for _ in range(most):
-        answer = yield from politely(replace(first, query=query))
-        items += answer.data if isinstance(answer.data, list) else []
-        cursor = answer.body.get("next_cursor") if answer.ok and isinstance(answer.body, dict) else None
-        if not isinstance(cursor, str):
-            break
-        query = {**query, "cursor": cursor}
-    return items
-
-
-def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
-    """Send, and send again what was put off or lost, as long as that is harmless; return the last answer.
-
-    A 429 is repeated when Retry-After has passed. A lost read is repeated at once, and so is a lost POST with
-    an Idempotency-Key, which may find its first sending in flight (U18).
-    """
-    repeatable = send.idempotency_key is not None or OPERATIONS[send.operation].method == "GET"
-    answer: Received = yield send
-    for _ in range(tries - 1):
-        if answer.status == 429:
-            yield Pause(retry_after(answer))
-        elif answer.status == 409 and answer.code == "idempotency_in_progress":
-            yield Pause(SECOND // 4)
-        elif answer.status != 0 or not repeatable:
-            break
-        answer = yield send
-    return answer
-
-
-def retry_after(answer: Received) -> Micros:
-    """Give how long a refusal asks to wait, in µs, a bounded time."""
-    text = answer.headers.get("retry-after", "")
-    seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-    return SECOND if seconds is None else min(max(seconds, 1) * SECOND, LONGEST_WAIT)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ranksim.callers.discovery import Reach, pages, politely
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import pages, politely
 from ranksim.callers.steps import Program, Send
 
 READ_AFTER = ("jobs.list", "scans.list", "account.usage", "slots.get")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from ranksim.callers.discovery import Reach, politely
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, id_of, named, wait_for_job
 from ranksim.callers.profiles.probing import a_probe, burst, drip, settle, until_admitted
 from ranksim.callers.profiles.profile import Profile

@@ -10,7 +10,8 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ranksim.callers.discovery import KeyReach, Reach, politely
+from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, a_list, a_scan, id_of, named, scan_body, words
 from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.steps import Pause, Program, Received, Send

@@ -7,7 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from ranksim.callers.cleanup import mark
-from ranksim.callers.discovery import Reach, politely
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import politely
 from ranksim.callers.steps import Listen, Pause, Received, Send, Until
 from ranksim.clock import SECOND, Micros
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.callers.discovery import Reach, retry_after
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import retry_after
 from ranksim.callers.profiles.making import a_domain
 from ranksim.callers.steps import Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, SECOND, Micros

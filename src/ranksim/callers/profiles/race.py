@@ -9,7 +9,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.callers.discovery import KeyReach, Reach, politely
+from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, id_of, meet, named, scan_body, words
 from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.steps import Pause, Program, Send

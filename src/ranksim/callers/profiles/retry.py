@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ranksim.callers.chance import Chance, chance
-from ranksim.callers.discovery import Reach, retry_after
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import retry_after
 from ranksim.callers.profiles.making import (
     a_domain,
     a_host,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranksim.callers.discovery import KeyReach, Reach, politely
+from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import an_old_domain, id_of, named, wait_for_job, words
 from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.steps import Pause, Program, Send

@@ -6,7 +6,8 @@ from collections.abc import Generator
 from typing import Any
 
 from ranksim.callers.chance import Chance, chance
-from ranksim.callers.discovery import Reach, politely
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, id_of, named, words
 from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.steps import Pause, Program, Received, Send

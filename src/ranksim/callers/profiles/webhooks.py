@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ranksim.callers.chance import chance
-from ranksim.callers.discovery import Reach, pages, politely
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import pages, politely
 from ranksim.callers.profiles.making import (
     Making,
     a_domain,

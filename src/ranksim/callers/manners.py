@@ -1,0 +1,139 @@
+"""How a caller behaves: it waits when it is put off, repeats what was lost, and walks a list to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+from ranksim.callers.steps import Pause, Received, Send
+from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.service.operations import OPERATIONS
+
+LONGEST_WAIT = 120 * SECOND
+"""The longest Retry-After that `politely` waits for."""
+
+MOST_PAGES = 25
+"""Pages of one list that `pages` reads unless told otherwise."""
+
+IN_FLIGHT = SECOND // 4
+"""How long to wait for the first sending of a POST whose repeat was answered "in progress" (U18)."""
+
+OnLimit = Literal["obey", "backoff", "ignore"]
+
+
+# Being put off
+
+
+def is_limited(answer: Received) -> bool:
+    """Return whether a reply is a refusal of the rate limit (S100), whatever status that has."""
+    return answer.code == "rate_limited" or (answer.status == 429 and answer.code != "quota_exhausted")
+
+
+def asked_wait(answer: Received) -> Micros | None:
+    """Parse Retry-After, whole seconds or an HTTP-date (U6): µs to wait after the reply; None without one."""
+    text = answer.headers.get("retry-after", "")
+    if text.isascii() and text.isdigit() and len(text) < 13:
+        return int(text) * SECOND
+    try:
+        until = parsedate_to_datetime(text)
+        seconds = int(until.replace(tzinfo=until.tzinfo or UTC).timestamp())
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return max(0, seconds * SECOND - answer.received)
+
+
+def retry_after(answer: Received) -> Micros:
+    """Return how long a refusal asks to wait, in µs, at least a second and at most `LONGEST_WAIT`."""
+    wait = asked_wait(answer)
+    return SECOND if wait is None else min(max(wait, SECOND), LONGEST_WAIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """What a client does when the rate limit refuses it.
+
+    `on_limit`: "obey" waits as long as Retry-After says, "backoff" waits a draw below `retry_every`, doubled
+    with each try up to `backoff_max`, "ignore" tries again after `retry_every` whatever the reply says.
+    `max_tries` counts the first try; 1 never tries again.
+    """
+
+    on_limit: OnLimit = "obey"
+    max_tries: int = 5
+    retry_every: Micros = SECOND
+    backoff_max: Micros = 5 * MINUTE
+
+    def insists(self, answer: Received, tries: int) -> bool:
+        """Return whether to try again after so many tries."""
+        return tries < self.max_tries and is_limited(answer)
+
+    def wait(self, answer: Received, tries: int, jitter: Callable[[int], float]) -> Micros:
+        """Return how long to wait before the next try (µs); `jitter` draws from [0, 1) for a try's number."""
+        match self.on_limit:
+            case "obey":
+                wait = asked_wait(answer)
+                return SECOND if wait is None else wait
+            case "backoff":
+                # Full jitter: anything from nothing to twice as much as the time before.
+                ceiling = min(self.backoff_max, self.retry_every << min(tries - 1, 40))
+                return round(jitter(tries) * ceiling)
+            case _:
+                return self.retry_every
+
+
+def insistently(
+    send: Send, manners: Manners, jitter: Callable[[int], float]
+) -> Generator[Any, Any, Received]:
+    """Send, and send again what the rate limit refuses, as a client's manners say; return the last answer."""
+    answer: Received = yield send
+    tries = 1
+    while manners.insists(answer, tries):
+        yield Pause(manners.wait(answer, tries, jitter))
+        answer = yield send
+        tries += 1
+    return answer
+
+
+def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
+    """Send, and send again what was put off or lost, as long as that is harmless; return the last answer.
+
+    A 429 is repeated when Retry-After has passed. A lost read is repeated at once, and so is a lost POST with
+    an Idempotency-Key, which may find its first sending in flight (U18).
+    """
+    repeatable = send.idempotency_key is not None or OPERATIONS[send.operation].method == "GET"
+    answer: Received = yield send
+    for _ in range(tries - 1):
+        if answer.status == 429:
+            yield Pause(retry_after(answer))
+        elif answer.status == 409 and answer.code == "idempotency_in_progress":
+            yield Pause(IN_FLIGHT)
+        elif answer.status != 0 or not repeatable:
+            break
+        answer = yield send
+    return answer
+
+
+# Lists
+
+
+def next_page(send: Send, answer: Received) -> Send | None:
+    """Return the request for the page after a reply's, or None where the list ends (S44)."""
+    cursor = answer.body.get("next_cursor") if answer.ok and isinstance(answer.body, dict) else None
+    if not isinstance(cursor, str):
+        return None
+    return replace(send, query={**send.query, "cursor": cursor})
+
+
+def pages(first: Send, most: int = MOST_PAGES) -> Generator[Any, Any, list[Any]]:
+    """Walk a list in the largest pages, at most so many, and return its items."""
+    items: list[Any] = []
+    send: Send | None = replace(first, query={"limit": "200", **first.query})
+    for _ in range(most):
+        if send is None:
+            break
+        answer = yield from politely(send)
+        items += answer.data if isinstance(answer.data, list) else []
+        send = next_page(send, answer)
+    return items
