@@ -20,10 +20,11 @@ from typing_extensions import TypedDict
 from ranksim.contract.policy import Policy
 from ranksim.facade.app import create_app
 from ranksim.facade.sender import Scripted
-from ranksim.facade.server import configured, spare_the_collector
-from ranksim.facade.threads import bound
+from ranksim.facade.server import spare_the_collector
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
+from ranksim.serving.listener import bound
+from ranksim.serving.uvicorn_protocol import configured
 
 RATES = {"read": 10**9, "write": 10**9, "expensive": 10**9}
 

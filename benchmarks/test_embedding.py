@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ranksim.facade.threads import Listener, LoopThread
+from ranksim.serving.listener import Listener
+from ranksim.serving.loop_thread import LoopThread
 from ranksim.testing import Receiver, Server, World
 
 TARGETS = pytest.mark.parametrize("kind", [World, Server], ids=["world", "server"])

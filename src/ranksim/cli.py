@@ -25,10 +25,10 @@ from ranksim.conformance.calibrate import cli as calibrating
 from ranksim.errors import BadInput
 from ranksim.extras import install_line
 from ranksim.facade import cli as serving
-from ranksim.facade import receive_cli
 from ranksim.files import check_outputs
 from ranksim.load import cli as loading
 from ranksim.pricing import cli as pricing
+from ranksim.receiver import cli as receive_cli
 from ranksim.report.terminal import check_results, rendered
 from ranksim.study import cli as studying
 

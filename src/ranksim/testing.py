@@ -24,14 +24,15 @@ import httpx
 from ranksim.clock import Micros, duration, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.facade.advance_until import Condition, EndpointDisabled, JobFinished, meter_resets
 from ranksim.facade.app import create_app
-from ranksim.facade.conditions import Condition, EndpointDisabled, JobFinished, meter_resets
-from ranksim.facade.happenings import Advance, AdvanceUnderWay
-from ranksim.facade.inprocess import App, Mounts, Transport
-from ranksim.facade.receiver import Received, Receiver, Step
-from ranksim.facade.requests_journal import Entry, Expected, Journal
-from ranksim.facade.threads import Listener, LoopThread
+from ranksim.facade.event_log import Advance, AdvanceUnderWay
+from ranksim.facade.httpx_transport import App, Mounts, Transport
+from ranksim.facade.request_journal import Entry, Expected, Journal
 from ranksim.facade.twin import Twin
+from ranksim.receiver.receiver import Received, Receiver, Step
+from ranksim.serving.listener import Listener
+from ranksim.serving.loop_thread import LoopThread
 
 __all__ = [
     "START",

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from ranksim.clock import instant
-from ranksim.facade import server
 from ranksim.facade.app import MIB, create_app
 from ranksim.facade.sender import Scripted
-from ranksim.facade.threads import Listener
 from ranksim.facade.twin import Twin
+from ranksim.serving import uvicorn_protocol
+from ranksim.serving.listener import Listener
 
 from .conftest import LoopClock
 
@@ -244,7 +244,7 @@ def test_headers_that_never_end_are_waited_for_no_longer_than_allowed() -> None:
             for number, (_, writer) in enumerate(connections):
                 writer.write(b"GET /v1/domains HTTP/1.1\r\n"[:number])
             await it.check()
-            clock.now += server.REQUEST_SECONDS - 0.1
+            clock.now += uvicorn_protocol.REQUEST_SECONDS - 0.1
             await it.check()
             assert not any(gone(reader) for reader, _ in connections)
             clock.now += 0.2
@@ -262,7 +262,7 @@ def test_a_second_request_that_never_ends_is_hung_up_on_too() -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"GET /v1/dom")
             await it.check()
-            clock.now += server.REQUEST_SECONDS
+            clock.now += uvicorn_protocol.REQUEST_SECONDS
             assert await it.hangs_up(reader)
 
     run(story)
@@ -275,7 +275,7 @@ def test_a_body_that_never_comes_is_waited_for_no_longer_than_allowed() -> None:
             reader, writer = await it.open()
             writer.write(post(it, b"/v1/domains", b"Content-Length: 10") + b"{")
             await it.check()
-            clock.now += server.REQUEST_SECONDS
+            clock.now += uvicorn_protocol.REQUEST_SECONDS
             status, headers, body = await response(reader, writer)
             assert (status, headers["connection"]) == (400, "close")
             assert "did not arrive within 30 s" in json.loads(body)["detail"]

@@ -14,8 +14,8 @@ from ranksim.contract.policy import Policy
 from ranksim.facade import app as surface
 from ranksim.facade.app import Deprecation, Dropped, create_app
 from ranksim.facade.sender import Scripted
-from ranksim.facade.threads import Listener
 from ranksim.facade.twin import Twin
+from ranksim.serving.listener import Listener
 
 START = instant("2026-03-04T10:00:00Z")
 

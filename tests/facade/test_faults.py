@@ -13,11 +13,11 @@ from ranksim.errors import BadInput
 from ranksim.facade import app as surface
 from ranksim.facade.app import create_app
 from ranksim.facade.faults import Fault, Faults, Rule
-from ranksim.facade.patterns import fits
 from ranksim.facade.sender import Scripted
-from ranksim.facade.threads import Listener
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
+from ranksim.serving.listener import Listener
+from ranksim.serving.parsing import fits
 
 START = instant("2026-03-04T10:00:00Z")
 

@@ -14,10 +14,11 @@ import pytest
 from ranksim.clock import DAY, instant
 from ranksim.contract.policy import Policy
 from ranksim.facade.app import create_app
-from ranksim.facade.threads import Listener, LoopThread
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS
+from ranksim.serving.listener import Listener
+from ranksim.serving.loop_thread import LoopThread
 
 pytestmark = pytest.mark.heavy
 

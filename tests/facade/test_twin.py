@@ -12,9 +12,9 @@ import pytest
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.facade.conditions import EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.advance_until import EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.event_log import AdvanceUnderWay, Happening
 from ranksim.facade.faults import Rule
-from ranksim.facade.happenings import AdvanceUnderWay, Happening
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.rules.webhooks import verify

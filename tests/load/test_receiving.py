@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from ranksim.errors import BadInput
-from ranksim.facade.receiver import STALL, WATCH, Receiver, watch
 from ranksim.load.merging import merge
 from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver, ask
 from ranksim.load.recorder import Clock, Recorder
+from ranksim.receiver.receiver import STALL, WATCH, Receiver, watch
 from ranksim.rules import webhooks
 from ranksim.trace import SECRET_FIELDS, Trace
 

@@ -8,9 +8,9 @@ import pytest
 
 from ranksim.callers.target import Target
 from ranksim.errors import BadInput
-from ranksim.facade.receiver import Receiver
 from ranksim.load.recorder import Clock
 from ranksim.load.run import Part, Run, Shared, Wishes
+from ranksim.receiver.receiver import Receiver
 
 
 def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_path: Path) -> None:

@@ -16,12 +16,8 @@ from functools import lru_cache
 from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros
-from ranksim.facade.asgi import Gone, Header, Message, Receive, Scope, Send
 from ranksim.facade.faults import Fault
-from ranksim.facade.keeping import NotKept
-from ranksim.facade.metrics import metrics
-from ranksim.facade.permission import refusal
-from ranksim.facade.requests import (
+from ranksim.facade.http.requests import (
     JSON,
     PREFLIGHT,
     Asked,
@@ -31,11 +27,15 @@ from ranksim.facade.requests import (
     read,
     read_raw,
 )
-from ranksim.facade.requests_journal import Exchange
+from ranksim.facade.journal.protocol import NotKept
+from ranksim.facade.metrics import metrics
+from ranksim.facade.request_journal import Exchange
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.service.errors import problem
 from ranksim.service.rate_limits import http_date
+from ranksim.serving.asgi import Gone, Header, Message, Receive, Scope, Send
+from ranksim.serving.control_auth import refusal
 
 log = logging.getLogger("ranksim.facade")
 access = logging.getLogger("ranksim.access")
@@ -197,7 +197,7 @@ class Facade:
         if scope["method"] == "OPTIONS":
             await self._rest(scope, receive, send, environment, "", (), GRAPHQL_ALLOWS)
             return
-        from ranksim.facade import graphql  # its schema takes a while to build, and few tests want it
+        from ranksim.facade.http import graphql  # its schema takes a while to build, and few tests want it
 
         headers = dict(scope["headers"])
         asked = Asked(call_of(scope, headers, "", environment), allow=GRAPHQL_ALLOWS)
@@ -290,11 +290,11 @@ class Facade:
     # The user's hands
 
     async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.facade import control  # its many models take a while to build, and few worlds want them
+        from ranksim.facade.control import dispatch  # its many models take a while to build
 
         refused = refusal(self.token, scope)
         if refused is not None:
-            await control.refuse(send, *refused)
+            await dispatch.refuse(send, *refused)
             return
         started = False
 
@@ -307,11 +307,11 @@ class Facade:
             await send(message)
 
         try:
-            await control.control(self.twin, scope, receive, keeping)
+            await dispatch.handle(self.twin, scope, receive, keeping)
         except NotKept as error:
             if started:
                 raise
-            await control.refuse(send, 500, error.sentence())
+            await dispatch.refuse(send, 500, error.sentence())
 
     # Around the service
 
@@ -322,17 +322,17 @@ class Facade:
         await plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def _openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.facade import openapi
+        from ranksim.facade.http import openapi
 
         await plain(send, 200, to_json(openapi.document(self.twin.policy)), JSON)
 
     async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.facade import graphql
+        from ranksim.facade.http import graphql
 
         await plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
 
     async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.facade import openapi
+        from ranksim.facade.http import openapi
 
         page = openapi.reference_page(self.twin.policy)
         await plain(send, 200, page.encode(), b"text/html; charset=utf-8")

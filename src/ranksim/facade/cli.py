@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ranksim.facade.app import Deprecation, Facade
-    from ranksim.facade.durable import Durable
+    from ranksim.facade.journal.write_ahead import Durable
     from ranksim.facade.twin import Twin
 
 KIB = 1024
@@ -183,8 +183,8 @@ def serve(
     from ranksim.contract.policy import Policy
     from ranksim.facade import app as surface
     from ranksim.facade import server
-    from ranksim.facade.permission import token_of
-    from ranksim.facade.threads import bound
+    from ranksim.serving.control_auth import token_of
+    from ranksim.serving.listener import bound
 
     token = token_of(control_token, host)
     twin = Twin(
@@ -221,7 +221,7 @@ def serve(
 
 def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> Durable:
     """Attach a state file, and say which flags count for nothing because it holds a world already."""
-    from ranksim.facade.durable import attach
+    from ranksim.facade.journal.write_ahead import attach
 
     holds = state.is_file() and state.stat().st_size > 0
     asked = _of_the_world(twin)
@@ -289,7 +289,7 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
 
 def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool) -> None:
     """Say where everything is."""
-    from ranksim.facade.threads import url_of
+    from ranksim.serving.listener import url_of
 
     base, twin = url_of(host, port), facade.twin
     addresses = {

@@ -17,8 +17,8 @@ from ranksim.clock import SECOND
 from ranksim.contract.quantities import Distribution, Frozen
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
-from ranksim.facade.patterns import fits
 from ranksim.service.calls import Call
+from ranksim.serving.parsing import fits
 
 GRAPHQL = "graphql"
 """The operation that a GraphQL request counts as here: its fields are read later."""

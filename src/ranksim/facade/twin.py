@@ -20,19 +20,20 @@ from pydantic_core import from_json
 from ranksim.clock import DAY, SECOND, Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.facade.conditions import Condition
+from ranksim.facade.advance_until import Condition
+from ranksim.facade.event_log import Advance, AdvanceUnderWay, Happening, Happenings, told, told_job
 from ranksim.facade.faults import Faults
-from ranksim.facade.happenings import Advance, AdvanceUnderWay, Happening, Happenings, told, told_job
-from ranksim.facade.keeping import Record, Saved, policy_digest
-from ranksim.facade.requests_journal import Journal
+from ranksim.facade.journal.protocol import Record, Saved, policy_digest
+from ranksim.facade.request_journal import Journal
 from ranksim.facade.sender import HttpSender, Sender
-from ranksim.facade.timekeeper import LAST, Timekeeper, is_instant, wall
+from ranksim.facade.virtual_clock import LAST, Timekeeper, is_instant
 from ranksim.rules.webhooks import acknowledged, sign
 from ranksim.service import jobs
 from ranksim.service.administration import ENVIRONMENTS
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
 from ranksim.service.context import JOB_ENDS
 from ranksim.service.service import Service
+from ranksim.serving.wall_clock import wall
 
 log = logging.getLogger("ranksim.facade")
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from ranksim.clock import duration
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.facade.statefile import RULEBOOK
+from ranksim.rulebook import RULEBOOK
 from ranksim.sim import metrics as names
 from ranksim.sim.clients import Arrivals
 from ranksim.sim.expectations import Expectation

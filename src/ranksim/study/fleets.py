@@ -15,11 +15,11 @@ from pydantic import BaseModel
 from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.facade.statefile import RULEBOOK
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.offers import sold_to
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
+from ranksim.rulebook import RULEBOOK
 from ranksim.sim.runner import replication_seed
 from ranksim.study.engines import Observation, changed_policy
 from ranksim.study.parameters import Settings, check_path, laid, tree_of

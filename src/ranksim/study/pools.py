@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ranksim.errors import BadInput
 from ranksim.extras import missing
-from ranksim.facade.statefile import rulebook_digest
+from ranksim.rulebook import rulebook_digest
 from ranksim.sim.processes import Workers
 from ranksim.study.engines import Engine
 from ranksim.study.store import Outcome

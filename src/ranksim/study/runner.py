@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from ranksim.facade.statefile import rulebook_digest
+from ranksim.rulebook import rulebook_digest
 from ranksim.study import goal, pools, sensitivity
 from ranksim.study.design import Point, check_baseline, key_of, point, points
 from ranksim.study.results import StudyResult, tables

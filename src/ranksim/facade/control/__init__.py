@@ -1,0 +1,1 @@
+"""The control API of a fake deployment, everything under /_ranksim."""

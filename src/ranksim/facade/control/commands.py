@@ -1,0 +1,569 @@
+"""What the control API does: a function for each command, from a twin and a request to what is answered."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+from pydantic_core import to_json
+
+from ranksim.clock import MILLISECOND, Micros, iso
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.facade.advance_until import Condition, EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.control import schemas
+from ranksim.facade.faults import Rule
+from ranksim.facade.journal.protocol import Saved
+from ranksim.facade.request_journal import Expected, Journal, NearMiss
+from ranksim.facade.twin import Twin
+from ranksim.facade.virtual_clock import is_instant
+from ranksim.service.administration import LIMITS, STATUSES
+from ranksim.service.spend_decision import usd
+from ranksim.service.state import Account, AttemptRecord, Delivery, Job, Key
+from ranksim.serving.parsing import whole
+
+MOST_SNAPSHOTS = 100
+
+
+class Missing(BadInput):
+    """There is nothing of the name or id that was given."""
+
+
+class Conflict(BadInput):
+    """It cannot be done as things are now."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request to the control API, read: path parameters, and the models of query and body."""
+
+    path: dict[str, str] = field(default_factory=dict)
+    query: Any = None
+    body: Any = None
+    raw: bytes = b""
+
+
+# The clock
+
+
+async def get_clock(twin: Twin, asked: Asked) -> schemas.ClockShown:
+    """Read the clock."""
+    now, due = twin.now(), twin.next_due()
+    return {
+        "world_id": twin.world_id,
+        "now": iso(now),
+        "clock": str(twin.clock.rate),
+        "traffic_clock": twin.clock.traffic_clock,
+        "traffic_now": iso(twin.clock.traffic(now)),
+        "signature_clock": twin.clock.signature,
+        "next_due": None if due is None else iso(due),
+    }
+
+
+async def set_clock(twin: Twin, asked: Asked) -> schemas.ClockShown:
+    """Change how time runs."""
+    body: schemas.ClockBody = asked.body
+    twin.set_clock(body.clock, body.traffic_clock, body.signature_clock)
+    return await get_clock(twin, asked)
+
+
+async def advance(twin: Twin, asked: Asked) -> schemas.AdvanceShown:
+    """Move time on, and answer when everything that fell due was done."""
+    body: schemas.AdvanceBody = asked.body
+    world, by, to, until, resets = twin.world_id, body.by, body.to, None, None
+    if body.until is not None:
+        until = _condition(body.until)
+        if body.until.meter is not None:
+            resets = _resets(twin, body.until.meter, body.until.account)
+            if by is None:
+                to = resets if to is None else min(to, resets)
+            else:
+                by = min(by, resets - twin.now())
+    try:
+        if body.next:
+            done = await twin.advance_to_next(body.timeout)
+        else:
+            done = await twin.advance(by=by, to=to, until=until, timeout=body.timeout)
+    except BadInput as error:
+        if twin.world_id != world:
+            raise Conflict(str(error)) from None
+        raise
+    shown = done.shown()
+    if resets is not None:
+        shown["met"] = done.settled and done.now >= resets
+    return cast(schemas.AdvanceShown, shown)
+
+
+def _condition(until: schemas.Until) -> Condition | None:
+    if until.job is not None:
+        return JobFinished(until.job)
+    return None if until.endpoint is None else EndpointDisabled(until.endpoint)
+
+
+def _resets(twin: Twin, meter: str, account: str | None) -> Micros:
+    """Give the instant at which a meter begins anew."""
+    state = twin.service.state
+    first = state.keys.get(twin.keys.get("production", ""))
+    owner = account if account is not None or first is None else first.account
+    if owner is None:
+        raise BadInput("until.account: there is no first production account; say whose meter it is")
+    return meter_resets(state, twin.policy, owner, meter, twin.now())
+
+
+# Worlds
+
+
+async def get_world(twin: Twin, asked: Asked) -> schemas.WorldShown:
+    """Read which world is served."""
+    return {
+        "world_id": twin.world_id,
+        "now": iso(twin.now()),
+        "policy": twin.policy.name,
+        "seed": twin.service.state.seed,
+        "keys": dict(twin.keys),
+    }
+
+
+async def reset(twin: Twin, asked: Asked) -> schemas.WorldShown:
+    """Begin anew, as at the start. Fault rules and the journal of requests are emptied too."""
+    twin.reset()
+    return await get_world(twin, asked)
+
+
+async def list_snapshots(twin: Twin, asked: Asked) -> schemas.SnapshotList:
+    """List the saved worlds."""
+    return {"data": [_saved(name, saved) for name, saved in twin.snapshots.items()]}
+
+
+async def save(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
+    """Save the world under a name; what had the name is overwritten."""
+    return _save(twin, asked.body.name, Saved(twin.now(), twin.snapshot()))
+
+
+async def get_snapshot(twin: Twin, asked: Asked) -> bytes:
+    """Give a saved world as JSON, to keep elsewhere."""
+    return _snapshot(twin, asked).world
+
+
+async def put_snapshot(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
+    """Take in a saved world under a name; restoring checks it."""
+    name, now = asked.path["name"], asked.body.get("now")
+    if "ranksim_snapshot" not in asked.body or not is_instant(now):
+        raise BadInput("body: expected the JSON that a snapshot of ranksim gave")
+    if not re.fullmatch(schemas.NAME, name):
+        raise BadInput(f"name: expected letters, digits, dots, underscores and hyphens, found {name!r}")
+    return _save(twin, name, Saved(now, asked.raw))
+
+
+async def drop_snapshot(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
+    """Forget a saved world."""
+    saved = _snapshot(twin, asked)
+    twin.forget(asked.path["name"])
+    return _saved(asked.path["name"], saved)
+
+
+async def restore(twin: Twin, asked: Asked) -> schemas.WorldShown:
+    """Go back to where a world was saved: a new world begins there. Time may go back."""
+    twin.restore(_snapshot(twin, asked).world)
+    return await get_world(twin, asked)
+
+
+async def fork(twin: Twin, asked: Asked) -> schemas.ForkShown:
+    """Save the world under a name and go on in a copy of it, a new world, from which restoring leads back."""
+    saved = Saved(twin.now(), twin.snapshot())
+    shown = _save(twin, asked.body.name, saved)
+    twin.restore(saved.world)
+    return {"saved": shown, "world": await get_world(twin, asked)}
+
+
+def _snapshot(twin: Twin, asked: Asked) -> Saved:
+    name = asked.path["name"]
+    if name not in twin.snapshots:
+        raise Missing(f"snapshot: there is none with the name {name!r}")
+    return twin.snapshots[name]
+
+
+def _save(twin: Twin, name: str, saved: Saved) -> schemas.SnapshotShown:
+    if name not in twin.snapshots and len(twin.snapshots) >= MOST_SNAPSHOTS:
+        raise Conflict(f"snapshot: there are {MOST_SNAPSHOTS} already; delete some")
+    twin.save_as(name, saved)
+    return _saved(name, saved)
+
+
+def _saved(name: str, saved: Saved) -> schemas.SnapshotShown:
+    return {"name": name, "now": iso(saved.now), "bytes": len(saved.world)}
+
+
+async def get_state(twin: Twin, asked: Asked) -> bytes:
+    """Give all state of the service as JSON, secrets included: times in µs, money in µUSD."""
+    return twin.service.save()
+
+
+async def get_table(twin: Twin, asked: Asked) -> bytes:
+    """Give one part of the state, such as jobs or endpoints."""
+    state, name = twin.service.state, asked.path["part"]
+    if name not in type(state).__slots__:
+        raise Missing(f"state: there is no part {name!r}; expected one of {', '.join(type(state).__slots__)}")
+    return to_json(getattr(state, name))
+
+
+# Accounts, keys, plans
+
+
+async def list_plans(twin: Twin, asked: Asked) -> schemas.PlanList:
+    """List the plans and add-ons of the policy."""
+    catalogue = twin.policy.catalogue.model_dump(mode="json", include={"plans", "add_ons"})
+    return {"plans": catalogue["plans"], "add_ons": catalogue["add_ons"]}
+
+
+async def list_accounts(twin: Twin, asked: Asked) -> schemas.AccountList:
+    """List the accounts of both environments."""
+    return {"data": [_account_shown(twin, account) for account in twin.service.state.accounts.values()]}
+
+
+async def open_account(twin: Twin, asked: Asked) -> schemas.AccountShown:
+    """Open an account, with a key."""
+    body: schemas.AccountBody = asked.body
+    opened = twin.administer(
+        "open_account",
+        name=body.name,
+        plan=body.plan or twin.plan,
+        environment=body.environment,
+        status=body.status,
+        add_ons=dict(body.add_ons),
+        anchor=body.anchor,
+    )
+    if body.key is not None:
+        twin.administer("issue_key", account=opened, name=body.key)
+    return _account_shown(twin, twin.service.state.accounts[opened])
+
+
+async def get_account(twin: Twin, asked: Asked) -> schemas.AccountShown:
+    """Read an account."""
+    return _account_shown(twin, _account(twin, asked.path["id"]))
+
+
+async def change_account(twin: Twin, asked: Asked) -> schemas.AccountShown:
+    """Change an account's plan, status or add-ons, all or nothing."""
+    body: schemas.AccountPatch = asked.body
+    account = _account(twin, asked.path["id"])
+    _known(twin.policy, body)
+    if body.plan is not None:
+        twin.administer("change_plan", account=account.id, plan=body.plan)
+    if body.status is not None:
+        twin.administer("set_status", account=account.id, status=body.status)
+    for add_on, count in body.add_ons.items():
+        twin.administer("set_add_on", account=account.id, add_on=add_on, count=count)
+    return _account_shown(twin, account)
+
+
+def _known(policy: Policy, body: schemas.AccountPatch) -> None:
+    """Raise BadInput for names that do not exist, before anything is changed."""
+    catalogue = policy.catalogue
+    for what, names, known in (
+        ("plan", [body.plan] if body.plan is not None else [], tuple(catalogue.plans)),
+        ("status", [body.status] if body.status is not None else [], STATUSES),
+        ("add_ons", list(body.add_ons), tuple(catalogue.add_ons)),
+    ):
+        for name in names:
+            if name not in known:
+                raise BadInput(f"body: {what}: expected one of {', '.join(known)}, found {name!r}")
+
+
+async def list_keys(twin: Twin, asked: Asked) -> schemas.KeyList:
+    """List the API keys, withdrawn ones included."""
+    query: schemas.AccountQuery = asked.query
+    found = [key for key in twin.service.state.keys.values() if query.account_id in (None, key.account)]
+    return {"data": [_key_shown(key) for key in found]}
+
+
+async def issue_key(twin: Twin, asked: Asked) -> schemas.KeyShown:
+    """Issue a further API key, which may be bound to one domain."""
+    body: schemas.KeyBody = asked.body
+    _account(twin, body.account_id)
+    token = twin.administer("issue_key", account=body.account_id, name=body.name, domain=body.domain_id)
+    return _key_shown(twin.service.state.keys[token])
+
+
+async def reset_key(twin: Twin, asked: Asked) -> schemas.KeyShown:
+    """Withdraw an API key and issue another in its place, of the same name and domain."""
+    old = _valid_key(twin, asked)
+    token = twin.administer("issue_key", account=old.account, name=old.name, domain=old.domain)
+    twin.administer("withdraw_key", token=old.token)
+    return _key_shown(twin.service.state.keys[token])
+
+
+async def withdraw_key(twin: Twin, asked: Asked) -> schemas.KeyShown:
+    """Withdraw an API key: from now on it is unknown."""
+    key = _valid_key(twin, asked)
+    twin.administer("withdraw_key", token=key.token)
+    return _key_shown(key)
+
+
+def _valid_key(twin: Twin, asked: Asked) -> Key:
+    key = twin.service.state.keys.get(asked.path["key"])
+    if key is None or key.withdrawn:
+        raise Missing(f"key: there is none {asked.path['key']!r}, or it was withdrawn")
+    return key
+
+
+def _account(twin: Twin, account: str) -> Account:
+    if account not in twin.service.state.accounts:
+        raise Missing(f"account: there is none with the id {account!r}")
+    return twin.service.state.accounts[account]
+
+
+def _account_shown(twin: Twin, account: Account) -> schemas.AccountShown:
+    return {
+        "id": account.id,
+        "name": account.name,
+        "environment": account.environment,
+        "plan": account.plan,
+        "status": account.status,
+        "add_ons": dict(account.add_ons),
+        "billing_anchor": iso(account.books.anchor),
+        "created_at": iso(account.created_at),
+        "keys": [_key_shown(key) for key in twin.service.state.keys.values() if key.account == account.id],
+    }
+
+
+def _key_shown(key: Key) -> schemas.KeyShown:
+    return {
+        "key": key.token,
+        "name": key.name,
+        "account_id": key.account,
+        "environment": key.environment,
+        "domain_id": key.domain,
+        "created_at": iso(key.created_at),
+        "withdrawn": key.withdrawn,
+    }
+
+
+# Limits and faults
+
+
+async def get_limits(twin: Twin, asked: Asked) -> schemas.LimitsShown:
+    """Read which limits are on."""
+    waived = twin.service.state.waived
+    return {limit: not waived >> number & 1 for number, limit in enumerate(LIMITS)}
+
+
+async def set_limits(twin: Twin, asked: Asked) -> schemas.LimitsShown:
+    """Switch limits off and on, for everybody. What a switched-off check minds is booked as ever."""
+    wanted = await get_limits(twin, asked) | asked.body.model_dump(exclude_none=True)
+    twin.administer("waive", limits=[limit for limit, on in wanted.items() if not on])
+    return await get_limits(twin, asked)
+
+
+async def list_faults(twin: Twin, asked: Asked) -> schemas.FaultList:
+    """List the fault rules in force."""
+    return {"data": [cast(schemas.FaultShown, active.shown()) for active in twin.faults.active.values()]}
+
+
+async def add_fault(twin: Twin, asked: Asked) -> schemas.FaultShown:
+    """Let requests of an operation and a key be late, fail or be dropped, with some likelihood."""
+    rule: Rule = asked.body
+    return cast(schemas.FaultShown, twin.faults.add(rule).shown())
+
+
+async def remove_fault(twin: Twin, asked: Asked) -> schemas.FaultShown:
+    """End a fault rule."""
+    if asked.path["id"] not in twin.faults.active:
+        raise Missing(f"fault: there is none with the id {asked.path['id']!r}")
+    shown = twin.faults.active[asked.path["id"]].shown()
+    twin.faults.remove(asked.path["id"])
+    return cast(schemas.FaultShown, shown)
+
+
+async def clear_faults(twin: Twin, asked: Asked) -> schemas.FaultList:
+    """End all fault rules."""
+    twin.faults.clear()
+    return {"data": []}
+
+
+# Requests
+
+
+def _journal(twin: Twin) -> Journal:
+    if twin.journal is None:
+        raise Missing("requests: this deployment keeps no journal of requests")
+    return twin.journal
+
+
+async def list_requests(twin: Twin, asked: Asked) -> schemas.RequestList:
+    """Search the journal of requests, newest first."""
+    query: schemas.RequestsQuery = asked.query
+    journal = _journal(twin)
+    found = journal.search(Expected(**query.model_dump(exclude={"limit"})))
+    shown = [cast(schemas.RequestShown, entry.shown()) for entry in found[: -query.limit - 1 : -1]]
+    return {"data": shown, "count": len(found), "forgotten": journal.forgotten}
+
+
+async def get_request(twin: Twin, asked: Asked) -> schemas.RequestShown:
+    """Read one request and its response."""
+    number = whole(asked.path["id"])
+    entry = None if number is None else _journal(twin).find(number)
+    if entry is None:
+        given = asked.path["id"]
+        raise Missing(f"request: there is none with the number {given!r}, or it is not remembered any more")
+    return cast(schemas.RequestShown, entry.shown())
+
+
+async def clear_requests(twin: Twin, asked: Asked) -> schemas.CountShown:
+    """Forget all requests; answers how many there were."""
+    journal = _journal(twin)
+    count = len(journal)
+    journal.clear()
+    return {"count": count}
+
+
+async def count_requests(twin: Twin, asked: Asked) -> schemas.CountShown:
+    """Count the requests of a description."""
+    return {"count": _journal(twin).count(asked.body)}
+
+
+async def verify_requests(twin: Twin, asked: Asked) -> schemas.VerdictShown:
+    """Tell whether as many requests came as were expected, and if too few which came near."""
+    body: schemas.VerifyBody = asked.body
+    verdict = _journal(twin).verify(body.expected, *body.bounds())
+    return {
+        "verified": verdict.verified,
+        "count": verdict.count,
+        "message": verdict.message,
+        "near_misses": [_near(miss) for miss in verdict.near_misses],
+    }
+
+
+async def near_misses(twin: Twin, asked: Asked) -> schemas.NearMissList:
+    """List the requests that are almost as expected, and what tells them apart."""
+    body: schemas.NearBody = asked.body
+    return {"data": [_near(miss) for miss in _journal(twin).near_misses(body.expected, body.limit)]}
+
+
+def _near(miss: NearMiss) -> schemas.NearMissShown:
+    differences = [cast(schemas.DifferenceShown, asdict(one)) for one in miss.differences]
+    return {"request": cast(schemas.RequestShown, miss.entry.shown()), "differences": differences}
+
+
+# Jobs and deliveries
+
+
+async def list_jobs(twin: Twin, asked: Asked) -> schemas.JobList:
+    """List jobs, newest first."""
+    query: schemas.JobsQuery = asked.query
+    found = [
+        job
+        for job in reversed(twin.service.state.jobs.values())
+        if query.account_id in (None, job.account)
+        and query.domain_id in (None, job.domain)
+        and query.kind in (None, job.kind)
+        and query.status in (None, job.status)
+    ]
+    return {"data": [_job_shown(job) for job in found[: query.limit]]}
+
+
+async def get_job(twin: Twin, asked: Asked) -> schemas.JobShown:
+    """Read a job."""
+    return _job_shown(_job(twin, asked))
+
+
+async def finish_job(twin: Twin, asked: Asked) -> schemas.JobShown:
+    """End a job now, done or failed. Advance by 0s to have its webhooks answered."""
+    body: schemas.FinishBody = asked.body
+    job = _job(twin, asked)
+    if job.status in ("done", "failed"):
+        raise Conflict(f"job: {job.id} has ended already, {job.status}")
+    twin.finish_job(job.id, body.outcome, body.error, body.cost)
+    return _job_shown(job)
+
+
+def _job(twin: Twin, asked: Asked) -> Job:
+    if asked.path["id"] not in twin.service.state.jobs:
+        raise Missing(f"job: there is none with the id {asked.path['id']!r}")
+    return twin.service.state.jobs[asked.path["id"]]
+
+
+def _job_shown(job: Job) -> schemas.JobShown:
+    return {
+        "id": job.id,
+        "account_id": job.account,
+        "domain_id": job.domain,
+        "kind": job.kind,
+        "status": job.status,
+        "created_at": iso(job.created_at),
+        "started_at": _iso(job.started_at),
+        "finished_at": _iso(job.finished_at),
+        "due": _iso(job.due),
+        "estimate": f"{usd(job.estimate)} USD",
+        "cost": f"{usd(job.cost)} USD",
+        "error_detail": job.error_detail,
+    }
+
+
+async def list_deliveries(twin: Twin, asked: Asked) -> schemas.DeliveryList:
+    """List the deliveries that are not finished, and when each will be tried again."""
+    query: schemas.DeliveriesQuery = asked.query
+    shown = [_delivery_shown(twin, delivery) for delivery in twin.service.state.deliveries.values()]
+    found = [
+        one
+        for one in shown
+        if query.account_id in (None, one["account_id"])
+        and query.endpoint_id in (None, one["endpoint_id"])
+        and query.event_id in (None, one["event_id"])
+    ]
+    found.sort(key=lambda one: (one["state"] != "out", one["next_attempt_at"] or "", one["id"]))
+    return {"data": found[: query.limit]}
+
+
+def _delivery_shown(twin: Twin, delivery: Delivery) -> schemas.DeliveryShown:
+    state = twin.service.state
+    event, endpoint = state.events[delivery.event], state.endpoints.get(delivery.endpoint)
+    paused = endpoint is not None and not endpoint.enabled
+    due = None if endpoint is None or paused else endpoint.waiting.get(delivery.number)
+    return {
+        "id": delivery.number,
+        "account_id": event.account,
+        "endpoint_id": delivery.endpoint,
+        "url": None if endpoint is None else endpoint.url,
+        "event_id": event.id,
+        "event_type": event.type,
+        "created_at": iso(delivery.created_at),
+        "state": "out" if delivery.out else "paused" if paused else "waiting",
+        "attempts_made": delivery.made,
+        "next_attempt": delivery.made + 1,
+        "next_attempt_at": _iso(due),
+    }
+
+
+async def list_attempts(twin: Twin, asked: Asked) -> schemas.RecordList:
+    """List the recorded webhook attempts of all accounts, newest first."""
+    query: schemas.DeliveriesQuery = asked.query
+    found = [
+        record
+        for record in reversed(twin.service.state.attempts.values())
+        if query.account_id in (None, record.account)
+        and query.endpoint_id in (None, record.endpoint)
+        and query.event_id in (None, record.event)
+    ]
+    return {"data": [_record_shown(record) for record in found[: query.limit]]}
+
+
+def _record_shown(record: AttemptRecord) -> schemas.RecordShown:
+    return {
+        "id": f"att_{record.number:010d}",
+        "account_id": record.account,
+        "endpoint_id": record.endpoint,
+        "event_id": record.event,
+        "event_type": record.event_type,
+        "attempt": record.attempt,
+        "status_code": record.status_code,
+        "error": record.error,
+        "duration_ms": record.duration // MILLISECOND,
+        "next_attempt_at": _iso(record.next_attempt_at),
+        "created_at": iso(record.created_at),
+    }
+
+
+def _iso(at: int | None) -> str | None:
+    return None if at is None else iso(at)

@@ -1,0 +1,303 @@
+"""From an HTTP request to a call, and from a reply to the bytes of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from pydantic_core import from_json, to_json
+
+from ranksim.service.calls import Body, Call, Reply
+from ranksim.service.operations import TABLE
+from ranksim.serving.asgi import Gone, Header, Receive, Scope
+from ranksim.serving.parsing import bearer, whole
+
+DRAINED = 8
+"""A body up to so many times the limit is read to its end, so that its sender hears the refusal."""
+
+WITH_BODY = frozenset({"POST", "PATCH", "PUT"})
+
+JSON = b"application/json"
+
+
+# Paths
+
+
+def _pattern(path: str) -> str:
+    return "/".join("*" if part.startswith("{") else part for part in path.split("/"))
+
+
+ROUTES: dict[str, dict[str, str]] = {}
+"""Pattern of a path, such as "jobs/*/*", to method to name of the operation."""
+
+NAMES: dict[str, tuple[str, ...]] = {}
+"""Pattern of a path to the names of its parameters."""
+
+for _operation in TABLE:
+    ROUTES.setdefault(_pattern(_operation.path), {})[_operation.method] = _operation.name
+    NAMES[_pattern(_operation.path)] = tuple(
+        part[1:-1] for part in _operation.path.split("/") if part.startswith("{")
+    )
+
+
+def route(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Find what a path below the version prefix offers: method → operation, and its parameters' values.
+
+    `path` is as sent, percent signs included; both answers are empty where there is nothing.
+    """
+    methods = ROUTES.get(path)
+    if methods is not None and "*" not in path:
+        return methods, {}
+    first, *rest = path.split("/")
+    if len(rest) == 1:
+        candidates: tuple[tuple[str, list[str]], ...] = ((f"{first}/*", rest),)
+    elif len(rest) == 2:
+        candidates = ((f"{first}/*/{rest[1]}", rest[:1]), (f"{first}/*/*", rest))
+    else:
+        return {}, {}
+    for pattern, values in candidates:
+        if pattern in ROUTES and all(values) and len(values) == len(NAMES[pattern]):
+            try:
+                read = [unquote_to_bytes(value).decode() if "%" in value else value for value in values]
+            except UnicodeDecodeError:
+                return {}, {}
+            return ROUTES[pattern], dict(zip(NAMES[pattern], read, strict=True))
+    return {}, {}
+
+
+# Requests
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request, read: the call, and what a refusal of its form adds to the reply."""
+
+    call: Call
+    detail: str = ""
+    """What is wrong, in more words than the service has."""
+    errors: list[dict[str, str]] = field(default_factory=list)
+    """Each parameter that is wrong, and what was expected, as validation_failed lists them."""
+    allow: str = ""
+    """The methods of the path, for a 405 and for OPTIONS."""
+    close: bool = False
+    """The connection cannot be used again: the rest of a body is still on its way."""
+
+
+async def read(
+    scope: Scope, receive: Receive, path: str, environment: str, *, most: int, strict: bool = True
+) -> Asked:
+    """Read a REST request; `path` is relative to the version prefix, as sent.
+
+    `most` is the size limit of bodies in bytes. Query parameters that the operation does not know are refused
+    if `strict`, and ignored as the service is assumed to do (U100) if not. Raises Gone.
+    """
+    headers = dict(scope["headers"])
+    methods, values = route(path)
+    method = scope["method"]
+    known = methods.get("GET" if method == "HEAD" else method, "")
+    call = call_of(scope, headers, known, environment)
+    call.path = values
+    asked = Asked(call)
+    if method == "OPTIONS":
+        asked.allow = allowed(methods)
+        return asked
+    if not known:
+        call.fault = "method_not_allowed" if methods else "not_found"
+        asked.allow = allowed(methods)
+        asked.close = method in WITH_BODY and not await _drained(receive, headers, most)
+        return asked
+    if method in WITH_BODY:
+        await read_body(asked, headers, receive, most)
+    if not call.fault and scope["query_string"]:
+        _read_query(asked, scope["query_string"], strict=strict)
+    return asked
+
+
+def call_of(scope: Scope, headers: Mapping[bytes, bytes], operation: str, environment: str) -> Call:
+    """Make a call of a request's method, headers and address."""
+    client = scope.get("client")
+    call = Call(operation, environment=environment, method=scope["method"])
+    call.caller = client[0] if client else ""
+    call.key = bearer(headers.get(b"authorization", b""))
+    if b"idempotency-key" in headers:
+        call.idempotency_key = headers[b"idempotency-key"].decode("latin-1")
+    if b"x-request-id" in headers:
+        call.request_id = headers[b"x-request-id"].decode("latin-1")
+    return call
+
+
+def allowed(methods: Mapping[str, str]) -> str:
+    """Write the methods of a path for an Allow header."""
+    if not methods:
+        return ""
+    reading = ("HEAD",) if "GET" in methods else ()
+    return ", ".join(sorted({*methods, *reading, "OPTIONS"}))
+
+
+async def read_body(asked: Asked, headers: Mapping[bytes, bytes], receive: Receive, most: int) -> None:
+    """Read a JSON body into a call, or note what is wrong with it (U86). Raises Gone."""
+    call = asked.call
+    await read_raw(asked, headers, receive, most)
+    if call.fault or not call.raw:
+        return
+    try:
+        body = from_json(call.raw, allow_inf_nan=False)
+    except ValueError as error:
+        call.fault, asked.detail = "invalid_request", f"The body is not JSON in UTF-8: {error}."
+        return
+    if isinstance(body, dict):
+        call.body = body
+    else:
+        call.fault = "invalid_request"
+
+
+async def read_raw(asked: Asked, headers: Mapping[bytes, bytes], receive: Receive, most: int) -> None:
+    """Read the bytes of a body that calls itself JSON, or note why not. Raises Gone."""
+    call = asked.call
+    if _declared(headers) > most:
+        asked.close = not await _drained(receive, headers, most)
+        raw = None
+    else:
+        raw = await _body(receive, most)
+        asked.close = raw is None
+    if raw is None:
+        call.fault = "payload_too_large"
+        asked.detail = f"The body is larger than {most} bytes."
+        return
+    call.raw = raw or None
+    if raw and headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        call.fault = "unsupported_media_type"
+        asked.detail = "The body is compressed; send it as it is."
+    elif raw and not _is_json(headers.get(b"content-type", b"")):
+        call.fault = "unsupported_media_type"
+
+
+def _is_json(content_type: bytes) -> bool:
+    if content_type == JSON:
+        return True
+    essence, _, parameters = content_type.lower().partition(b";")
+    charset = parameters.replace(b" ", b"").replace(b'"', b"")
+    return essence.strip() == JSON and charset in (b"", b"charset=utf-8")
+
+
+def _declared(headers: Mapping[bytes, bytes]) -> int:
+    return whole(headers.get(b"content-length", b"0")) or 0
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """Read a whole body; None once it is larger than the limit."""
+    message = await receive()
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        if message["type"] != "http.request":
+            raise Gone
+        part = message.get("body", b"")
+        if not message.get("more_body", False) and not parts:
+            return part if len(part) <= most else None
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            return None
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+
+
+async def _drained(receive: Receive, headers: Mapping[bytes, bytes], most: int) -> bool:
+    """Read a refused body to its end unless it is far too large; tells whether it was."""
+    if _declared(headers) > DRAINED * most:
+        return False
+    size, more = 0, True
+    while more and size <= DRAINED * most:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    return not more
+
+
+def _read_query(asked: Asked, query: bytes, *, strict: bool) -> None:
+    call = asked.call
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except (UnicodeDecodeError, ValueError):
+        call.fault = "invalid_request"
+        asked.detail = "The query is not at most 100 percent-encoded parameters in UTF-8."
+        return
+    call.query = dict(pairs)
+    if len(call.query) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        call.fault, asked.detail = "invalid_request", f"The query has {twice!r} more than once."
+    elif strict:
+        _refuse_unknown(asked)
+
+
+def _refuse_unknown(asked: Asked) -> None:
+    call = asked.call
+    known = parameters(call.operation)
+    unknown = [name for name in call.query if name not in known]
+    if not unknown:
+        return
+    call.fault = "validation_failed"
+    takes = ", ".join(known) or "none"
+    asked.errors = [{"field": name, "expected": f"a parameter among: {takes}"} for name in unknown]
+    asked.detail = (
+        f"The query parameter {unknown[0]!r} is unknown; {call.operation} takes: {takes}. The service is "
+        "assumed to ignore it (U100); --no-strict-query, or strict_query=False in a test, does so too."
+    )
+
+
+def parameters(operation: str) -> tuple[str, ...]:
+    """Give the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
+    from ranksim.facade.http.response_schemas import WIRES
+
+    wire = WIRES[operation]
+    return ("limit", "cursor", *wire.filters) if wire.paged else ()
+
+
+# Responses
+
+CORS: tuple[Header, ...] = (
+    (b"access-control-allow-origin", b"*"),
+    (
+        b"access-control-expose-headers",
+        b"RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id, "
+        b"Idempotent-Replayed, Deprecation, Sunset",
+    ),
+)
+"""What lets pages of any origin read a response (S73, U80)."""
+
+PREFLIGHT: tuple[Header, ...] = (
+    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key, X-Request-Id"),
+    (b"access-control-max-age", b"600"),
+)
+
+_LOWER: dict[str, bytes] = {}
+"""Names of headers as they go out; there are few."""
+
+
+def payload_of(reply: Reply) -> bytes:
+    """Write the body of a reply."""
+    body: Body | None = reply.body
+    return b"" if body is None else to_json(body)
+
+
+def headers_of(said: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()) -> list[Header]:
+    """Write the headers of a response: what a reply says, type and `length` of a body, if any, CORS."""
+    headers: list[Header] = []
+    for name, value in said.items():
+        lower = _LOWER.get(name)
+        if lower is None:
+            lower = _LOWER[name] = name.lower().encode()
+        headers.append((lower, value.encode("latin-1")))
+    if length is not None:
+        if "Content-Type" not in said:
+            headers.append((b"content-type", JSON))
+        headers.append((b"content-length", b"%d" % length))
+    headers += CORS
+    headers += extra
+    return headers

@@ -1,0 +1,1 @@
+"""A world that outlives its process: every input in a file before its effect is seen."""

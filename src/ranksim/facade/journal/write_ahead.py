@@ -1,0 +1,311 @@
+"""Keeping a world in a file: every input is on disk before what it caused is seen outside.
+
+The service is deterministic, so its inputs lead to its state: the calls with their instants, the answers to
+webhook attempts, what the control API did, how the clock was set. A restart reads the last snapshot and
+replays the inputs since. Replies and webhook attempts wait until what led to them is kept; one write serves
+all that wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+from base64 import b64decode
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from ranksim.clock import Micros
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.facade.faults import Faults
+from ranksim.facade.journal.protocol import NotKept, Saved, policy_digest
+from ranksim.facade.journal.sqlite import StateFile
+from ranksim.facade.twin import ADMINISTRATION, Twin
+from ranksim.service.calls import Answer, Call, Reply
+from ranksim.service.service import Service
+
+log = logging.getLogger("ranksim.facade")
+
+SNAPSHOT_EVERY = 20_000
+"""Inputs after which a new snapshot bounds the time of a replay."""
+
+IDLE_S = 0.05
+"""How long an input that nobody waits for may stay in memory."""
+
+OF_THE_CLOCK = ("set_clock", "moved")
+
+
+def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> Durable:
+    """Let a twin go on from a state file, and keep everything there; a new file begins with the twin's world.
+
+    From a file that holds a world come its state, keys, seed, plan, start and clock, whatever the twin was
+    made with; a clock that runs has run on meanwhile. `every` is the number of inputs between two snapshots.
+    Call it before the twin starts, and `close` what it gives in the end. Raises BadInput.
+    """
+    file = StateFile(path, policy_digest(twin.policy))
+    try:
+        durable = Durable(twin, file, every)
+        if file.world is None:
+            file.begin(durable.world())
+        else:
+            _go_on(twin, file)
+    except sqlite3.Error as error:
+        file.close()
+        raise BadInput(f"{path}: cannot be written ({error}); make room, or give another path") from None
+    except BaseException:
+        file.close()
+        raise
+    durable.begin()
+    if file.world is not None:
+        twin.resume(twin.now())
+    return durable
+
+
+class Durable:
+    """Writes a twin's inputs to a state file. See `attach`."""
+
+    def __init__(self, twin: Twin, file: StateFile, every: int = SNAPSHOT_EVERY) -> None:
+        self._twin, self._file, self._every = twin, file, every
+        self._lines: list[bytes] = []
+        self._recorded = self._kept = 0
+        self._since = sum(batch.count(b"\n") for batch in file.batches)
+        """Inputs since the last snapshot."""
+        self._world_kept = ""
+        """The world that the file leads to; inputs alone do not lead to another."""
+        self._write: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._thread = ThreadPoolExecutor(1, "ranksim state file")
+
+    def begin(self) -> None:
+        """Begin to record; what the file holds leads to the world as it is now."""
+        self._world_kept = self._twin.world_id
+        self._twin.record, self._twin.commit = self.record, self.commit
+        self._twin.faults.changed = self._faults_changed
+
+    def record(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
+        """Note one input."""
+        if method in OF_THE_CLOCK:
+            arguments = self._twin.clock.saved()
+        self._lines.append(to_json((method, now, arguments), bytes_mode="base64"))
+        self._recorded += 1
+        if self._idle is None:
+            self._write_soon()
+
+    async def commit(self) -> None:
+        """Wait until all inputs so far are on disk. Raises NotKept when they cannot be written."""
+        last = self._recorded
+        while self._kept < last:
+            await asyncio.shield(self._write or self._begin_write())
+
+    def close(self) -> None:
+        """Write what is left and close the file, outside of an event loop. Raises BadInput."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._twin.record = self._twin.commit = self._twin.faults.changed = None
+        self._thread.shutdown()
+        try:
+            if self._lines:
+                self._store(self._next())
+        except NotKept as error:
+            raise BadInput(str(error)) from None
+        finally:
+            self._file.close()
+
+    def world(self) -> bytes:
+        """Give the whole world: a line of JSON about it, the worlds saved by name, and its state."""
+        twin = self._twin
+        heading = {
+            "world_id": twin.world_id,
+            "keys": twin.keys,
+            "beginning": (twin.seed, twin.plan, twin.first, twin.empty),
+            "clock": twin.clock.saved(),
+            "now": twin.clock.now(),
+            "traffic": twin.clock.traffic(twin.clock.now()),
+            "faults": twin.faults.saved(),
+            "snapshots": [(name, saved.now, len(saved.world)) for name, saved in twin.snapshots.items()],
+        }
+        worlds = [saved.world for saved in twin.snapshots.values()]
+        return b"".join([json.dumps(heading).encode(), b"\n", *worlds, twin.service.save()])
+
+    def _faults_changed(self) -> None:
+        self.record("faults", self._twin.now(), self._twin.faults.saved())
+
+    # Writing
+
+    def _write_soon(self) -> None:
+        """See to it that inputs are written even if nobody waits for them."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._idle = loop.call_later(IDLE_S, self._write_idle)
+
+    def _write_idle(self) -> None:
+        self._idle = None
+        if self._lines and self._write is None:
+            self._begin_write()
+
+    def _begin_write(self) -> asyncio.Task[None]:
+        self._write = asyncio.get_running_loop().create_task(self._write_all())
+        self._write.add_done_callback(_seen)
+        return self._write
+
+    async def _write_all(self) -> None:
+        """Write what there is, in a thread; what comes meanwhile is for the next time."""
+        try:
+            await asyncio.sleep(0)  # all that is ready to run now goes into the same write
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._store, self._next())
+        finally:
+            self._write = None
+            if self._lines and self._idle is None:
+                self._write_soon()
+
+    def _next(self) -> Write:
+        """Decide what to write: a snapshot now and then, and of another world, else the inputs."""
+        world_id, count = self._twin.world_id, len(self._lines)
+        if world_id != self._world_kept or self._since + count >= self._every:
+            return Write(count, world_id, self.world())
+        return Write(count, world_id, None)
+
+    def _store(self, write: Write) -> None:
+        """Write, and take note of it here, whatever becomes of who waits. Raises NotKept."""
+        count = write.count
+        try:
+            if write.world is None:
+                self._file.append(b"".join(line + b"\n" for line in self._lines[:count]))
+                self._since += count
+            else:
+                self._file.begin(write.world)
+                self._since, self._world_kept = 0, write.world_id
+        except sqlite3.Error as error:
+            log.error("the state file cannot be written: %s", error)
+            raise NotKept(f"the state file cannot be written ({error})") from error
+        del self._lines[:count]
+        self._kept += count
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The first `count` inputs that wait, or instead of them the `world` that they led to."""
+
+    count: int
+    world_id: str
+    world: bytes | None
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Take note of how a write ended, so that asyncio does not; it was logged."""
+    if not task.cancelled():
+        task.exception()
+
+
+# Replay
+
+
+@dataclass(slots=True)
+class Replayed:
+    """Where a replay led: the service, and what is around it."""
+
+    service: Service
+    world_id: str
+    keys: dict[str, str]
+    beginning: tuple[int, str, Micros | None, bool]
+    clock: dict[str, Any]
+    now: Micros
+    traffic: Micros
+    faults: dict[str, Any]
+    snapshots: dict[str, Saved]
+
+
+def replay(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
+    """Go from a snapshot through the inputs since. Raises BadInput for what is no snapshot."""
+    at = _opened(world, policy)
+    for batch in batches:
+        for line in batch.splitlines():
+            method, now, arguments = from_json(line)
+            at.now = max(at.now, now)
+            at.traffic = max(at.traffic, arguments.get("traffic_now", 0))
+            _redo(at, method, now, arguments)
+            at.service.advance(now)
+    return at
+
+
+def _opened(world: bytes, policy: Policy) -> Replayed:
+    line, _, rest = world.partition(b"\n")
+    heading = from_json(line)
+    snapshots = {}
+    for name, now, size in heading["snapshots"]:
+        snapshots[name], rest = Saved(now, rest[:size]), rest[size:]
+    return Replayed(
+        Service.restore(rest, policy),
+        heading["world_id"],
+        heading["keys"],
+        heading["beginning"],
+        heading["clock"],
+        heading["now"],
+        heading["traffic"],
+        heading["faults"],
+        snapshots,
+    )
+
+
+def _redo(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> None:
+    """Take in one input again."""
+    service = at.service
+    match method:
+        case "handle" | "handle_batch":
+            if method == "handle":
+                arguments["call"] = _call(arguments["call"])
+            else:
+                arguments["calls"] = [_call(fields) for fields in arguments["calls"]]
+            try:
+                getattr(service, method)(now=now, **arguments)
+            except Exception:
+                log.exception("a call failed, as it did when it came")
+        case "written":
+            service.written(Reply(0, None, flight=arguments["flight"]), now)
+        case "attempted":
+            service.attempted(arguments["attempt"], Answer(**arguments["answer"]), now)
+        case "ended" | "advance" | "resume":
+            getattr(service, method)(now=now, **arguments)
+        case "set_clock" | "moved":
+            at.clock = arguments
+        case "faults":
+            at.faults = arguments
+        case "snapshot" if arguments["world"] is None:
+            del at.snapshots[arguments["name"]]
+        case "snapshot":
+            at.snapshots[arguments["name"]] = Saved(arguments["now"], _bytes(arguments["world"]))
+        case _ if method in ADMINISTRATION:
+            getattr(service, method)(now=now, **arguments)
+        case _:
+            raise BadInput(f"state file: expected an input that this version knows, found {method!r}")
+
+
+def _call(fields: dict[str, Any]) -> Call:
+    call = Call(**fields)
+    if call.raw is not None:
+        call.raw = _bytes(fields["raw"])
+    return call
+
+
+def _bytes(text: str) -> bytes:
+    return b64decode(text, altchars=b"-_")
+
+
+def _go_on(twin: Twin, file: StateFile) -> None:
+    """Put a twin where a file ends."""
+    at = replay(file.world or b"", file.batches, twin.policy)
+    file.batches = []
+    twin.service, twin.keys, twin.world_id, twin.snapshots = at.service, at.keys, at.world_id, at.snapshots
+    twin.seed, twin.plan, twin.first, twin.empty = at.beginning
+    twin.faults = Faults(twin.seed)
+    twin.faults.resume(at.faults)
+    twin.clock.resume(at.clock, at.now, at.traffic)

@@ -1,0 +1,281 @@
+"""The OpenAPI document is valid, whole, honest about what is assumed, and true of the answers."""
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import jsonschema
+import openapi_spec_validator
+import pytest
+
+from ranksim.contract.policy import Policy
+from ranksim.facade.http.openapi import document, reference_page
+from ranksim.facade.http.requests import parameters
+from ranksim.facade.http.response_schemas import WIRES
+from ranksim.service.calls import Answer, Attempt, Call
+from ranksim.service.operations import OPERATIONS, TABLE
+from ranksim.service.service import Service
+
+
+@pytest.fixture(scope="module")
+def whole() -> Any:
+    return document(Policy())
+
+
+def found(whole: Any, part: Any) -> Any:
+    """Follow a reference."""
+    while "$ref" in part:
+        _, _, kind, name = part["$ref"].split("/")
+        part = whole["components"][kind][name]
+    return part
+
+
+def described(whole: Any, name: str) -> Any:
+    operation = OPERATIONS[name]
+    return whole["paths"][f"/v1/{operation.path}"][operation.method.lower()]
+
+
+def errors(whole: Any, schema: Any, value: Any) -> list[str]:
+    validator = jsonschema.Draft202012Validator(
+        {"anyOf": [schema], "components": whole["components"]}, format_checker=jsonschema.FormatChecker()
+    )
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
+
+
+VARIED = {
+    "default": {},
+    "other-assumptions": {
+        "assumptions": {
+            "page_limit_over": "refuse",
+            "retry_after_format": "http_date",
+            "reset_format": "epoch",
+            "weekly_exhaustion_code": "allowance_exhausted",
+            "tracking_class": "expensive",
+            "idempotency_key_max": 64,
+        },
+        "statuses": {"invalid_cursor": 422, "cooldown_active": 429, "job_joined": 202, "dry_run": 202},
+    },
+}
+
+
+@pytest.mark.parametrize("changes", VARIED.values(), ids=VARIED)
+def test_the_document_is_valid(changes: Any) -> None:
+    openapi_spec_validator.validate(document(Policy().replace(**changes)))
+
+
+@pytest.mark.fact("S1", "S5", "S6", "U107")
+def test_every_operation_is_there_and_what_is_assumed_says_so(whole: Any) -> None:
+    there = {said["operationId"]: said for methods in whole["paths"].values() for said in methods.values()}
+    assert set(there) == set(OPERATIONS)
+    for operation in TABLE:
+        assert ("x-assumption" in there[operation.name]) != operation.shown
+
+
+def test_assumptions_are_named_by_their_numbers(whole: Any) -> None:
+    marks = re.findall(r'"x-assumption": "([^"]*)"', json.dumps(whole))
+    assert len(marks) > 100
+    assert all(re.fullmatch(r"U\d+(, U\d+)*", mark) for mark in marks)
+
+
+@pytest.mark.fact("S39", "S68")
+def test_only_event_types_need_no_key(whole: Any) -> None:
+    assert whole["security"] == [{"bearer": []}]
+    assert [name for name in OPERATIONS if "security" in described(whole, name)] == ["webhook_events.list"]
+
+
+@pytest.mark.fact("S28", "S30", "S31", "U110")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_parameters_and_body(whole: Any, name: str) -> None:
+    said, operation, wire = described(whole, name), OPERATIONS[name], WIRES[name]
+    given = {found(whole, part)["name"] for part in said["parameters"]}
+    assert given - {"X-Request-Id"} == (
+        set(re.findall(r"{(\w+)}", operation.path))
+        | set(wire.filters)
+        | ({"limit", "cursor"} if wire.paged and not operation.keyless else set())
+        | ({"Idempotency-Key"} if operation.method == "POST" else set())
+    )
+    assert ("requestBody" in said) == (wire.body is not None)
+
+
+@pytest.mark.fact("U100", "U24")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_query_parameter_that_is_described_is_refused_as_unknown(whole: Any, name: str) -> None:
+    said = described(whole, name)
+    given = {
+        part["name"] for part in (found(whole, part) for part in said["parameters"]) if part["in"] == "query"
+    }
+    assert given <= set(parameters(name))
+    assert "validation_failed" in found(whole, said["responses"]["422"])["x-codes"]
+
+
+@pytest.mark.fact("S105", "S107", "S94", "E36")
+def test_every_answer_has_the_headers_and_a_problem_body_unless_it_is_good(whole: Any) -> None:
+    for name in OPERATIONS:
+        for status, part in described(whole, name)["responses"].items():
+            answer = found(whole, part)
+            needed = {"X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+            assert needed <= set(answer["headers"])
+            assert all(found(whole, answer["headers"][header])["required"] for header in needed)
+            if status >= "400":
+                assert list(answer["content"]) == ["application/problem+json"]
+        assert "Retry-After" in found(whole, described(whole, name)["responses"]["429"])["headers"]
+
+
+@pytest.mark.fact("S29", "S8", "S9", "S11")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_the_service_answers_is_described(stage: Any, whole: Any, name: str) -> None:
+    """Statuses, codes, bodies and, where a body was good or invalid, the body's schema."""
+    said = described(whole, name)
+    for sample in stage.samples():
+        if sample.operation != name:
+            continue
+        reply = stage.handle(sample)
+        answer = found(whole, said["responses"][str(reply.status)])
+        if reply.body is None:
+            assert "content" not in answer
+            continue
+        kind = reply.headers.get("Content-Type", "application/json")
+        assert errors(whole, answer["content"][kind]["schema"], reply.body) == [], sample.name
+        assert not reply.code or reply.code in answer["x-codes"]
+        if "requestBody" in said:
+            schema = said["requestBody"]["content"]["application/json"]["schema"]
+            wrong = errors(whole, schema, sample.body)
+            assert bool(wrong) == (reply.code == "validation_failed"), (sample.name, wrong)
+
+
+def test_links_lead_somewhere(whole: Any) -> None:
+    leads = [
+        link
+        for name in OPERATIONS
+        for part in described(whole, name)["responses"].values()
+        for link in found(whole, part).get("links", {}).values()
+    ]
+    assert len(leads) > 20
+    for link in leads:
+        target = described(whole, link["operationId"])
+        known = {found(whole, part)["name"] for part in target["parameters"]}
+        assert set(link.get("parameters", {})) <= known
+        for field in link.get("requestBody", {}):
+            body = found(whole, target["requestBody"]["content"]["application/json"]["schema"])
+            assert field in body["properties"]
+
+
+@pytest.mark.fact("S77", "S78", "S79", "S80", "S81", "S82", "S83")
+@pytest.mark.parametrize("event_type", ["job.completed", "job.failed", "webhook.test"])
+def test_what_is_delivered_is_described(whole: Any, event_type: str) -> None:
+    service = Service(Policy(), 1, pooled=["crawl"])
+    key = service.issue_key(service.open_account("a", "pro", 0), "k", 0)
+
+    def call(operation: str, body: Any = None, **path: str) -> tuple[Any, list[Any]]:
+        reply, tasks = service.handle(Call(operation, key, path, body=body), 0)
+        assert reply.body is not None
+        return reply.body["data"], tasks
+
+    domain = call("domains.create", {"host": "a.example"})[0]["id"]
+    endpoint = call("webhooks.create", {"url": "https://b.example"})[0]["id"]
+    if event_type == "webhook.test":
+        call("webhooks.test", id=endpoint)
+        [attempt] = service.advance(1)
+    else:
+        job = call("jobs.create", {"kind": "crawl", "domain_id": domain})[0]["id"]
+        [attempt] = service.ended(job, "done" if event_type == "job.completed" else "failed", 1)
+    assert isinstance(attempt, Attempt)
+    said = whole["webhooks"][event_type]["post"]
+    schema = said["requestBody"]["content"]["application/json"]["schema"]
+    assert errors(whole, schema, json.loads(attempt.body)) == []
+    for parameter in said["parameters"]:
+        value: Any = attempt.headers[parameter["name"]]
+        if parameter["schema"]["type"] == "integer":
+            value = int(value)
+        assert errors(whole, parameter["schema"], value) == []
+    service.attempted(attempt.attempt, Answer(200), 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "expected"),
+    [
+        ({}, "components parameters Limit schema", {"type": "integer", "minimum": 1, "default": 50}),
+        (
+            {"assumptions": {"page_limit_over": "refuse"}},
+            "components parameters Limit schema maximum",
+            200,
+        ),
+        ({"assumptions": {"tracking_class": "expensive"}}, "paths /v1/scans post x-rate-class", "expensive"),
+        ({"statuses": {"created": 200}}, "paths /v1/labels post responses 200 x-assumption", "U104"),
+        (
+            {"assumptions": {"retry_after_format": "http_date"}},
+            "components headers RetryAfter schema",
+            {"type": "string"},
+        ),
+        (
+            {"facts": {"webhook_delays": ["90s", "1h"]}},
+            "webhooks job.failed post responses default description",
+            "Failed: tried again after 1m30s, 1h.",
+        ),
+        (
+            {"facts": {"webhook_delays": []}},
+            "webhooks job.failed post responses default description",
+            "Failed, and not tried again.",
+        ),
+        (
+            {"facts": {"webhook_delays": ["90s", "1h"]}},
+            "webhooks webhook.test post parameters 3 schema maximum",
+            3,
+        ),
+        (
+            {"facts": {"webhook_timeout": "3s"}},
+            "webhooks job.failed post responses 2XX description",
+            "Received. It must come within 3s.",
+        ),
+        (
+            {"facts": {"idempotency_retention": "2d"}},
+            "components parameters IdempotencyKey description",
+            "Makes the work be done once: a repeat within 2d gets the first response.",
+        ),
+    ],
+)
+def test_the_document_follows_the_policy(changes: Any, path: str, expected: Any) -> None:
+    part = document(Policy().replace(**changes))
+    for step in path.split():
+        part = part[int(step) if isinstance(part, list) else step]
+    assert part == expected
+
+
+# The reference page
+
+
+class Page(HTMLParser):
+    """Notes what a page refers to, and whether its elements are closed in order."""
+
+    VOID = ("meta",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.leads: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "link", "img", "iframe")
+        if tag not in self.VOID:
+            self.open.append(tag)
+        given = dict(attrs)
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.leads += [given["href"] or ""] if "href" in given else []
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_reference_page_needs_nothing_else_and_leads_nowhere_else() -> None:
+    read = Page()
+    text = reference_page(Policy())
+    read.feed(text)
+    assert read.open == []
+    assert "url(" not in text
+    assert "@import" not in text
+    assert set(OPERATIONS) <= set(read.ids)
+    assert len(read.ids) == len(set(read.ids))
+    assert {lead for lead in read.leads if not lead.startswith("#")} == {"/openapi.json", "/schema.graphql"}
+    assert {lead[1:] for lead in read.leads if lead.startswith("#")} <= set(read.ids)

@@ -1,0 +1,286 @@
+"""From an HTTP request to a call: paths, headers, query, body and their faults; from a reply to bytes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ranksim.facade.http import requests
+from ranksim.facade.http.requests import Asked, headers_of, payload_of, read, route
+from ranksim.service.calls import Reply
+from ranksim.service.operations import OPERATIONS, TABLE
+from ranksim.serving.asgi import Gone
+
+MOST = 1000
+
+JSON = {"content-type": "application/json"}
+
+
+def ask(
+    method: str = "POST",
+    path: str = "domains",
+    body: bytes | list[bytes] = b"",
+    headers: dict[str, str] | None = None,
+    query: str = "",
+    strict: bool = True,
+    gone: bool = False,
+) -> Asked:
+    """Read a request that arrives in these parts."""
+    parts = [body] if isinstance(body, bytes) else body
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": part, "more_body": number < len(parts) or gone}
+        for number, part in enumerate(parts, 1)
+    ]
+    messages.append({"type": "http.disconnect"})
+    scope = {
+        "method": method,
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
+        "query_string": query.encode("latin-1"),
+        "client": ("10.0.0.7", 4711),
+    }
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    return asyncio.run(read(scope, receive, path, "sandbox", most=MOST, strict=strict))
+
+
+# Paths
+
+
+@pytest.mark.fact("S112", "U107")
+@pytest.mark.parametrize("operation", TABLE, ids=lambda operation: operation.name)
+def test_every_operation_is_found_by_its_path(operation: Any) -> None:
+    methods, values = route(operation.path.replace("{kind}", "crawl").replace("{id}", "x_1"))
+    assert methods[operation.method] == operation.name
+    assert len(values) == operation.path.count("{")
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("domains/dom_1", {"id": "dom_1"}),
+        ("domains/a%2Fb", {"id": "a/b"}),
+        ("domains/%C3%A4", {"id": "ä"}),
+        ("jobs/crawl/job_1", {"kind": "crawl", "id": "job_1"}),
+        ("jobs/crawl/test", {"kind": "crawl", "id": "test"}),
+        ("analyses/an_1/findings", {"id": "an_1"}),
+        ("webhooks/*", {"id": "*"}),
+        ("jobs/crawl/*", {"kind": "crawl", "id": "*"}),
+    ],
+)
+def test_parameters_are_read_from_paths(path: str, values: dict[str, str]) -> None:
+    methods, found = route(path)
+    assert found == values
+    assert methods
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "domain", "domains/", "domains//", "/domains", "domains/a/b", "domains/*/*", "jobs/crawl", "*",
+     "jobs//x", "positions/history/x", "a/b/c/d", "domains/%FF", "analyses/x/findings/y", "webhooks//test"],
+)  # fmt: skip
+def test_there_is_nothing_at_other_paths(path: str) -> None:
+    assert route(path) == ({}, {})
+
+
+# Headers
+
+
+@pytest.mark.fact("S68")
+@pytest.mark.parametrize(
+    ("sent", "key"),
+    [
+        ("Bearer rk_live_1", "rk_live_1"),
+        ("bearer rk_live_1", "rk_live_1"),
+        ("Bearer  rk_live_1 ", "rk_live_1"),
+        ("Basic rk_live_1", None),
+        ("rk_live_1", None),
+        ("Bearer", ""),
+    ],
+)
+def test_the_key_is_the_bearer_token(sent: str, key: str | None) -> None:
+    assert ask("GET", headers={"authorization": sent}).call.key == key
+
+
+@pytest.mark.fact("S69")
+def test_cookies_are_never_looked_at() -> None:
+    call = ask("GET", headers={"cookie": "key=rk_live_1; authorization=rk_live_1"}).call
+    assert call.key is None
+
+
+def test_what_a_call_is_told() -> None:
+    call = ask(
+        "POST", "domains", b'{"host":"a.example"}', JSON | {"idempotency-key": '"k"', "x-request-id": "r-1"}
+    ).call
+    assert (call.operation, call.environment, call.method) == ("domains.create", "sandbox", "POST")
+    assert (call.idempotency_key, call.request_id, call.caller) == ('"k"', "r-1", "10.0.0.7")
+    assert (call.body, call.raw) == ({"host": "a.example"}, b'{"host":"a.example"}')
+    assert (call.fault, call.surface) == ("", "rest")
+
+
+def test_head_asks_what_get_asks() -> None:
+    assert ask("HEAD").call.operation == "domains.list"
+
+
+# Faults
+
+
+@pytest.mark.fact("U24", "U86")
+@pytest.mark.parametrize(
+    ("request_", "fault", "detail"),
+    [
+        ({"path": "nothing", "body": b"x" * 5000}, "not_found", ""),
+        ({"method": "PUT", "body": b"x" * 5000}, "method_not_allowed", ""),
+        ({"body": b"x" * 1001}, "payload_too_large", "larger than 1000 bytes"),
+        ({"body": [b"x" * 600, b"x" * 600]}, "payload_too_large", "larger than 1000 bytes"),
+        ({"body": b"x" * 1001, "headers": {"content-length": "1001"}}, "payload_too_large", "1000 bytes"),
+        ({"body": b"{}"}, "unsupported_media_type", ""),
+        ({"body": b"{}", "headers": {"content-type": "text/plain"}}, "unsupported_media_type", ""),
+        ({"body": b"{}", "headers": {"content-type": "application/json; charset=latin-1"}},
+         "unsupported_media_type", ""),
+        ({"body": b"{}", "headers": JSON | {"content-encoding": "br"}}, "unsupported_media_type",
+         "compressed"),
+        ({"body": b"{", "headers": JSON}, "invalid_request", "not JSON in UTF-8: EOF while parsing"),
+        ({"body": b" ", "headers": JSON}, "invalid_request", "not JSON"),
+        ({"body": b'{"a": "\xff"}', "headers": JSON}, "invalid_request", "invalid unicode"),
+        ({"body": b'{"a": "\\ud800"}', "headers": JSON}, "invalid_request", "hex escape"),
+        ({"body": b'{"a": NaN}', "headers": JSON}, "invalid_request", "not JSON"),
+        ({"body": b'{"a":' + b"1" * 900 + b"e}", "headers": JSON}, "invalid_request", "not JSON"),
+        ({"body": b"[" * 500 + b"]" * 500, "headers": JSON}, "invalid_request", "recursion limit"),
+        ({"body": b"\xef\xbb\xbf{}", "headers": JSON}, "invalid_request", "not JSON"),
+        ({"body": "{}".encode("utf-16"), "headers": JSON}, "invalid_request", "not JSON"),
+        ({"body": b"[]", "headers": JSON}, "invalid_request", ""),
+        ({"body": b"null", "headers": JSON}, "invalid_request", ""),
+        ({"method": "GET", "query": "a=%ff"}, "invalid_request", "UTF-8"),
+        ({"method": "GET", "query": "a=\xff"}, "invalid_request", "UTF-8"),
+        ({"method": "GET", "query": "limit=1&limit=2"}, "invalid_request", "'limit' more than once"),
+        ({"method": "GET", "query": "&".join(f"a{n}=1" for n in range(101))}, "invalid_request", "100"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_form_is_noted_with_what_is_wrong(
+    request_: dict[str, Any], fault: str, detail: str
+) -> None:
+    asked = ask(**request_)
+    assert asked.call.fault == fault
+    assert detail in asked.detail
+    assert bool(asked.detail) is bool(detail)
+
+
+@pytest.mark.fact("U100")
+def test_unknown_query_parameters_are_ignored_if_that_is_wanted() -> None:
+    asked = ask("GET", query="limit=5&size=&q=%C3%A4+b", strict=False)
+    assert (asked.call.fault, asked.call.query) == ("", {"limit": "5", "size": "", "q": "ä b"})
+
+
+@pytest.mark.fact("U100", "U24")
+@pytest.mark.parametrize(
+    ("method", "path", "query", "unknown", "takes"),
+    [
+        ("GET", "keywords", "limit=5&cursor=x&list_id=l&label_id=l&keyword=k&domain_id=d", "", ""),
+        (
+            "HEAD",
+            "jobs",
+            "kind=crawl&state=done&type=x",
+            "state type",
+            "limit, cursor, domain_id, kind, status",
+        ),
+        ("GET", "webhook-events", "limit=5&cursor=", "", ""),
+        ("GET", "slots", "_=1718", "_", "none"),
+        ("POST", "domains", "dry_run=1", "dry_run", "none"),
+        ("PATCH", "domains/x", "id=x", "id", "none"),
+        ("DELETE", "domains/x", "force=", "force", "none"),
+        ("OPTIONS", "domains", "x=1", "", ""),
+        ("PUT", "domains", "x=1", "", ""),
+    ],
+)
+def test_unknown_query_parameters_are_refused(
+    method: str, path: str, query: str, unknown: str, takes: str
+) -> None:
+    asked = ask(method, path, query=query)
+    assert [error["field"] for error in asked.errors] == unknown.split()
+    assert {error["expected"] for error in asked.errors} <= {f"a parameter among: {takes}"}
+    assert (asked.call.fault == "validation_failed") == bool(unknown)
+    if unknown:
+        first = unknown.split()[0]
+        assert asked.detail.startswith(f"The query parameter {first!r} is unknown; ")
+        assert f" takes: {takes}. " in asked.detail
+        assert "U100" in asked.detail
+        assert "--no-strict-query" in asked.detail
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_the_query_parameters_of_every_operation_are_known(operation: str) -> None:
+    assert set(requests.parameters(operation)) & {"limit", "cursor"} in (set(), {"limit", "cursor"})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [JSON, {"content-type": "APPLICATION/JSON"}, {"content-type": 'application/json; charset="UTF-8"'},
+     JSON | {"content-encoding": "identity"}, JSON | {"content-length": "nonsense"}],
+)  # fmt: skip
+def test_a_json_body_is_read_whole(headers: dict[str, str]) -> None:
+    asked = ask(body=[b'{"ho', b"", b'st":', b'"a.example"}'], headers=headers)
+    assert (asked.call.fault, asked.call.body) == ("", {"host": "a.example"})
+
+
+def test_a_body_of_exactly_the_limit_is_read() -> None:
+    body = b'{"a":"' + b"x" * (MOST - 8) + b'"}'
+    assert ask(body=body, headers=JSON).call.fault == ""
+    assert ask(body=[body[:500], body[500:]], headers=JSON).call.fault == ""
+
+
+@pytest.mark.fact("S41")
+def test_no_body_is_no_fault() -> None:
+    asked = ask(path="webhooks/whk_1/test")
+    assert (asked.call.fault, asked.call.body, asked.call.raw) == ("", None, None)
+
+
+def test_reads_do_not_wait_for_a_body() -> None:
+    assert ask("GET", body=b"x" * 5000, gone=True).call.fault == ""
+
+
+def test_a_client_that_goes_away_is_no_request() -> None:
+    with pytest.raises(Gone):
+        ask(body=[b"{"], headers=JSON, gone=True)
+
+
+@pytest.mark.parametrize(
+    ("size", "declared", "close"), [(3000, True, False), (3000, False, True), (9000, True, True)]
+)
+def test_the_rest_of_a_large_body_is_read_if_there_is_not_too_much(
+    size: int, declared: bool, close: bool
+) -> None:
+    headers = {"content-length": str(size)} if declared else {}
+    asked = ask(body=[b"x" * 1500] * (size // 1500), headers=headers)
+    assert (asked.call.fault, asked.close) == ("payload_too_large", close)
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [("domains", "GET, HEAD, OPTIONS, POST"), ("domains/x", "DELETE, GET, HEAD, OPTIONS, PATCH"),
+     ("webhooks/x/test", "OPTIONS, POST"), ("nothing", "")],
+)  # fmt: skip
+def test_what_a_path_allows(path: str, allow: str) -> None:
+    assert ask("PUT", path).allow == ask("OPTIONS", path).allow == allow
+
+
+# Replies
+
+
+def test_a_reply_is_compact_json_in_utf8() -> None:
+    assert payload_of(Reply(200, {"data": ["ä", None, 1]})) == '{"data":["ä",null,1]}'.encode()
+    assert payload_of(Reply(204, None)) == b""
+
+
+@pytest.mark.fact("S73", "U80")
+def test_headers_of_a_reply() -> None:
+    headers = dict(headers_of({"X-Request-Id": "r"}, 5, ((b"allow", b"GET"),)))
+    assert headers[b"x-request-id"] == b"r"
+    assert (headers[b"content-type"], headers[b"content-length"]) == (b"application/json", b"5")
+    assert headers[b"access-control-allow-origin"] == b"*"
+    assert b"RateLimit-Remaining" in headers[b"access-control-expose-headers"]
+    assert headers[b"allow"] == b"GET"
+    problem = dict(headers_of({"Content-Type": "application/problem+json"}, 5))
+    assert problem[b"content-type"] == b"application/problem+json"
+    assert b"content-type" not in dict(headers_of({}, None))
