@@ -6,11 +6,11 @@ from types import FunctionType
 
 import pytest
 from dateutil.relativedelta import relativedelta
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ranksim import clock
-from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, instant, iso
+from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, http_date, instant, iso
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 moments = st.datetimes(datetime(1600, 1, 1), datetime(2400, 12, 31), timezones=st.just(UTC))
@@ -131,6 +131,15 @@ def test_durations_are_written(us: int, text: str) -> None:
 @given(st.integers(-(2**62), 2**62) | st.integers(-1000, 1000).map(lambda n: n * HOUR))
 def test_a_written_duration_reads_back(us: int) -> None:
     assert clock.duration(clock.format_duration(us)) == us
+
+
+@given(moments)
+@example(EPOCH)
+@example(EPOCH + timedelta(microseconds=1))
+@example(datetime(2024, 2, 29, 23, 59, 59, 1, tzinfo=UTC))
+def test_an_http_date_is_the_one_of_the_standard_library(moment: datetime) -> None:
+    up = moment.replace(microsecond=0) + timedelta(seconds=bool(moment.microsecond))
+    assert http_date(micros(moment)) == up.strftime("%a, %d %b %Y %H:%M:%S GMT")
 
 
 # Days

@@ -3,11 +3,12 @@
 An *instant* is a count of microseconds since 1970-01-01T00:00:00Z, a *duration* a count of microseconds.
 Days have 86 400 seconds and the calendar is the proleptic Gregorian one. Nothing here reads a clock.
 
-The arithmetic (everything but the four functions on text) is integers alone, so that Numba compiles the same
+The arithmetic (everything but the functions on text) is integers alone, so that Numba compiles the same
 functions unchanged.
 """
 
 import re
+from email.utils import formatdate
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -19,6 +20,12 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
+
+DISTANT_PAST: Micros = -(2**62)
+"""An instant before every other, for what has not happened yet."""
+
+DISTANT_FUTURE: Micros = 2**62
+"""An instant after every other, for what will not happen."""
 
 _INSTANT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
@@ -67,6 +74,19 @@ def iso(t: Micros) -> str:
     hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
     fraction = f".{micros:06d}" if micros else ""
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}{fraction}Z"
+
+
+def whole_seconds(us: Micros) -> int:
+    """Round a time in µs up to whole seconds."""
+    return -(-us // SECOND)
+
+
+def http_date(t: Micros) -> str:
+    """Format an instant, rounded up to a second, as an HTTP-date (RFC 9110, section 5.6.7).
+
+    For the years 0001 to 9999; raises ValueError for others.
+    """
+    return formatdate(whole_seconds(t), usegmt=True)
 
 
 def duration(text: str) -> Micros:

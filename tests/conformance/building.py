@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ranksim.clock import SECOND, instant
+from ranksim.clock import SECOND, http_date, instant
 from ranksim.conformance.calls import schema_checks
 from ranksim.conformance.history import trace_reader
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally
 from ranksim.contract.policy import Policy
 from ranksim.service.operations import OPERATIONS
-from ranksim.service.rate_limits import http_date
 from ranksim.trace import Delivery, Exchange, Header, Note, Signature, Trace, TraceKey
 
 START = instant("2026-03-02T09:00:00Z")

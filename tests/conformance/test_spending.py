@@ -14,7 +14,7 @@ from ranksim.conformance.spending import spending
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
-from ranksim.contract.facts import Refusal
+from ranksim.contract.facts import Decision
 from ranksim.contract.policy import Policy
 from ranksim.load.rehearsal import Network, rehearse
 from ranksim.load.worlds import compact, make_world
@@ -114,7 +114,7 @@ def ordered(*order: int) -> Any:
             4: admission.over_quota(now, ask, meter),
             5: admission.over_slots(now, ask, books),
             6: admission.is_cooling(now, ask, cooldown),
-            Refusal.JOINED: ask.running,
+            Decision.JOINED: ask.running,
         }
         return next((check for check in order if fails[check]), 0)
 
@@ -167,7 +167,7 @@ def dry_widens(now: int, decision: int, ask: Any, books: Any, meter: Any, cooldo
 def join_charges(
     now: int, decision: int, ask: Any, books: Any, meter: Any, cooldown: Any, terms: Any
 ) -> None:
-    if decision == Refusal.JOINED and not ask.dry_run:
+    if decision == Decision.JOINED and not ask.dry_run:
         consume(now, ask, books, meter, terms)
 
 
@@ -222,14 +222,14 @@ def last_refusal(ctx: Any, request: Any, refusal: Any, ask: Any, rows: Any, runn
         for number, fails in enumerate(spend_decision.failing_checks(ctx, request, ask, rows), 1)
         if fails
     ]
-    last = Refusal(failing[-1]) if failing and refusal != Refusal.JOINED else refusal
+    last = Decision(failing[-1]) if failing and refusal != Decision.JOINED else refusal
     return REPORT(ctx, request, last, ask, rows, running)
 
 
 def queues(ctx: Any, request: Any, refusal: Any, ask: Any, rows: Any, running: Any) -> Any:
     """Start the job that a dry run asks for."""
     body = request.call.body
-    if refusal == Refusal.GRANTED and "kind" in body:
+    if refusal == Decision.GRANTED and "kind" in body:
         job = Job(
             ctx.state.new_id("job"),
             request.account.id,

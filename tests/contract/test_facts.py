@@ -6,10 +6,10 @@ from ranksim.contract.facts import (
     EVENT_TYPES,
     FACTS,
     SPENDING_OPERATIONS,
+    Decision,
     Facts,
     JobKind,
     RateClass,
-    Refusal,
     Spend,
     fact,
 )
@@ -82,7 +82,7 @@ def test_spending_operations() -> None:
 
 @pytest.mark.fact("S59", "S60", "S61", "S62", "S63", "S64", "S65")
 def test_refusals_are_in_the_order_of_the_checks() -> None:
-    assert [Refusal(check).code for check in range(1, 7)] == [
+    assert [Decision(check).code for check in range(1, 7)] == [
         "entitlement_required",
         "subscription_inactive",
         "cost_cap_reached",
@@ -90,8 +90,8 @@ def test_refusals_are_in_the_order_of_the_checks() -> None:
         "slot_limit_exceeded",
         "cooldown_active",
     ]
-    assert Refusal.GRANTED == 0
-    assert Refusal.JOINED == 7
+    assert Decision.GRANTED == 0
+    assert Decision.JOINED == 7
 
 
 @pytest.mark.fact("S75")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ranksim.clock import HOUR, instant
-from ranksim.contract.facts import Refusal, Spend
+from ranksim.clock import DISTANT_PAST, HOUR, instant
+from ranksim.contract.facts import Decision, Spend
 from ranksim.rules import admission
 from ranksim.rules.admission import (
     AT_ACCEPTANCE,
@@ -32,7 +32,7 @@ from ranksim.rules.admission import (
     WEEK,
     WOULD_EXCEED,
 )
-from ranksim.rules.books import NEVER, UNLIMITED, Ask, Books, Cooldown, Meter, Terms
+from ranksim.rules.books import UNLIMITED, Ask, Books, Cooldown, Meter, Terms
 
 NOW = instant("2026-03-04T10:00:00Z")
 ANCHOR = instant("2026-01-31T09:00:00Z")
@@ -115,7 +115,7 @@ def test_nothing_wrong_is_granted() -> None:
 def test_each_check_refuses_alone_and_with_its_own_code(check: int) -> None:
     assert broken(check).decide() == check
     assert (
-        Refusal(check).code
+        Decision(check).code
         == (
             "entitlement_required",
             "subscription_inactive",
@@ -260,7 +260,7 @@ def test_slots(active: int, held: int, added: int, revived: int, decision: int) 
         pytest.param(HOUR, NOW, 6, id="accepted at this instant"),
         pytest.param(HOUR, NOW - HOUR + 1, 6, id="a microsecond to go"),
         pytest.param(HOUR, NOW - HOUR, GRANTED, id="over to the microsecond"),
-        pytest.param(HOUR, NEVER, GRANTED, id="never run"),
+        pytest.param(HOUR, DISTANT_PAST, GRANTED, id="never run"),
         pytest.param(0, NOW, GRANTED, id="no cooldown"),
     ],
 )
@@ -276,7 +276,7 @@ def test_the_cooldown(length: int, since: int, decision: int) -> None:
 def test_what_was_used_is_forgotten_at_the_end_of_its_period_to_the_microsecond(
     check: int, ends: int
 ) -> None:
-    desk = broken(check).with_(cooldown_since=NEVER)
+    desk = broken(check).with_(cooldown_since=DISTANT_PAST)
     assert desk.decide(ends - 1) == check
     assert desk.decide(ends) == GRANTED
 
@@ -355,7 +355,9 @@ def test_a_join_books_nothing() -> None:
     ],
 )
 def test_booking_in_a_new_period_opens_it(period: int, now: str, meter_ends: str, month_ends: str) -> None:
-    fresh = Desk().with_(books_month_ends=NEVER, meter_ends=NEVER, meter_period=period, ask_revived=0)
+    fresh = Desk().with_(
+        books_month_ends=DISTANT_PAST, meter_ends=DISTANT_PAST, meter_period=period, ask_revived=0
+    )
     assert fresh.admit(instant(now)) == GRANTED
     assert (fresh.books.month_ends, fresh.meter.ends) == (instant(month_ends), instant(meter_ends))
     assert (fresh.books.settled, fresh.books.reserved, fresh.books.held) == (0, 10, 0)
@@ -364,7 +366,7 @@ def test_booking_in_a_new_period_opens_it(period: int, now: str, meter_ends: str
 
 @pytest.mark.fact("U52")
 def test_the_week_may_begin_at_another_hour() -> None:
-    desk = Desk().with_(terms_week_offset=-2 * HOUR, meter_ends=NEVER)
+    desk = Desk().with_(terms_week_offset=-2 * HOUR, meter_ends=DISTANT_PAST)
     assert desk.admit() == GRANTED
     assert desk.meter.ends == instant("2026-03-08T22:00:00Z")
 
@@ -432,11 +434,11 @@ def test_slots_are_held_in_the_month_of_their_removal() -> None:
 @pytest.mark.fact("U46")
 @pytest.mark.parametrize(
     ("spend", "since"),
-    [(spend, NEVER if spend < Spend.KEYWORD_BRIEFS else NOW) for spend in Spend],
+    [(spend, DISTANT_PAST if spend < Spend.KEYWORD_BRIEFS else NOW) for spend in Spend],
 )
 def test_a_cooldown_from_the_finish_leaves_jobs_to_their_end(spend: Spend, since: int) -> None:
     """What is no job finishes as it is accepted."""
-    desk = Desk().with_(terms_cooldown_from_finish=1, cooldown_since=NEVER, ask_spend=spend)
+    desk = Desk().with_(terms_cooldown_from_finish=1, cooldown_since=DISTANT_PAST, ask_spend=spend)
     assert desk.admit() == GRANTED
     assert desk.cooldown.since == since
 

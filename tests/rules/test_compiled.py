@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ranksim import clock
-from ranksim.clock import DAY, HOUR, instant
+from ranksim.clock import DAY, DISTANT_PAST, HOUR, instant
 from ranksim.rules import admission
-from ranksim.rules.books import NEVER, Ask, Books, Cooldown, Meter, Terms, record_dtype
+from ranksim.rules.books import Ask, Books, Cooldown, Meter, Terms, record_dtype
 
 pytestmark = pytest.mark.compiled
 
@@ -83,7 +83,7 @@ def test_interpreted_and_compiled_decide_alike(join: int, timing: int, week_offs
     given = asks(dice)
     books = Books(capabilities=3, ceiling=9_000, anchor=START, slot_limit=9_000)
     meter = Meter(limit=40, period=admission.WEEK if week_offset else admission.MONTH)
-    cooldown = Cooldown(length=2 * HOUR, since=NEVER)
+    cooldown = Cooldown(length=2 * HOUR, since=DISTANT_PAST)
     terms = Terms(join=join, cost_timing=timing, week_offset=week_offset, cost_gate=join % 2)
 
     many = np.zeros(ASKS, dtype=record_dtype(Ask))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ranksim.clock import HOUR
-from ranksim.contract.facts import Refusal, Spend
+from ranksim.contract.facts import Decision, Spend
 from ranksim.contract.policy import CATALOGUES, Policy, shipped_catalogue
 from ranksim.rules import admission
 from ranksim.rules.books import Terms
@@ -52,8 +52,8 @@ def test_each_option_is_its_number(assumption: str, option: str, field: str, num
 
 
 def test_the_refusals_of_the_rules_are_those_of_the_contract() -> None:
-    assert {refusal.name: refusal.value for refusal in Refusal} == {
-        name: getattr(admission, name) for name in Refusal.__members__
+    assert {refusal.name: refusal.value for refusal in Decision} == {
+        name: getattr(admission, name) for name in Decision.__members__
     }
     assert [spend for spend in Spend if spend < admission.JOB_KINDS] == [
         Spend.RANK_RUN,

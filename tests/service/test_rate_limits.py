@@ -1,17 +1,12 @@
 """Rate limits through the service: classes, windows and their options, and the headers that tell of them."""
 
-from datetime import UTC, datetime
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from ranksim.clock import DAY, MINUTE, SECOND, instant
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import TABLE
-from ranksim.service.rate_limits import http_date, whole_seconds
 from ranksim.service.service import Service
 
 START = instant("2026-03-04T10:00:00Z")
@@ -273,15 +268,6 @@ def test_retry_after_as_a_date(open_desk: Any) -> None:
     assert desk.job("crawl").headers["Retry-After"] == "Wed, 04 Mar 2026 10:01:00 GMT"
     desk.wait(MINUTE)
     assert desk.job("crawl").headers["Retry-After"] == "Thu, 05 Mar 2026 10:00:00 GMT"
-
-
-@given(st.integers(0, 250 * 366 * DAY))
-@example(0)
-@example(1)
-@example(instant("2024-02-29T23:59:59.000001Z"))
-def test_an_http_date_is_the_one_of_the_standard_library(t: int) -> None:
-    whole = datetime.fromtimestamp(whole_seconds(t), tz=UTC)
-    assert http_date(t) == format_datetime(whole, usegmt=True)
 
 
 # Who is charged, and what

@@ -8,7 +8,7 @@ import pytest
 
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.contract.assumptions import Statuses
-from ranksim.contract.facts import Facts, Refusal
+from ranksim.contract.facts import Decision, Facts
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.service.calls import Call, Reply
@@ -458,7 +458,7 @@ def test_a_policy_changes_the_status_of_a_code(open_desk: Any, code: str) -> Non
 
 @pytest.mark.fact("S97")
 def test_the_eight_named_codes_and_the_limit_of_traffic_exist() -> None:
-    checks = [refusal.code for refusal in Refusal if 1 <= refusal <= 6]
+    checks = [refusal.code for refusal in Decision if 1 <= refusal <= 6]
     assert {*checks, "invalid_cursor", "idempotency_mismatch", "rate_limited"} <= set(PROVOKE)
 
 

@@ -36,7 +36,7 @@ class Spend(IntEnum):
         return self.name.lower()
 
 
-class Refusal(IntEnum):
+class Decision(IntEnum):
     """Outcomes of a spending request, in the order of the checks (S59 to S65)."""
 
     GRANTED = 0

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from pydantic_core import to_json
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import SECOND, Micros, http_date
 from ranksim.facade.faults import Fault
 from ranksim.facade.http.requests import (
     JSON,
@@ -33,7 +33,6 @@ from ranksim.facade.request_journal import Exchange
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.service.errors import problem
-from ranksim.service.rate_limits import http_date
 from ranksim.serving.asgi import Gone, Header, Message, Receive, Scope, Send
 from ranksim.serving.control_auth import refusal
 

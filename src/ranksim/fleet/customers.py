@@ -18,7 +18,7 @@ from ranksim.draws import Purpose
 from ranksim.fleet.offers import Offers, sold_of
 from ranksim.fleet.population import Population
 from ranksim.fleet.population import Segment as Kind
-from ranksim.fleet.requests import AVERAGE, FOREVER
+from ranksim.fleet.requests import AVERAGE, LONGEST_GAP
 from ranksim.fleet.rows import (
     ACTIVITIES,
     OUTCOMES,
@@ -164,7 +164,7 @@ def _set_usage(mine: Records, kind: Kind, seed: int) -> Integers:
     with np.errstate(divide="ignore", invalid="ignore"):
         gaps = np.where(total > 0, DAY / total, 0.0)
         odds = np.where(total[:, None] > 0, edges / total[:, None], 1.0)
-    mine["gap"] = np.rint(np.minimum(gaps, float(FOREVER))).astype(np.int64)
+    mine["gap"] = np.rint(np.minimum(gaps, float(LONGEST_GAP))).astype(np.int64)
     return np.asarray(np.rint(odds * FULL).astype(np.int64))
 
 

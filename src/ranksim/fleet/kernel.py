@@ -7,10 +7,9 @@ functions. Memory grows with the accounts, not with their requests.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ranksim.clock import SECOND
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND
 from ranksim.fleet.judging import Account, ask_for, charge, refused_until, remove, spend
 from ranksim.fleet.requests import (
-    FOREVER,
     Course,
     arrival,
     comes_back,
@@ -42,7 +41,6 @@ from ranksim.fleet.tallying import (
 )
 from ranksim.rules import windows
 from ranksim.rules.admission import GRANTED, JOINED
-from ranksim.rules.books import NEVER
 
 SPENDS = len(ACTIVITIES) - 3
 """The activities below this number spend."""
@@ -124,12 +122,12 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
     for index in range(customer.domains * SPENDS):
         cooldown = desk.cooldowns[index]
         cooldown.length = operations[index % SPENDS].cooldown
-        cooldown.since = NEVER
-        cooldown.finish = NEVER
-    desk.pace[0].ends = NEVER
+        cooldown.since = DISTANT_PAST
+        cooldown.finish = DISTANT_PAST
+    desk.pace[0].ends = DISTANT_PAST
     desk.pace[0].steady = given.segments[customer.segment].steady
     desk.queue[0].count = 0
-    desk.queue[0].due = FOREVER
+    desk.queue[0].due = DISTANT_FUTURE
     meters = ledger.meters[row]
     for index in range(len(meters)):
         meters[index].limit = given.meters[customer.offer][index].limit

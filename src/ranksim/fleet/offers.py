@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ranksim.contract.facts import JobKind, RateClass, Refusal, Spend
+from ranksim.contract.facts import Decision, JobKind, RateClass, Spend
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -192,7 +192,7 @@ def _ways(policy: Policy) -> Ways:
         cap_refuses=int(said.cap == "refuse"),
         partial_quota=int(said.quota_grant == "partial"),
         partial_slots=int(said.over_slots == "partial"),
-        dimension_check=Refusal.SLOT_LIMIT_EXCEEDED if by_slots else Refusal.ENTITLEMENT_REQUIRED,
+        dimension_check=Decision.SLOT_LIMIT_EXCEEDED if by_slots else Decision.ENTITLEMENT_REQUIRED,
     )
 
 

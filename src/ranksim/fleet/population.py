@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from ranksim.clock import SECOND
-from ranksim.contract.facts import Refusal
+from ranksim.contract.facts import Decision
 from ranksim.contract.quantities import Duration, Frozen, Instant
 from ranksim.contract.yamlfile import Located, explain, load_yaml, read_yaml, validate
 from ranksim.fleet.amounts import Amount
@@ -135,7 +135,7 @@ class AfterRefusal(Frozen):
 
     def of(self, outcome: int) -> React:
         """The reaction to an outcome by its number in `rows.OUTCOMES`."""
-        if outcome in (Refusal.GRANTED, Refusal.JOINED):
+        if outcome in (Decision.GRANTED, Decision.JOINED):
             return React()
         reaction: React = getattr(self, OUTCOMES[outcome])
         return reaction

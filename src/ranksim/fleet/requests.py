@@ -9,7 +9,7 @@ from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple
 
 from ranksim import draws
-from ranksim.clock import DAY, HOUR
+from ranksim.clock import DAY, DISTANT_FUTURE, HOUR
 from ranksim.draws import Purpose
 from ranksim.fleet.rows import Customer, Habit, Pace, Queue, Reaction, Request
 
@@ -21,7 +21,8 @@ AVERAGE = 1_000
 """The weight of an average hour of the week, and of growth at the start."""
 
 SHARE = 1.0 / (1 << 53)
-FOREVER = 2**62
+LONGEST_GAP = 2**62
+"""The cap of a gap, in µs times AVERAGE: 146 years."""
 
 ARRIVAL = int(Purpose.ARRIVAL)
 CHOICE = int(Purpose.CHOICE)
@@ -84,13 +85,13 @@ def streams_of(seed: int, number: int) -> Streams:
 
 
 def arrival(number: int, since: int, pace: Pace, course: Course, customer: Customer, streams: Streams) -> int:
-    """Give the instant of request `number`, after the one before at `since`; FOREVER if it stays away.
+    """Give the instant of request `number`, after the one before at `since`; DISTANT_FUTURE if it stays away.
 
     Time passes at the pace of the hour, so that the gap is that of an even customer stretched where the
     customer is slow. A steady one comes first within a gap, by a draw.
     """
     if customer.gap == 0:
-        return FOREVER
+        return DISTANT_FUTURE
     left = _gap(number, pace, customer, streams)
     now = since
     while now < customer.leaves:
@@ -100,7 +101,7 @@ def arrival(number: int, since: int, pace: Pace, course: Course, customer: Custo
             return now + left // pace.weight
         left -= pace.weight * (pace.ends - now)
         now = pace.ends
-    return FOREVER
+    return DISTANT_FUTURE
 
 
 def turn_hour(now: int, pace: Pace, course: Course, customer: Customer) -> None:
@@ -112,12 +113,12 @@ def turn_hour(now: int, pace: Pace, course: Course, customer: Customer) -> None:
 
 
 def _gap(number: int, pace: Pace, customer: Customer, streams: Streams) -> int:
-    """The gap before a request at average pace, in µs times AVERAGE; at most FOREVER, 146 years."""
+    """The gap before a request at average pace, in µs times AVERAGE; at most LONGEST_GAP."""
     gaps = 1.0
     if not pace.steady or number == 0:
         share = (drawn(streams.arrival, number) | 1) * SHARE
         gaps = share if pace.steady else -math.log(share)
-    return int(min(gaps * customer.gap * AVERAGE, float(FOREVER)))
+    return int(min(gaps * customer.gap * AVERAGE, float(LONGEST_GAP)))
 
 
 def make(
@@ -149,13 +150,13 @@ def make(
 
 
 def comes_back(request: Request, reaction: Reaction, streams: Streams) -> int:
-    """Give when a refused request is made again, or FOREVER.
+    """Give when a refused request is made again, or DISTANT_FUTURE.
 
     Whether, and how long a customer backs off, is drawn by number and try, so that it moves no other draw.
     """
     address = request.number << 8 | request.tries
     if request.tries >= reaction.tries or drawn(streams.feedback, address) >= reaction.chance:
-        return FOREVER
+        return DISTANT_FUTURE
     if reaction.backs_off == 0:
         return request.until
     ceiling, doublings = reaction.most, min(request.tries - 1, 62)
@@ -185,7 +186,7 @@ def resume(backlog: MutableSequence[Request], queue: Queue, request: Request) ->
 
 def _find_first(backlog: MutableSequence[Request], queue: Queue) -> None:
     """The earliest, and of the same instant the one first made."""
-    queue.due = FOREVER
+    queue.due = DISTANT_FUTURE
     for index in range(queue.count):
         entry = backlog[index]
         if entry.at < queue.due or (entry.at == queue.due and entry.number < backlog[queue.first].number):

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.clock import HOUR
-from ranksim.contract.facts import Refusal
+from ranksim.clock import DISTANT_PAST, HOUR
+from ranksim.contract.facts import Decision
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.extras import imported, install_line
 from ranksim.fleet.offers import Sold
 from ranksim.fleet.population import Population
 from ranksim.fleet.rows import ACTIVITIES, HEALING, OUTCOMES, REFUSED, Integers, Records
-from ranksim.rules.books import NEVER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +31,10 @@ CODES = tuple(OUTCOMES[outcome] for outcome in REFUSED)
 """The codes of the refusals, in the order in which a call meets them."""
 
 UPGRADES = (
-    Refusal.ENTITLEMENT_REQUIRED,
-    Refusal.COST_CAP_REACHED,
-    Refusal.QUOTA_EXHAUSTED,
-    Refusal.SLOT_LIMIT_EXCEEDED,
+    Decision.ENTITLEMENT_REQUIRED,
+    Decision.COST_CAP_REACHED,
+    Decision.QUOTA_EXHAUSTED,
+    Decision.SLOT_LIMIT_EXCEEDED,
 )
 """The refusals that another plan or add-on can lift."""
 
@@ -134,7 +133,7 @@ class FleetResult:
         yield "leaves", customers["leaves"]
         for name in ("requests", "calls"):
             yield name, tallies[name]
-        yield "admitted", outcomes[:, Refusal.GRANTED] + outcomes[:, Refusal.JOINED]
+        yield "admitted", outcomes[:, Decision.GRANTED] + outcomes[:, Decision.JOINED]
         for index, code in enumerate(CODES):
             yield code, self.refusals[:, index]
         yield "given_up", tallies["given_up"]
@@ -152,7 +151,7 @@ class FleetResult:
 
     def _blocked_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         first = self.blocks["first"][:, list(HEALING)]
-        first = np.where(first == NEVER, np.iinfo(np.int64).max, first).min(axis=1)
+        first = np.where(first == DISTANT_PAST, np.iinfo(np.int64).max, first).min(axis=1)
         yield "first_blocked", np.where(first == np.iinfo(np.int64).max, NEVER_HAPPENED, first)
         yield "blocked", self.blocks["total"][:, 0]
         for code, outcome in zip(CODES, REFUSED, strict=True):

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.contract.facts import Refusal, Spend
-from ranksim.rules.books import NEVER, Cooldown, Meter, record_dtype
+from ranksim.clock import DISTANT_PAST
+from ranksim.contract.facts import Decision, Spend
+from ranksim.rules.books import Cooldown, Meter, record_dtype
 
 Records = NDArray[np.void]
 Integers = NDArray[np.int64]
@@ -26,7 +27,7 @@ ACTIVITIES = (*(spend.label for spend in Spend), "read", "write", "remove_keywor
 
 LIMITED = 8
 
-OUTCOMES = (*(refusal.code for refusal in Refusal), "rate_limited")
+OUTCOMES = (*(refusal.code for refusal in Decision), "rate_limited")
 """What becomes of a call: granted, refused by check 1 to 6, joined, or refused by the rate limit."""
 
 REFUSED = (LIMITED, 1, 2, 3, 4, 5, 6)
@@ -67,7 +68,7 @@ class Domain:
     tuples: int = 0
     pages: int = 0
     questions: int = 0
-    run_ends: int = NEVER
+    run_ends: int = DISTANT_PAST
 
 
 @dataclass(slots=True)
@@ -168,7 +169,7 @@ class Entry(Request):
 class Pace:
     """How fast time passes for a customer: `weight` of AVERAGE until `ends`; `steady` for even arrivals."""
 
-    ends: int = NEVER
+    ends: int = DISTANT_PAST
     weight: int = 0
     steady: int = 0
 
@@ -186,7 +187,7 @@ class Queue:
 class Pause(Cooldown):
     """A cooldown that begins when a run ends, once `finish` is reached (U46)."""
 
-    finish: int = NEVER
+    finish: int = DISTANT_PAST
 
 
 # What comes out
@@ -201,7 +202,7 @@ class Allowance(Meter):
 
     peak: int = 0
     wanted: int = 0
-    wanted_ends: int = NEVER
+    wanted_ends: int = DISTANT_PAST
     wanted_peak: int = 0
 
 
@@ -236,8 +237,8 @@ class Month:
 class Block:
     """How long one kind of refusal blocked an account: its first instant, its end so far, its length."""
 
-    first: int = NEVER
-    until: int = NEVER
+    first: int = DISTANT_PAST
+    until: int = DISTANT_PAST
     total: int = 0
 
 

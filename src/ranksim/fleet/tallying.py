@@ -2,7 +2,7 @@
 
 from collections.abc import MutableSequence, Sequence
 
-from ranksim.clock import month_end, week_end
+from ranksim.clock import DISTANT_PAST, month_end, week_end
 from ranksim.fleet.judging import Account
 from ranksim.fleet.rows import (
     LIMITED,
@@ -22,7 +22,6 @@ from ranksim.rules.admission import (
     SUBSCRIPTION_INACTIVE,
     WEEK,
 )
-from ranksim.rules.books import NEVER
 
 KINDS = len(OUTCOMES)
 ANY = GRANTED
@@ -116,7 +115,7 @@ def note_block(account: Account, blocks: Sequence[Block], months: Sequence[Month
 
 def extend(block: Block, now: int, until: int) -> None:
     """Add [now, until) to a block, which began no later."""
-    if block.first == NEVER:
+    if block.first == DISTANT_PAST:
         block.first = now
     since = max(now, block.until)
     if until > since:

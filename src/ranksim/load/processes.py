@@ -22,7 +22,7 @@ import gevent
 from gevent.event import AsyncResult, Event
 
 from ranksim.callers.discovery import Reach
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.errors import BadInput
 from ranksim.load import merging
 from ranksim.load.options import Options
@@ -287,7 +287,7 @@ class Worker:
 
     def _compare(self, clock: Clock) -> None:
         """Bound by how much the leader's clock is ahead of ours, now and since it was first compared."""
-        low, high = -(1 << 62), 1 << 62
+        low, high = DISTANT_PAST, DISTANT_FUTURE
         for _ in range(PINGS):
             self._pong = AsyncResult()
             before = clock.now()

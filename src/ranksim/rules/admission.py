@@ -6,16 +6,18 @@ the first without the second, and a refusal changes nothing.
 """
 
 from ranksim.clock import month_end, week_end
+from ranksim.contract.facts import Decision
 from ranksim.rules.books import Ask, Books, Cooldown, Meter, Terms
 
-GRANTED = 0
-ENTITLEMENT_REQUIRED = 1
-SUBSCRIPTION_INACTIVE = 2
-COST_CAP_REACHED = 3
-QUOTA_EXHAUSTED = 4
-SLOT_LIMIT_EXCEEDED = 5
-COOLDOWN_ACTIVE = 6
-JOINED = 7
+# The members of `Decision` as plain integers, which Numba freezes into what it compiles.
+GRANTED = Decision.GRANTED.value
+ENTITLEMENT_REQUIRED = Decision.ENTITLEMENT_REQUIRED.value
+SUBSCRIPTION_INACTIVE = Decision.SUBSCRIPTION_INACTIVE.value
+COST_CAP_REACHED = Decision.COST_CAP_REACHED.value
+QUOTA_EXHAUSTED = Decision.QUOTA_EXHAUSTED.value
+SLOT_LIMIT_EXCEEDED = Decision.SLOT_LIMIT_EXCEEDED.value
+COOLDOWN_ACTIVE = Decision.COOLDOWN_ACTIVE.value
+JOINED = Decision.JOINED.value
 
 JOIN_AFTER_HEALTH = 0
 JOIN_BEFORE_CHECKS = 1
@@ -161,7 +163,7 @@ def book(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, ter
     """Book a granted ask: cost, quota, slots and cooldown, all at the instant of acceptance (U49, U50)."""
     if now >= books.month_ends:
         turn_month(now, books)
-    if now >= meter.ends:
+    if meter.limit >= 0 and now >= meter.ends:
         turn_meter(now, meter, books, terms)
     if terms.cost_timing == RESERVE:
         books.reserved += ask.estimate

@@ -10,11 +10,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ranksim.clock import DISTANT_PAST
+
 UNLIMITED = -1
 """A meter limit that never refuses."""
-
-NEVER = -(2**62)
-"""An instant before every other, for what has not happened yet."""
 
 
 @dataclass(slots=True)
@@ -39,16 +38,16 @@ class Meter:
 
     limit: int = UNLIMITED
     used: int = 0
-    ends: int = NEVER
+    ends: int = DISTANT_PAST
     period: int = 0
 
 
 @dataclass(slots=True)
 class Cooldown:
-    """The minimum time before the same thing may be run again (S65, U46). `since` starts it, or is NEVER."""
+    """The minimum time before the same thing may be run again (S65, U46); `since` starts it."""
 
     length: int = 0
-    since: int = NEVER
+    since: int = DISTANT_PAST
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class Books:
     settled: int = 0
     reserved: int = 0
     anchor: int = 0
-    month_ends: int = NEVER
+    month_ends: int = DISTANT_PAST
     slot_limit: int = 0
     active: int = 0
     held: int = 0

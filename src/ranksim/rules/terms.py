@@ -1,14 +1,23 @@
 """A policy's assumptions as the integers and masks that the rules read."""
 
-from ranksim.contract.facts import Refusal, Spend
+from ranksim.contract.facts import Decision, Spend
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.rules import admission
 from ranksim.rules.books import Terms
 
-JOINS = ("after_health", "before_checks", "after_checks", "never")
-GATES = ("at_ceiling", "would_exceed")
-TIMINGS = ("reserve", "acceptance", "completion")
+JOINS = {
+    "after_health": admission.JOIN_AFTER_HEALTH,
+    "before_checks": admission.JOIN_BEFORE_CHECKS,
+    "after_checks": admission.JOIN_AFTER_CHECKS,
+    "never": admission.JOIN_NEVER,
+}
+GATES = {"at_ceiling": admission.AT_CEILING, "would_exceed": admission.WOULD_EXCEED}
+TIMINGS = {
+    "reserve": admission.RESERVE,
+    "acceptance": admission.AT_ACCEPTANCE,
+    "completion": admission.AT_COMPLETION,
+}
 
 ALL_CHECKS = (1, 2, 3, 4, 5, 6)
 
@@ -35,9 +44,9 @@ def terms_of(policy: Policy) -> Terms:
     """Give the assumptions that admission reads."""
     said = policy.assumptions
     return Terms(
-        join=JOINS.index(said.join),
-        cost_gate=GATES.index(said.cost_gate),
-        cost_timing=TIMINGS.index(said.cost_timing),
+        join=JOINS[said.join],
+        cost_gate=GATES[said.cost_gate],
+        cost_timing=TIMINGS[said.cost_timing],
         spent_counts_reserved=int(said.spent_counts == "settled_and_reserved"),
         cooldown_from_finish=int(said.cooldown_from == "finish"),
         week_offset=said.week_offset,
@@ -52,9 +61,9 @@ def mask(checks: tuple[int, ...]) -> int:
 def checks_of(policy: Policy, spend: Spend) -> int:
     """Give the mask of the checks that apply to an operation (U58, U90)."""
     if policy.assumptions.checks_apply == "table":
-        return mask((Refusal.SUBSCRIPTION_INACTIVE, *TABLE[spend]))
+        return mask((Decision.SUBSCRIPTION_INACTIVE, *TABLE[spend]))
     if spend in COMMITS and not policy.assumptions.ceiling_stops_tracking:
-        return mask(tuple(check for check in ALL_CHECKS if check != admission.COST_CAP_REACHED))
+        return mask(tuple(check for check in ALL_CHECKS if check != Decision.COST_CAP_REACHED))
     return mask(ALL_CHECKS)
 
 

@@ -24,7 +24,8 @@ NumPy records and int64 arrays.
 
 from collections.abc import MutableSequence
 
-from ranksim.rules.books import NEVER, Window
+from ranksim.clock import DISTANT_PAST
+from ranksim.rules.books import Window
 
 FIRST_HIT = 0
 CLOCK = 1
@@ -36,7 +37,7 @@ NAMES = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
 
 def start(w: Window) -> None:
     """Give a row its full allowance: sets opened, count, previous, level and head, keeps the rest."""
-    w.opened = NEVER
+    w.opened = DISTANT_PAST
     w.count = 0
     w.previous = 0
     w.level = w.limit * w.length

@@ -7,12 +7,11 @@ a drawn time; a pooled one is handed out as a task.
 from collections.abc import Mapping
 
 from ranksim import draws
-from ranksim.clock import iso
+from ranksim.clock import DISTANT_PAST, iso
 from ranksim.contract.facts import JobKind
 from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.access import sees
-from ranksim.rules.books import NEVER
 from ranksim.service import deliveries
 from ranksim.service.calls import Body, Reply, StartJob
 from ranksim.service.context import JOB_ENDS, Context, Request
@@ -181,7 +180,7 @@ def _mind_cooldown(ctx: Context, job: Job, account: Account, now: int) -> None:
         if ctx.terms.cooldown_from_finish:
             row.since = now
     elif said.cooldown_after_failure == "clear":
-        row.since = NEVER
+        row.since = DISTANT_PAST
     elif not ctx.terms.cooldown_from_finish:
         row.since = _latest_acceptance(ctx, job, account)
 
@@ -192,7 +191,7 @@ def _latest_acceptance(ctx: Context, failed: Job, account: Account) -> int:
     runs = [
         ctx.state.jobs[run] for owner in owners for run in ctx.state.domains[owner].jobs.get(failed.kind, ())
     ]
-    return max((run.created_at for run in runs if run.status != FAILED), default=NEVER)
+    return max((run.created_at for run in runs if run.status != FAILED), default=DISTANT_PAST)
 
 
 def _note_results(domain: Domain, job: Job, now: int) -> None:

@@ -5,7 +5,7 @@ Only this module reads the traffic clock, which is `now` unless a driver splits 
 
 from collections.abc import MutableSequence, Sequence
 
-from ranksim.clock import DAY, SECOND, civil_from_days, weekday
+from ranksim.clock import SECOND, http_date, whole_seconds
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import RateClass
 from ranksim.rules import windows
@@ -16,16 +16,8 @@ from ranksim.service.context import Context
 from ranksim.service.errors import problem
 from ranksim.service.state import Key
 
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
 GRAPHQL_WINDOWS = 3
 """Where a key's windows for GraphQL begin, when they are apart (U11)."""
-
-
-def whole_seconds(us: int) -> int:
-    """Round a time in µs up to whole seconds."""
-    return -(-us // SECOND)
 
 
 def charge_key(
@@ -163,15 +155,3 @@ def retry_after(said: Assumptions, now: int, wait: int) -> str:
     if said.retry_after_format == "http_date":
         return http_date(now + wait)
     return str(max(1, whole_seconds(wait)))
-
-
-def http_date(t: int) -> str:
-    """Write an instant (µs, rounded up to a second) as an HTTP-date (RFC 9110, section 5.6.7)."""
-    seconds = whole_seconds(t)
-    t = seconds * SECOND
-    year, month, day = civil_from_days(t // DAY)
-    clock = seconds % 86_400
-    return (
-        f"{DAYS[weekday(t)]}, {day:02d} {MONTHS[month - 1]} {year:04d} "
-        f"{clock // 3600:02d}:{clock % 3600 // 60:02d}:{clock % 60:02d} GMT"
-    )

@@ -6,8 +6,9 @@ Deciding reads the rows only; booking writes them. So a refusal and a dry run ch
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.clock import SECOND, iso, month_end, week_end
-from ranksim.contract.facts import Refusal, Spend
+from ranksim.clock import SECOND, iso, month_end, week_end, whole_seconds
+from ranksim.contract.facts import Decision, Spend
+from ranksim.contract.quantities import MICRO_USD
 from ranksim.rules import admission
 from ranksim.rules.books import Ask, Cooldown, Meter
 from ranksim.rules.slots import Widening
@@ -15,7 +16,7 @@ from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem, status_of
-from ranksim.service.rate_limits import retry_after, whole_seconds
+from ranksim.service.rate_limits import retry_after
 from ranksim.service.replies import single
 from ranksim.service.state import Account, Job
 
@@ -32,8 +33,6 @@ WHAT = {
     Spend.SCANS: "scan",
 }
 """What a spending operation is called in a sentence."""
-
-MICRO_USD = 1_000_000
 
 
 @dataclass(slots=True)
@@ -68,10 +67,10 @@ def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
     return Ask(spend=spend, checks=checks, capability=ctx.needs[spend], dry_run=int(dry_run))
 
 
-def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Refusal:
+def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Decision:
     """Run the six checks in order (S59)."""
     books = request.account.books
-    return Refusal(admission.decide(request.now, ask, books, rows.meter, rows.cooldown, ctx.terms))
+    return Decision(admission.decide(request.now, ask, books, rows.meter, rows.cooldown, ctx.terms))
 
 
 def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
@@ -108,31 +107,31 @@ def usd(amount: int) -> str:
     return f"{sign}{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
 
 
-def code_of(ctx: Context, refusal: Refusal, rows: Rows) -> str:
+def code_of(ctx: Context, decision: Decision, rows: Rows) -> str:
     """Give the error code of a refusal; a weekly allowance may have one of its own (U53)."""
-    if refusal == Refusal.QUOTA_EXHAUSTED and rows.meter.period == admission.WEEK:
+    if decision == Decision.QUOTA_EXHAUSTED and rows.meter.period == admission.WEEK:
         return ctx.policy.assumptions.weekly_exhaustion_code
-    return refusal.code
+    return decision.code
 
 
-def meta_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> dict[str, Any]:
+def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> dict[str, Any]:
     """Give the numbers behind a refusal (S98, S99, U26)."""
     now, books = request.now, request.account.books
-    if refusal == Refusal.COST_CAP_REACHED:
+    if decision == Decision.COST_CAP_REACHED:
         return {
             "spent": usd(admission.spent_at(now, books, ctx.terms)),
             "ceiling": usd(books.ceiling),
             "currency": "USD",
             "resets_at": iso(month_resets(request)),
         }
-    if refusal == Refusal.QUOTA_EXHAUSTED:
+    if decision == Decision.QUOTA_EXHAUSTED:
         return {
             "metric": rows.metric,
             "used": admission.used_at(now, rows.meter),
             "limit": rows.meter.limit,
             "resets_at": iso(meter_resets(ctx, request.account, rows.meter, now)),
         }
-    if refusal == Refusal.SLOT_LIMIT_EXCEEDED:
+    if decision == Decision.SLOT_LIMIT_EXCEEDED:
         held = admission.held_at(now, books)
         return {
             "used": books.active + held,
@@ -140,41 +139,41 @@ def meta_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Ro
             "limit": books.slot_limit,
             "requested": ask.slots - ask.revived,
         }
-    if refusal == Refusal.COOLDOWN_ACTIVE:
+    if decision == Decision.COOLDOWN_ACTIVE:
         free_at = rows.cooldown.since + rows.cooldown.length
         return {"available_at": iso(free_at), "retry_after": whole_seconds(free_at - now)}
     return {}
 
 
-def detail_of(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> str:
+def detail_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> str:
     """Explain a refusal in a sentence."""
     account, what = request.account, WHAT[rows.spend]
-    if refusal == Refusal.ENTITLEMENT_REQUIRED:
+    if decision == Decision.ENTITLEMENT_REQUIRED:
         return f"The {account.plan} plan does not allow this {what}."
-    if refusal == Refusal.SUBSCRIPTION_INACTIVE:
+    if decision == Decision.SUBSCRIPTION_INACTIVE:
         return f"The subscription is {account.status.replace('_', ' ')}; reading goes on, spending does not."
-    if refusal == Refusal.COST_CAP_REACHED:
+    if decision == Decision.COST_CAP_REACHED:
         return f"This month's provider spend has reached the ceiling of {usd(account.books.ceiling)} USD."
-    if refusal == Refusal.QUOTA_EXHAUSTED:
+    if decision == Decision.QUOTA_EXHAUSTED:
         left = max(0, rows.meter.limit - admission.used_at(request.now, rows.meter))
         return f"{ask.units} of {rows.metric} asked for, {left} left of {rows.meter.limit}."
-    if refusal == Refusal.SLOT_LIMIT_EXCEEDED:
+    if decision == Decision.SLOT_LIMIT_EXCEEDED:
         held = admission.held_at(request.now, account.books)
         room = account.books.slot_limit - account.books.active - held
         return f"{ask.slots - ask.revived} slots asked for, {max(0, room)} free ({held} held to month end)."
     return f"The same {what} was accepted less than {rows.cooldown.length // SECOND} s ago."
 
 
-def refuse(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> Reply:
+def refuse(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> Reply:
     """Answer a refusal of one of the six checks."""
     reply = problem(
         ctx.policy,
-        code_of(ctx, refusal, rows),
-        detail_of(ctx, request, refusal, ask, rows),
-        meta_of(ctx, request, refusal, ask, rows),
-        check=int(refusal),
+        code_of(ctx, decision, rows),
+        detail_of(ctx, request, decision, ask, rows),
+        meta_of(ctx, request, decision, ask, rows),
+        check=int(decision),
     )
-    if refusal == Refusal.COOLDOWN_ACTIVE:
+    if decision == Decision.COOLDOWN_ACTIVE:
         wait = rows.cooldown.since + rows.cooldown.length - request.now
         reply.headers["Retry-After"] = retry_after(ctx.policy.assumptions, request.now, wait)
     return reply
@@ -194,39 +193,39 @@ def failing_checks(ctx: Context, request: Request, ask: Ask, rows: Rows) -> tupl
 
 
 def report(
-    ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows, running: Job | None
+    ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows, running: Job | None
 ) -> Reply:
     """Answer a dry run: all six outcomes, and what the real call would get (S66, U56, U89, E49)."""
-    refused = refusal not in (Refusal.GRANTED, Refusal.JOINED)
+    refused = decision not in (Decision.GRANTED, Decision.JOINED)
     if refused and ctx.policy.assumptions.dry_run_reply == "live_error":
-        return refuse(ctx, request, refusal, ask, rows)
+        return refuse(ctx, request, decision, ask, rows)
     failing = failing_checks(ctx, request, ask, rows)
-    if refusal == Refusal.JOINED:
+    if decision == Decision.JOINED:
         failing = (False,) * len(failing)
     checks: list[Body] = []
     for number, (name, fails) in enumerate(zip(CHECK_NAMES, failing, strict=True), start=1):
-        code = code_of(ctx, Refusal(number), rows) if fails else None
-        meta = meta_of(ctx, request, Refusal(number), ask, rows) if fails else None
+        code = code_of(ctx, Decision(number), rows) if fails else None
+        meta = meta_of(ctx, request, Decision(number), ask, rows) if fails else None
         checks.append({"check": name, "ok": not fails, "code": code, "meta": meta})
     said: Body | None = None
     if refused:
-        code = code_of(ctx, refusal, rows)
+        code = code_of(ctx, decision, rows)
         said = {
             "code": code,
             "status": status_of(ctx.policy, code),
-            "detail": detail_of(ctx, request, refusal, ask, rows),
-            "meta": meta_of(ctx, request, refusal, ask, rows),
+            "detail": detail_of(ctx, request, decision, ask, rows),
+            "meta": meta_of(ctx, request, decision, ask, rows),
         }
     body = {
         "dry_run": True,
         "allowed": not refused,
-        "would_join": running.id if running is not None and refusal == Refusal.JOINED else None,
+        "would_join": running.id if running is not None and decision == Decision.JOINED else None,
         "refusal": said,
         "checks": checks,
     }
     reply = single(body, ctx.policy.statuses.dry_run, "dry_run")
     if said is not None:
-        reply.code, reply.check = said["code"], int(refusal)
+        reply.code, reply.check = said["code"], int(decision)
     return reply
 
 
@@ -246,7 +245,7 @@ def outcome_of_scan_patch(
     rows = rows_of(ctx, request.account, Spend.SCANS, domain)
     ask = ask_for(ctx, Spend.SCANS, dry_run=False)
     if mode == "dimensions_slots":
-        minded = 1 << Refusal.ENTITLEMENT_REQUIRED | 1 << Refusal.SLOT_LIMIT_EXCEEDED
+        minded = 1 << Decision.ENTITLEMENT_REQUIRED | 1 << Decision.SLOT_LIMIT_EXCEEDED
         ask.checks = minded & ~ctx.state.waived
         ask.capability = 0
     elif mode == "none":
@@ -255,9 +254,9 @@ def outcome_of_scan_patch(
     ask.slots, ask.revived = widening.slots, widening.revived
     if mode != "all":
         rows.meter, rows.cooldowns = Meter(), {}
-    refusal = decide(ctx, request, ask, rows)
-    if refusal != Refusal.GRANTED:
-        return refuse(ctx, request, refusal, ask, rows)
+    decision = decide(ctx, request, ask, rows)
+    if decision != Decision.GRANTED:
+        return refuse(ctx, request, decision, ask, rows)
     book(ctx, request, ask, rows)
     return None
 
@@ -270,5 +269,5 @@ def beyond_dimensions(
     if len(engine_devices) <= most.max_engine_devices and len(geographies) <= most.max_geographies:
         return 0
     if ctx.policy.assumptions.dimension_refusal == "slot_limit_exceeded":
-        return Refusal.SLOT_LIMIT_EXCEEDED
-    return Refusal.ENTITLEMENT_REQUIRED
+        return Decision.SLOT_LIMIT_EXCEEDED
+    return Decision.ENTITLEMENT_REQUIRED

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ranksim import draws
 from ranksim.clock import iso
-from ranksim.contract.facts import JobKind, Refusal, Spend
+from ranksim.contract.facts import Decision, JobKind, Spend
 from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.books import Ask
@@ -92,16 +92,16 @@ def create_job(ctx: Context, request: Request) -> Reply:
     ask.estimate = work.estimate
     ask.units = 1 if rows.metric else 0
     if work.beyond and ctx.policy.assumptions.cap == "refuse":
-        ask.beyond = Refusal.ENTITLEMENT_REQUIRED
+        ask.beyond = Decision.ENTITLEMENT_REQUIRED
     running = jobs.running_of(ctx, domain, body.kind) if spend == Spend.RANK_RUN else None
     ask.running = int(running is not None)
-    refusal = decide(ctx, request, ask, rows)
+    decision = decide(ctx, request, ask, rows)
     if body.dry_run:
-        return report(ctx, request, refusal, ask, rows, running)
-    if refusal == Refusal.JOINED and running is not None:
+        return report(ctx, request, decision, ask, rows, running)
+    if decision == Decision.JOINED and running is not None:
         return single(jobs.show(ctx, running, request.now), ctx.policy.statuses.job_joined, "joined")
-    if refusal != Refusal.GRANTED:
-        return refuse(ctx, request, refusal, ask, rows)
+    if decision != Decision.GRANTED:
+        return refuse(ctx, request, decision, ask, rows)
     book(ctx, request, ask, rows)
     job = Job(
         id=ctx.state.new_id("job"),
@@ -114,7 +114,7 @@ def create_job(ctx: Context, request: Request) -> Reply:
         estimate=work.estimate,
         month_ends=account.books.month_ends,
         metric=rows.metric,
-        metric_ends=rows.meter.ends,
+        metric_ends=rows.meter.ends if rows.metric else account.books.month_ends,
         metric_units=ask.units,
     )
     shown = jobs.show(ctx, job, request.now)
@@ -136,7 +136,9 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
     words = list(fresh)
     rows = rows_of(ctx, account, Spend.KEYWORDS, keyword_list.domain)
     ask = ask_for(ctx, Spend.KEYWORDS, dry_run=body.dry_run)
-    if ctx.policy.assumptions.over_slots == "partial" and admission.applies(Refusal.SLOT_LIMIT_EXCEEDED, ask):
+    if ctx.policy.assumptions.over_slots == "partial" and admission.applies(
+        Decision.SLOT_LIMIT_EXCEEDED, ask
+    ):
         books = account.books
         room = books.slot_limit - books.active - admission.held_at(now, books)
         words = slots.fit_keywords(ctx, account, keyword_list, words, now, room) or words
@@ -146,11 +148,11 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
         words = words[: ask.units]
     widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
     ask.slots, ask.revived = widening.slots, widening.revived
-    refusal = decide(ctx, request, ask, rows)
+    decision = decide(ctx, request, ask, rows)
     if body.dry_run:
-        return report(ctx, request, refusal, ask, rows, None)
-    if refusal != Refusal.GRANTED:
-        return refuse(ctx, request, refusal, ask, rows)
+        return report(ctx, request, decision, ask, rows, None)
+    if decision != Decision.GRANTED:
+        return refuse(ctx, request, decision, ask, rows)
     book(ctx, request, ask, rows)
     slots.apply_widening(account, widening)
     created: list[Body] = []
@@ -198,11 +200,11 @@ def create_scan(ctx: Context, request: Request) -> Reply:
         ask.slots, ask.revived = widening.slots, widening.revived
     ask.beyond = beyond_dimensions(ctx, account, pairings, places)
     ask.units = 1 if rows.metric else 0
-    refusal = decide(ctx, request, ask, rows)
+    decision = decide(ctx, request, ask, rows)
     if body.dry_run:
-        return report(ctx, request, refusal, ask, rows, None)
-    if refusal != Refusal.GRANTED:
-        return refuse(ctx, request, refusal, ask, rows)
+        return report(ctx, request, decision, ask, rows, None)
+    if decision != Decision.GRANTED:
+        return refuse(ctx, request, decision, ask, rows)
     book(ctx, request, ask, rows)
     if widening is not None:
         slots.apply_widening(account, widening)
@@ -238,11 +240,11 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
     if rows.metric:
         wanted = wanted[: ask.units]
     ask.estimate = len(wanted) * ctx.policy.catalogue.unit_costs.keyword_brief
-    refusal = decide(ctx, request, ask, rows)
+    decision = decide(ctx, request, ask, rows)
     if body.dry_run:
-        return report(ctx, request, refusal, ask, rows, None)
-    if refusal != Refusal.GRANTED:
-        return refuse(ctx, request, refusal, ask, rows)
+        return report(ctx, request, decision, ask, rows, None)
+    if decision != Decision.GRANTED:
+        return refuse(ctx, request, decision, ask, rows)
     book(ctx, request, ask, rows)
     admission.settle(account.books, account.books.month_ends, ask.estimate, ask.estimate, ctx.terms)
     made: list[Body] = []
@@ -276,7 +278,7 @@ def _brief_keywords(ctx: Context, request: Request, body: BriefsBody) -> list[tu
 def trim(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     """Cut the units asked for to what is left, where the policy grants parts (U50); not to nothing."""
     partial = ctx.policy.assumptions.quota_grant == "partial"
-    if partial and rows.meter.limit >= 0 and admission.applies(Refusal.QUOTA_EXHAUSTED, ask):
+    if partial and rows.meter.limit >= 0 and admission.applies(Decision.QUOTA_EXHAUSTED, ask):
         left = rows.meter.limit - admission.used_at(request.now, rows.meter)
         if left > 0:
             ask.units = min(ask.units, left)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.contract.facts import JobKind, RateClass
 from ranksim.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.rules.windows import remaining
@@ -30,8 +30,6 @@ LEFT_OUT = f"notes beyond the first {MAX_NOTES} are left out"
 
 MAX_DISABLINGS = 20
 """The most disablings of one endpoint that are kept."""
-
-NEVER_AGAIN = 2**62
 
 COLUMNS = {
     "windows": ("admitted", "refused", "remaining"),
@@ -190,7 +188,7 @@ class Tally:
         self.endpoint_names: dict[str, str] = {}
         self.reserved_counts = reserved_counts
         self.on_sample = on_sample
-        self._cut = start + warm_up if warm_up else NEVER_AGAIN
+        self._cut = start + warm_up if warm_up else DISTANT_FUTURE
         self._stride = max(1, -(-length // (max(1, sample_every) * MAX_SAMPLES)))
         self._turn = 0
         self._sampled: Micros | None = None
@@ -297,7 +295,7 @@ class Tally:
 
     def reset(self, now: Micros) -> None:
         """Drop every count and sample before `now`; what is queued, open or running then stays so."""
-        self._cut = NEVER_AGAIN
+        self._cut = DISTANT_FUTURE
         self.start = now
         self._turn = 0
         self._sampled = None

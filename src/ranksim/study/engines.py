@@ -77,7 +77,7 @@ class Worlds:
     folder: Path = Path()
 
     name: ClassVar[str] = "worlds"
-    sources: ClassVar[tuple[str, ...]] = (*RULEBOOK, "sim")
+    sources: ClassVar[tuple[str, ...]] = (*RULEBOOK, "callers", "sim")
     usual: ClassVar[tuple[str, ...]] = ("calls.total", "refusals.total", "refusals.share")
 
     RESERVED: ClassVar[tuple[str, ...]] = (

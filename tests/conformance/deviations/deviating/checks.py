@@ -8,7 +8,7 @@ from typing import Any
 
 from deviating.kit import Deviation, Handler, Patch, data_of, edited, handled, refusals
 from ranksim.clock import DAY, MILLISECOND, instant, iso
-from ranksim.contract.facts import Refusal
+from ranksim.contract.facts import Decision
 from ranksim.rules import admission
 from ranksim.rules.books import Ask, Books, Cooldown, Meter, Terms
 from ranksim.rules.slots import Block, Narrowing
@@ -60,8 +60,8 @@ def kept_after_refusal(patch: Patch) -> None:
     """Keep the units of check 4 although check 5 or 6 refused."""
     refuse = spend_decision.refuse
 
-    def refused(ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows) -> Reply:
-        if refusal in (Refusal.SLOT_LIMIT_EXCEEDED, Refusal.COOLDOWN_ACTIVE) and not ask.dry_run:
+    def refused(ctx: Context, request: Request, refusal: Decision, ask: Ask, rows: Rows) -> Reply:
+        if refusal in (Decision.SLOT_LIMIT_EXCEEDED, Decision.COOLDOWN_ACTIVE) and not ask.dry_run:
             _use(ctx, request, ask, rows)
         return refuse(ctx, request, refusal, ask, rows)
 
@@ -278,11 +278,11 @@ def cooldown_races(patch: Patch) -> None:
     patch.setattr(admission, "is_cooling", cooling)
 
 
-def _decided(change: Callable[[Context, Request, Ask, Rows, Refusal], Refusal]) -> Callable[[Patch], None]:
+def _decided(change: Callable[[Context, Request, Ask, Rows, Decision], Decision]) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
         decide = spend_decision.decide
 
-        def decided(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Refusal:
+        def decided(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Decision:
             return change(ctx, request, ask, rows, decide(ctx, request, ask, rows))
 
         patch.setattr(spending, "decide", decided)
@@ -290,15 +290,15 @@ def _decided(change: Callable[[Context, Request, Ask, Rows, Refusal], Refusal]) 
     return apply
 
 
-def _charge_join(ctx: Context, request: Request, ask: Ask, rows: Rows, found: Refusal) -> Refusal:
-    if found == Refusal.JOINED and not ask.dry_run:
+def _charge_join(ctx: Context, request: Request, ask: Ask, rows: Rows, found: Decision) -> Decision:
+    if found == Decision.JOINED and not ask.dry_run:
         request.account.books.settled += ask.estimate
         _use(ctx, request, ask, rows)
     return found
 
 
-def _second_job(ctx: Context, request: Request, ask: Ask, rows: Rows, found: Refusal) -> Refusal:
-    return Refusal.GRANTED if found == Refusal.JOINED and not ask.dry_run else found
+def _second_job(ctx: Context, request: Request, ask: Ask, rows: Rows, found: Decision) -> Decision:
+    return Decision.GRANTED if found == Decision.JOINED and not ask.dry_run else found
 
 
 def _crawls_join(handler: Handler, ctx: Context, request: Request) -> Reply:
@@ -319,10 +319,10 @@ def _consuming(consume: Callable[[Context, Request, Ask, Rows], None]) -> Callab
         report = spend_decision.report
 
         def reported(
-            ctx: Context, request: Request, refusal: Refusal, ask: Ask, rows: Rows, running: Any
+            ctx: Context, request: Request, refusal: Decision, ask: Ask, rows: Rows, running: Any
         ) -> Reply:
             reply = report(ctx, request, refusal, ask, rows, running)
-            if refusal == Refusal.GRANTED:
+            if refusal == Decision.GRANTED:
                 consume(ctx, request, ask, rows)
             return reply
 
