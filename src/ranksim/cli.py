@@ -1,4 +1,6 @@
-"""The command line: `ranksim run` simulates a scenario, `ranksim assumptions` lists what is assumed.
+"""The command line: `ranksim run` and `ranksim assumptions`, and where the other commands are wired in.
+
+Every flag is an environment variable too, named by its command: RANKSIM_RUN_SEED is `ranksim run --seed`.
 
 Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 interrupted (Ctrl-C or SIGTERM),
 141 the reader of a pipe went away.
@@ -36,14 +38,21 @@ if TYPE_CHECKING:
     from ranksim.report.heading import Heading
     from ranksim.sim.results import Result
     from ranksim.sim.scenario import Scenario
-    from ranksim.sim.world import World
 
 FAILED, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 
 app = typer.Typer(
-    name="ranksim", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-    rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)  # fmt: skip
+    name="ranksim",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={
+        "auto_envvar_prefix": "RANKSIM",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+)
 
 
 def main() -> None:
@@ -77,7 +86,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            allow_from_autoenv=False,
+            help="Print the version and stop.",
+        ),
     ] = False,
 ) -> None:
     """A digital twin of a rank-tracking API: its limits, spending guards, jobs and webhooks, simulated.
@@ -90,43 +106,32 @@ def _root(
 def run_command(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The world to simulate.")],
     seed: Annotated[
-        int | None,
-        typer.Option(envvar="RANKSIM_RUN_SEED", help="Seed of all randomness, instead of the scenario's."),
+        int | None, typer.Option(help="Seed of all randomness, instead of the scenario's.")
     ] = None,
     replications: Annotated[
         int | None,
         typer.Option(
             min=1,
-            envvar="RANKSIM_RUN_REPLICATIONS",
             help="Independent runs to average, instead of the scenario's; from 2 on numbers have intervals.",
         ),
     ] = None,
     workers: Annotated[
         int,
-        typer.Option(
-            min=1,
-            envvar="RANKSIM_RUN_WORKERS",
-            help="Processes that share the replications; the result does not depend on it.",
-        ),
+        typer.Option(min=1, help="Processes that share the replications; the result does not depend on it."),
     ] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            envvar="RANKSIM_RUN_OUT",
             help="Write result.json, tables/, plots/, page.html and trace.jsonl into this directory. "
             "It must be new, empty, or results of an earlier run, which are replaced.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", envvar="RANKSIM_RUN_JSON", help="Print the result as JSON, not a summary."),
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not a summary.")] = False,
     trace: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="RANKSIM_RUN_TRACE",
             help="Write the calls and webhook deliveries of the first replication here, as JSON Lines "
             "(.gz packs).",
         ),
@@ -135,19 +140,12 @@ def run_command(
         Path | None,
         typer.Option(
             metavar="TRACE",
-            envvar="RANKSIM_RUN_ARRIVALS",
             help="Let the scenario's replaying clients send the calls of this trace instead of their own.",
         ),
     ] = None,
-    plots: Annotated[
-        bool,
-        typer.Option(envvar="RANKSIM_RUN_PLOTS", help="Whether --out draws plots, which needs matplotlib."),
-    ] = True,
+    plots: Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")] = True,
     keep_trace: Annotated[
-        bool,
-        typer.Option(
-            "--keep-trace/--no-trace", envvar="RANKSIM_RUN_KEEP_TRACE", help="Whether --out keeps a trace."
-        ),
+        bool, typer.Option("--keep-trace/--no-trace", help="Whether --out keeps a trace.")
     ] = True,
 ) -> None:
     """Simulate a scenario, check its expectations and print a summary.
@@ -172,8 +170,8 @@ def run_command(
             heading = _heading(made, result, _command(scenario, result, arrivals))
             if folder is not None:
                 _write(folder, result, heading, plots)
-        _print(result.to_json() if as_json else _summary(result, heading))
-        if out is not None and not as_json:
+        _print(result.to_json() if json else _summary(result, heading))
+        if out is not None and not json:
             _print(f"\nWritten to {out}{_written(out)}\n")
         failed = [verdict.text for verdict in heading.verdicts if not verdict.holds]
         for text in failed:
@@ -188,29 +186,24 @@ def assumptions_command(
         list[str] | None, typer.Argument(metavar="NUMBER", help="Only these, such as U1 U48; all without.")
     ] = None,
     policy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", envvar="RANKSIM_ASSUMPTIONS_POLICY", help="Show the values of this policy file."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Show the values of this policy file.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", envvar="RANKSIM_ASSUMPTIONS_JSON", help="Print JSON, not text.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
 ) -> None:
     """List what the specification leaves open: what is assumed, why, how sure, and how to observe it.
 
     Example: ranksim assumptions U1 U48
     """
     with _spoken():
-        import json
+        from json import dumps
 
         from ranksim.contract.policy import Policy
         from ranksim.report import assumptions
 
         values = Policy() if policy is None else Policy.load(policy)
         rows = [assumptions.row(assumption, values) for assumption in assumptions.select(numbers or ())]
-        if as_json:
-            _print(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+        if json:
+            _print(dumps(rows, indent=1, ensure_ascii=False) + "\n")
         else:
             _print(rendered([assumptions.render(row) for row in rows]))
 
@@ -268,18 +261,8 @@ def _simulate(
     with _progress() as progress:
         return run(
             scenario, seed=seed, replications=replications, workers=workers, trace=recorder,
-            progress=progress, world=_watched_world,
+            progress=progress,
         )  # fmt: skip
-
-
-def _watched_world(scenario: Scenario, *, trace: Any = None, **options: Any) -> World:
-    """A world whose trace knows the names of its keys."""
-    from ranksim.sim.world import World
-
-    world = World(scenario, trace=trace, **options)
-    if trace is not None:
-        trace.watch(world.service.state)
-    return world
 
 
 @contextmanager
@@ -407,18 +390,12 @@ app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receiv
 app.command("load", short_help="Drive a deployment and record a trace.")(_spoken()(loading.load))
 app.command("study", short_help="Run a study: many runs compared.")(_spoken()(studying.study))
 
-capacity = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None,
-    context_settings={"auto_envvar_prefix": planning.PREFIX, "help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+capacity = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 for _name, (_question, _help) in planning.QUESTIONS.items():
     capacity.command(_name, short_help=_help)(_spoken()(_question))
 app.add_typer(capacity, name="capacity", help="Answer a question of capacity planning.")
 
-price = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None,
-    context_settings={"auto_envvar_prefix": pricing.PREFIX, "help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+price = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 for _name, (_question, _help) in pricing.QUESTIONS.items():
     price.command(_name, short_help=_help)(_spoken()(_question))
 app.add_typer(price, name="price", help="Answer a question of pricing.")

@@ -180,11 +180,10 @@ def test_the_bootstrap_interval_holds_the_quantile_and_is_the_same_each_time() -
 
 def test_a_simulated_run_agrees_with_itself(tmp_path: Path) -> None:
     scenario = rs.Scenario.load(Path(__file__).parents[2] / "scenarios/quickstart.yaml")
-    from ranksim.cli import _watched_world
     from ranksim.trace import TraceWriter
 
     with TraceWriter(tmp_path / "trace.jsonl", started=scenario.start) as writer:
-        result = run(scenario, trace=writer, world=_watched_world)
+        result = run(scenario, trace=writer)
     (tmp_path / "result.json").write_text(result.to_json(), encoding="utf-8")
     rows = against(read(tmp_path / "trace.jsonl"), read_result(tmp_path))
     shares = [row for row in rows if row.quantity == "share"]

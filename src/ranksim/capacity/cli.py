@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PREFIX = "RANKSIM_CAPACITY"
-
 PolicyFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The policy; the default one if not given.")
 ]
@@ -131,12 +129,7 @@ def workers(
     """
     from ranksim.capacity.workers import peaks_of, workers_needed
 
-    peaks = peaks_of(
-        _jobs(jobs),
-        _policy(policy),
-        _read(clock.duration, "over", over),
-        _weights(profile),
-    )
+    peaks = peaks_of(_jobs(jobs), _policy(policy), _read(clock.duration, "over", over), _weights(profile))
     patience = _read(clock.duration, "within", within)
     with waiting():
         answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,16 +21,13 @@ def compare(
     policy: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            envvar="RANKSIM_COMPARE_POLICY",
-            help="Take for granted what this policy states; any other assumption stays open.",
+            metavar="FILE", help="Take for granted what this policy states; any other assumption stays open."
         ),
     ] = None,
     model: Annotated[
         Path | None,
         typer.Option(
             metavar="RESULT",
-            envvar="RANKSIM_COMPARE_MODEL",
             help="Show refusals, waits, delays and latencies beside this result of `ranksim run S --arrivals "
             "TRACE --out RESULT`: result.json or its directory.",
         ),
@@ -39,28 +36,22 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="RULE",
-            envvar="RANKSIM_COMPARE_REQUIRE",
             help="Exit with 1 unless this rule conforms: a rule, a family such as rate, a fact such as S102, "
             "or all. May be given several times.",
         ),
     ] = None,
     html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", envvar="RANKSIM_COMPARE_HTML", help="Write one self-contained page here."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page here.")
     ] = None,
     junit: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", envvar="RANKSIM_COMPARE_JUNIT", help="Write JUnit XML here, one test case a rule."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a rule.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", envvar="RANKSIM_COMPARE_JSON", help="Print JSON, not a summary.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")] = False,
     rules: Annotated[
-        bool, typer.Option("--rules", help="List the rules and what would exercise them, and stop.")
+        bool,
+        typer.Option(
+            "--rules", allow_from_autoenv=False, help="List the rules and what would exercise them, and stop."
+        ),
     ] = False,
 ) -> None:
     """Judge a trace rule by rule: did the deployment behave as the model says it should?
@@ -86,9 +77,7 @@ def compare(
     check_outputs((html, junit), (trace, policy, model))
     found = _judged(trace, policy, model, tuple(require or ()))
     _write(found, html, junit)
-    _print(
-        json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else rendered(report.summary(found))
-    )
+    _print(dumps(found, indent=1, ensure_ascii=False) + "\n" if json else rendered(report.summary(found)))
     if report.fails(found):
         raise typer.Exit(DEVIATES)
 

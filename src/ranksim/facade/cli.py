@@ -27,84 +27,50 @@ KIB = 1024
 def serve(
     ctx: typer.Context,
     host: Annotated[
-        str,
-        typer.Option(
-            envvar="RANKSIM_SERVE_HOST",
-            help="The address to listen at. Beyond loopback the control API wants a token.",
-        ),
+        str, typer.Option(help="The address to listen at. Beyond loopback the control API wants a token.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, envvar="RANKSIM_SERVE_PORT", help="The port; 0 takes a free one.")
-    ] = 8080,
-    policy: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", envvar="RANKSIM_SERVE_POLICY", help="Serve under this policy file."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(envvar="RANKSIM_SERVE_SEED", help="Seed of keys, secrets and everything drawn.")
-    ] = 0,
-    plan: Annotated[
-        str, typer.Option(envvar="RANKSIM_SERVE_PLAN", help="The plan of the demo accounts; usually pro.")
-    ] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve under this policy file.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of keys, secrets and everything drawn.")] = 0,
+    plan: Annotated[str, typer.Option(help="The plan of the demo accounts; usually pro.")] = "",
     clock: Annotated[
         str,
         typer.Option(
             metavar="real|manual|scaled:N",
-            envvar="RANKSIM_SERVE_CLOCK",
             help="How time runs: as it does, only when the control API advances it, or N times as fast "
             "(scaled:60, scaled:1/10).",
         ),
     ] = "real",
     start: Annotated[
         str,
-        typer.Option(
-            metavar="INSTANT",
-            envvar="RANKSIM_SERVE_START",
-            help="The first instant, such as 2026-03-04T10:00:00Z; usually now.",
-        ),
+        typer.Option(metavar="INSTANT", help="The first instant, such as 2026-03-04T10:00:00Z; usually now."),
     ] = "",
     traffic_clock: Annotated[
-        str,
-        typer.Option(
-            metavar="same|wall",
-            envvar="RANKSIM_SERVE_TRAFFIC_CLOCK",
-            help="What rate limits run on: the clock, or wall time.",
-        ),
+        str, typer.Option(metavar="same|wall", help="What rate limits run on: the clock, or wall time.")
     ] = "same",
     signature_clock: Annotated[
         str,
         typer.Option(
             metavar="virtual|wall",
-            envvar="RANKSIM_SERVE_SIGNATURE_CLOCK",
             help="What webhooks are signed with: the clock, or wall time, as receivers check it.",
         ),
     ] = "virtual",
     settle_timeout: Annotated[
         float,
         typer.Option(
-            min=0.0,
-            envvar="RANKSIM_SERVE_SETTLE_TIMEOUT",
-            help="Seconds of wall time that an advance of the clock may wait for webhooks.",
+            min=0.0, help="Seconds of wall time that an advance of the clock may wait for webhooks."
         ),
     ] = 60.0,
     state: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="RANKSIM_SERVE_STATE",
             help="Keep everything in this file (SQLite), and go on from it, clock and keys included; "
             "in memory without.",
         ),
     ] = None,
-    control_token: Annotated[
-        str,
-        typer.Option(
-            envvar="RANKSIM_SERVE_CONTROL_TOKEN", help="The bearer token that the control API wants."
-        ),
-    ] = "",
-    max_body: Annotated[
-        int, typer.Option(min=1, envvar="RANKSIM_SERVE_MAX_BODY", help="The largest body in KiB.")
-    ] = 1024,
+    control_token: Annotated[str, typer.Option(help="The bearer token that the control API wants.")] = "",
+    max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024,
     strict_query: Annotated[
         bool,
         typer.Option(
@@ -116,47 +82,25 @@ def serve(
         str,
         typer.Option(
             metavar="INSTANT",
-            envvar="RANKSIM_SERVE_DEPRECATED_SINCE",
             help="Send Deprecation and Sunset headers on /v1, and serve /v2 too; wants --sunset.",
         ),
     ] = "",
-    sunset: Annotated[
-        str,
-        typer.Option(
-            metavar="INSTANT", envvar="RANKSIM_SERVE_SUNSET", help="When the deprecated /v1 goes away."
-        ),
-    ] = "",
-    public_receivers: Annotated[
+    sunset: Annotated[str, typer.Option(metavar="INSTANT", help="When the deprecated /v1 goes away.")] = "",
+    public_receivers_only: Annotated[
         bool,
-        typer.Option(
-            "--public-receivers-only",
-            envvar="RANKSIM_SERVE_PUBLIC_RECEIVERS_ONLY",
-            help="Send no webhook to a private or loopback address.",
-        ),
+        typer.Option("--public-receivers-only", help="Send no webhook to a private or loopback address."),
     ] = False,
     ca_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="RANKSIM_SERVE_CA_FILE",
             help="Trust these certificate authorities (PEM) for webhook receivers, besides the system's.",
         ),
     ] = None,
-    docs: Annotated[
-        bool,
-        typer.Option(envvar="RANKSIM_SERVE_DOCS", help="Serve /openapi.json, /schema.graphql and /docs."),
-    ] = True,
-    access_log: Annotated[
-        bool, typer.Option(envvar="RANKSIM_SERVE_ACCESS_LOG", help="Log every request.")
-    ] = False,
-    log_format: Annotated[
-        str,
-        typer.Option(metavar="text|json", envvar="RANKSIM_SERVE_LOG_FORMAT", help="How to log, on stderr."),
-    ] = "text",
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", envvar="RANKSIM_SERVE_JSON", help="Say where it serves as one line of JSON."),
-    ] = False,
+    docs: Annotated[bool, typer.Option(help="Serve /openapi.json, /schema.graphql and /docs.")] = True,
+    access_log: Annotated[bool, typer.Option(help="Log every request.")] = False,
+    log_format: Annotated[str, typer.Option(metavar="text|json", help="How to log, on stderr.")] = "text",
+    json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
 ) -> None:
     """Serve a fake deployment of the API: REST, GraphQL, webhooks, sandbox, and a control API.
 
@@ -195,7 +139,7 @@ def serve(
         traffic_clock=traffic_clock,
         signature_clock=signature_clock,
         settle_timeout=settle_timeout,
-        sender=HttpSender(public_only=public_receivers, tls=_tls(ca_file)),
+        sender=HttpSender(public_only=public_receivers_only, tls=_tls(ca_file)),
         plan=plan,
     )
     deprecation = _deprecation(deprecated_since, sunset)
@@ -213,7 +157,7 @@ def serve(
             )
             server.set_up_logging(log_format)
             port = listener.getsockname()[1]
-            server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=as_json))
+            server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=json))
         finally:
             if kept is not None:
                 kept.close()

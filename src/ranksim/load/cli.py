@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 def load(
     host: Annotated[
         str,
-        typer.Option(
-            metavar="URL",
-            envvar="RANKSIM_LOAD_HOST",
-            help="The base URL of the deployment, such as https://api.example.com.",
-        ),
+        typer.Option(metavar="URL", help="The base URL of the deployment, such as https://api.example.com."),
     ] = "",
     key: Annotated[
         str,
@@ -42,28 +38,23 @@ def load(
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="RANKSIM_LOAD_TARGET",
             help="A target file (YAML) with addresses, several keys and limits, instead of --host and --key.",
         ),
     ] = None,
-    profile: Annotated[
-        str, typer.Option(envvar="RANKSIM_LOAD_PROFILE", help="What to do; --profiles lists them.")
-    ] = "everyday",
+    profile: Annotated[str, typer.Option(help="What to do; --profiles lists them.")] = "everyday",
     profiles: Annotated[
-        bool, typer.Option("--profiles", help="List the profiles with their aims, and stop.")
+        bool,
+        typer.Option(
+            "--profiles", allow_from_autoenv=False, help="List the profiles with their aims, and stop."
+        ),
     ] = False,
     users: Annotated[
-        int | None,
-        typer.Option(
-            min=1, envvar="RANKSIM_LOAD_USERS", help="How many users; the profile's own number without."
-        ),
+        int | None, typer.Option(min=1, help="How many users; the profile's own number without.")
     ] = None,
-    length: Annotated[
+    duration: Annotated[
         str,
         typer.Option(
-            "--duration",
             metavar="LENGTH",
-            envvar="RANKSIM_LOAD_DURATION",
             help="How long the users go on, such as 90s or 10m; the profile's own length without.",
         ),
     ] = "",
@@ -71,42 +62,27 @@ def load(
         Path | None,
         typer.Option(
             metavar="DIR",
-            envvar="RANKSIM_LOAD_OUT",
             help="Write trace.jsonl and locust.log into this directory, which must hold no trace yet; "
             "a new one here without, such as load-burst-20260304T100000Z.",
         ),
     ] = None,
     spend_cap: Annotated[
-        str,
-        typer.Option(
-            metavar="AMOUNT", envvar="RANKSIM_LOAD_SPEND_CAP", help="The most to spend, such as '5 USD'."
-        ),
+        str, typer.Option(metavar="AMOUNT", help="The most to spend, such as '5 USD'.")
     ] = "",
     dry_run_only: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run-only", envvar="RANKSIM_LOAD_DRY_RUN_ONLY", help="Spend nothing: send dry runs only."
-        ),
+        bool, typer.Option("--dry-run-only", help="Spend nothing: send dry runs only.")
     ] = False,
     exclusive: Annotated[
         bool | None,
         typer.Option(
             "--exclusive/--shared",
-            envvar="RANKSIM_LOAD_EXCLUSIVE",
             help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
             "and exclusive where there is none.",
         ),
     ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(min=1, envvar="RANKSIM_LOAD_PROCESSES", help="Worker processes that share the users."),
-    ] = 1,
-    seed: Annotated[
-        int | None, typer.Option(envvar="RANKSIM_LOAD_SEED", help="Seed of what the users draw.")
-    ] = None,
-    gzip: Annotated[
-        bool, typer.Option("--gzip", envvar="RANKSIM_LOAD_GZIP", help="Pack the trace: trace.jsonl.gz.")
-    ] = False,
+    processes: Annotated[int, typer.Option(min=1, help="Worker processes that share the users.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Seed of what the users draw.")] = None,
+    gzip: Annotated[bool, typer.Option("--gzip", help="Pack the trace: trace.jsonl.gz.")] = False,
 ) -> None:
     """Drive a deployment with Locust, and record what was sent and answered as a trace.
 
@@ -138,7 +114,7 @@ def load(
         host, "" if target is None else str(target.resolve()), "" if out is None else str(out), spend_cap,
         dry_run_only, sharing, gzip, seed,
     )  # fmt: skip
-    _run(options, chosen, users or chosen.users, _length(length, chosen), processes)
+    _run(options, chosen, users or chosen.users, _length(duration, chosen), processes)
 
 
 def _run(options: Options, chosen: Profile, users: int, length: Micros, processes: int) -> None:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ranksim.pricing.back_test import Side
     from ranksim.pricing.shown import Answer
 
-PREFIX = "RANKSIM_PRICE"
-
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
 
 PopulationFile = Annotated[Path, typer.Option(metavar="FILE", help="The customers, a population in YAML.")]
@@ -36,8 +34,7 @@ Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")]
 Out = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Write result.json, tables/, plots/ and page.html here."),
+    Path | None, typer.Option(metavar="DIR", help="Write result.json, tables/, plots/ and page.html here.")
 ]
 Plots = Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")]
 Move = Annotated[
@@ -172,7 +169,7 @@ def back_test(
         typer.Option(
             "--map",
             metavar="FILE",
-            envvar=f"{PREFIX}_BACK_TEST_MAP",
+            envvar="RANKSIM_PRICE_BACK_TEST_MAP",
             help="Rules that turn lines of an access log into operations.",
         ),
     ] = None,

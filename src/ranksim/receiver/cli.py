@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -10,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,21 +24,13 @@ if TYPE_CHECKING:
 
 def receive(
     host: Annotated[
-        str,
-        typer.Option(
-            envvar="RANKSIM_RECEIVE_HOST",
-            help="The address to listen at. Beyond loopback the control API wants a token.",
-        ),
+        str, typer.Option(help="The address to listen at. Beyond loopback the control API wants a token.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(min=0, max=65535, envvar="RANKSIM_RECEIVE_PORT", help="The port; 0 takes a free one."),
-    ] = 8090,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8090,
     script: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[/PATH=]STEP,STEP",
-            envvar="RANKSIM_RECEIVE_SCRIPT",
             help="What to answer to the first attempt of each event, to the second, and so on; the last step "
             "stands for all further ones. A step is 500, 200+2s, 302:/moved or timeout. "
             "May be given once for each path.",
@@ -48,52 +40,34 @@ def receive(
         list[str] | None,
         typer.Option(
             metavar="[/PATH=]SECRET",
-            envvar="RANKSIM_RECEIVE_SECRET",
             help="Verify signatures with this signing secret; may be given several times.",
         ),
     ] = None,
     tolerance: Annotated[
         int,
         typer.Option(
-            min=-1,
-            envvar="RANKSIM_RECEIVE_TOLERANCE",
-            help="The greatest age of a signature in seconds of wall time; -1 takes any age.",
+            min=-1, help="The greatest age of a signature in seconds of wall time; -1 takes any age."
         ),
     ] = 300,
     strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            envvar="RANKSIM_RECEIVE_STRICT",
-            help="Answer 400 where the signature does not verify.",
-        ),
+        bool, typer.Option("--strict", help="Answer 400 where the signature does not verify.")
     ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", envvar="RANKSIM_RECEIVE_JSON", help="Print deliveries as JSON Lines, as a trace has."
-        ),
+    json: Annotated[
+        bool, typer.Option("--json", help="Print deliveries as JSON Lines, as a trace has.")
     ] = False,
     log: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="RANKSIM_RECEIVE_LOG",
             help="Append every delivery to this file as a line of JSON, before it is answered and again once "
             "it is, and notes of stalls of the receiver itself.",
         ),
     ] = None,
-    control_token: Annotated[
-        str,
-        typer.Option(
-            envvar="RANKSIM_RECEIVE_CONTROL_TOKEN", help="The bearer token that the control API wants."
-        ),
-    ] = "",
+    control_token: Annotated[str, typer.Option(help="The bearer token that the control API wants.")] = "",
     anchor: Annotated[
         int | None,
         typer.Option(
             metavar="MICROS",
-            envvar="RANKSIM_RECEIVE_ANCHOR",
             help="What to add to the monotonic clock for the instants to note down, so that several programs "
             "of one machine agree; usually wall time at the start.",
         ),
@@ -102,7 +76,6 @@ def receive(
         bool,
         typer.Option(
             "--with-parent",
-            envvar="RANKSIM_RECEIVE_WITH_PARENT",
             help="Stop when standard input ends, as it does when the program that started it is gone.",
         ),
     ] = False,
@@ -158,7 +131,7 @@ def receive(
 
         def heard(request: Received) -> None:
             line = request.to_dict()
-            written(line, json.dumps(line) if as_json else _told(request))
+            written(line, dumps(line) if json else _told(request))
 
         def stalled(t: int, late: int) -> None:
             written({"kind": "note", "t": t, "text": "the webhook receiver stalled", "stalled": late})
@@ -230,7 +203,7 @@ def _log_of(path: Path | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     with file:
 
         def write(line: Mapping[str, Any]) -> None:
-            file.write(json.dumps(line).encode() + b"\n")
+            file.write(dumps(line).encode() + b"\n")
 
         yield write
 

@@ -23,62 +23,37 @@ def study(
     file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The study to run.")],
     replications: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            envvar="RANKSIM_STUDY_REPLICATIONS",
-            help="Replications of each point, instead of the file's and of its precision.",
-        ),
+        typer.Option(min=1, help="Replications of each point, instead of the file's and of its precision."),
     ] = None,
     workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            envvar="RANKSIM_STUDY_WORKERS",
-            help="Processes that share the work; the result does not depend on it.",
-        ),
+        int, typer.Option(min=1, help="Processes that share the work; the result does not depend on it.")
     ] = 1,
     scheduler: Annotated[
         str,
-        typer.Option(
-            metavar="tcp://HOST:PORT",
-            envvar="RANKSIM_STUDY_SCHEDULER",
-            help="Run on the Dask cluster of this scheduler instead.",
-        ),
+        typer.Option(metavar="tcp://HOST:PORT", help="Run on the Dask cluster of this scheduler instead."),
     ] = "",
     store: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="RANKSIM_STUDY_STORE",
             help="Keep every replication in this file (SQLite) as it finishes, and go on from it; "
             "NAME.study.sqlite in the working directory, unless given.",
         ),
     ] = None,
     retry_failed: Annotated[
         bool,
-        typer.Option(
-            "--retry-failed",
-            envvar="RANKSIM_STUDY_RETRY_FAILED",
-            help="Run again what failed earlier, instead of reporting it again.",
-        ),
+        typer.Option("--retry-failed", help="Run again what failed earlier, instead of reporting it again."),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            envvar="RANKSIM_STUDY_OUT",
             help="Write result.json, tables/, plots/ and page.html into this directory. "
             "It must be new, empty, or results of an earlier run, which are replaced.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", envvar="RANKSIM_STUDY_JSON", help="Print the result as JSON, not tables."),
-    ] = False,
-    plots: Annotated[
-        bool,
-        typer.Option(envvar="RANKSIM_STUDY_PLOTS", help="Whether --out draws plots, which needs matplotlib."),
-    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not tables.")] = False,
+    plots: Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")] = True,
 ) -> None:
     """Run a study: compare variants, sweep parameters, seek a goal, measure sensitivity.
 
@@ -110,8 +85,8 @@ def study(
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
         _write(out, result, plots)
-    _print(result.to_json() if as_json else _tables(result))
-    if not as_json:
+    _print(result.to_json() if json else _tables(result))
+    if not json:
         _print(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
     failed = _problems(made, result)
     for text in failed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,24 +17,15 @@ def calibrate(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="The recorded trace (.gz and .xz too).")],
     policy: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="RANKSIM_CALIBRATE_POLICY",
-            help="Take for granted what this policy states, and begin from it.",
-        ),
+        typer.Option(metavar="FILE", help="Take for granted what this policy states, and begin from it."),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="POLICY.yaml",
-            envvar="RANKSIM_CALIBRATE_OUT",
-            help="Write the policy here, for compare, serve and run; printed without.",
+            metavar="POLICY.yaml", help="Write the policy here, for compare, serve and run; printed without."
         ),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", envvar="RANKSIM_CALIBRATE_JSON", help="Print what was found as JSON."),
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
     """Find out from a trace which options a deployment takes, and write them as a policy.
 
@@ -56,8 +47,8 @@ def calibrate(
     if out is not None:
         with new_file(out) as temporary:
             temporary.write_text(found.dump(), encoding="utf-8")
-    if as_json:
-        sys.stdout.write(json.dumps(plain(found), indent=1, ensure_ascii=False) + "\n")
+    if json:
+        sys.stdout.write(dumps(plain(found), indent=1, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(found.dump() if out is None else f"{summary(found)}\nWritten to {out}\n")
     sys.stdout.flush()
