@@ -29,10 +29,10 @@ from ranksim.conformance.history.trace_reader import route
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
-from ranksim.load.rehearsal import START, Network, rehearse
-from ranksim.load.worlds import COMPACT, make_world
 from ranksim.service.calls import Call
 from ranksim.service.service import Service
+from ranksim.sim.rehearsal import START, Network, rehearse
+from ranksim.sim.rehearsal_worlds import COMPACT, make_world
 from ranksim.trace import Exchange, Header, Trace, TraceKey, TraceWriter
 
 SIZES = (10_000, 100_000, 1_000_000)

@@ -10,9 +10,9 @@ from ranksim.callers.manners import pages
 from ranksim.callers.profiles import profile
 from ranksim.callers.steps import Send
 from ranksim.clock import MINUTE
-from ranksim.load.hooks import BASE
-from ranksim.load.stage import Stage
-from ranksim.load.worlds import make_world
+from ranksim.sim.rehearsal_loop import Stage
+from ranksim.sim.rehearsal_worlds import make_world
+from ranksim.sim.scripted_receivers import BASE
 
 
 def names(stage: Stage, key: str) -> Any:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ranksim.callers.discovery import KeyReach, explore, state
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
-from ranksim.load.stage import Stage
-from ranksim.load.worlds import make_world
+from ranksim.sim.rehearsal_loop import Stage
+from ranksim.sim.rehearsal_worlds import make_world
 
 Answers = Callable[[Send], Received]
 

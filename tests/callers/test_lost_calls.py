@@ -12,8 +12,8 @@ from ranksim.callers.discovery import Reach, explore
 from ranksim.callers.lost_calls import Unknown, resolve
 from ranksim.callers.steps import Pause, Program, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.load.stage import START, Stage
-from ranksim.load.worlds import make_world
+from ranksim.sim.rehearsal_loop import START, Stage
+from ranksim.sim.rehearsal_worlds import make_world
 
 POST = Send("domains.create", "main", body={"host": "lost.example.com"}, idempotency_key="k-1")
 

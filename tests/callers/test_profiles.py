@@ -25,9 +25,9 @@ from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.contract.facts import RateClass
 from ranksim.errors import BadInput
-from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.worlds import make_world
 from ranksim.service.operations import OPERATIONS
+from ranksim.sim.rehearsal import Network, rehearse
+from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.trace import Exchange, Trace
 
 NAMES = tuple(one.name for one in PROFILES)
@@ -143,7 +143,7 @@ def test_the_plan_tells_the_algorithms_apart() -> None:
     }
     still = Network()
     for window, admitted in expected.items():
-        from ranksim.load.worlds import compact
+        from ranksim.sim.rehearsal_worlds import compact
 
         policy = compact().replace(assumptions={"window": window})
         service, target = make_world(policy, seed=1)

@@ -25,9 +25,9 @@ from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.verdict.options import Options
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
-from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.worlds import compact, make_world
 from ranksim.service.service import Service
+from ranksim.sim.rehearsal import Network, rehearse
+from ranksim.sim.rehearsal_worlds import compact, make_world
 from ranksim.trace import Exchange, Trace
 
 

@@ -17,10 +17,10 @@ from ranksim.callers.profiles import profile
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.conformance.compare import compare
 from ranksim.contract.quantities import Distribution
-from ranksim.load.rehearsal import START, Network, rehearse
-from ranksim.load.worlds import compact, make_world
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
 from ranksim.service.service import Service
+from ranksim.sim.rehearsal import START, Network, rehearse
+from ranksim.sim.rehearsal_worlds import compact, make_world
 from ranksim.trace import Delivery, Trace
 
 CHOICES: tuple[dict[str, Any], ...] = (

@@ -18,8 +18,8 @@ from ranksim.clock import SECOND
 from ranksim.conformance.calibrate.calibrate import calibrate
 from ranksim.conformance.compare import compare
 from ranksim.conformance.report.as_dict import plain
-from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.worlds import make_world
+from ranksim.sim.rehearsal import Network, rehearse
+from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.trace import Trace
 
 

@@ -12,8 +12,8 @@ from ranksim.callers.profiles import profile
 from ranksim.conformance.compare import compare
 from ranksim.conformance.history.trace_reader import read
 from ranksim.contract.policy import Policy
-from ranksim.load.rehearsal import rehearse
-from ranksim.load.worlds import make_world
+from ranksim.sim.rehearsal import rehearse
+from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.trace import Exchange, Trace
 
 

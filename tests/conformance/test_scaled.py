@@ -21,8 +21,8 @@ from ranksim.clock import DAY, HOUR, MINUTE, SECOND, Micros
 from ranksim.conformance.compare import compare
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.policy import Policy
-from ranksim.load.rehearsal import START, Network, rehearse
-from ranksim.load.worlds import OPENED_BEFORE, compact, make_world
+from ranksim.sim.rehearsal import START, Network, rehearse
+from ranksim.sim.rehearsal_worlds import OPENED_BEFORE, compact, make_world
 from ranksim.trace import Trace
 
 SCALES = (1, 60, 720)

@@ -22,8 +22,8 @@ from ranksim.conformance.verdict.verdicts import Verdict
 from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
-from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.worlds import compact, make_world
+from ranksim.sim.rehearsal import Network, rehearse
+from ranksim.sim.rehearsal_worlds import compact, make_world
 
 WINDOWS = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
 

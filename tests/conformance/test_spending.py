@@ -16,12 +16,12 @@ from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Decision
 from ranksim.contract.policy import Policy
-from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.worlds import compact, make_world
 from ranksim.rules import admission
 from ranksim.service import account, jobs, slots, spend_decision
 from ranksim.service import spending as service_spending
 from ranksim.service.state import Job
+from ranksim.sim.rehearsal import Network, rehearse
+from ranksim.sim.rehearsal_worlds import compact, make_world
 
 PROFILES = ("everyday", "race", "ladder", "retry", "calibration")
 

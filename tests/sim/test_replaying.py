@@ -12,10 +12,10 @@ import pytest
 
 from ranksim.callers.profiles import profile
 from ranksim.clock import MINUTE
-from ranksim.load.rehearsal import rehearse
-from ranksim.load.worlds import make_world
 from ranksim.sim.arrivals import Recorded
 from ranksim.sim.clients.replaying import Twins, as_recorded
+from ranksim.sim.rehearsal import rehearse
+from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
 from ranksim.trace import Exchange

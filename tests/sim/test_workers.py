@@ -13,7 +13,7 @@ from ranksim.clock import MINUTE, SECOND
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.service.calls import StartJob
-from ranksim.sim.timebase import Timebase
+from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import CostFactor, Ending, Pool, PoolSpec
 
 
@@ -21,7 +21,7 @@ class Yard:
     """A pool alone on a clock, with a log of what it says."""
 
     def __init__(self, spec: Any, seed: int = 1) -> None:
-        self.time = Timebase()
+        self.time = SimpyClock()
         self.log: list[tuple[int, str, str]] = []
         self.endings: dict[str, Ending] = {}
         self.states: list[tuple[int, int | None, int]] = []

@@ -35,7 +35,7 @@ from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
 from ranksim.sim.intervals import Estimate, estimate
 from ranksim.sim.runner import replication_seed
-from ranksim.sim.timebase import Timebase
+from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import Ending, Pool, PoolSpec
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def started_by_formula(peak: Peak, workers: int, within: Micros) -> float:
 
 def simulate_peak(kind: str, peak: Peak, workers: int, within: Micros, seed: int) -> float:
     """Simulate one peak on a pool of the simulation: the share of its jobs that started in time."""
-    time = Timebase()
+    time = SimpyClock()
     came: dict[str, Micros] = {}
     waits: list[Micros] = []
 

@@ -19,7 +19,7 @@ from ranksim.contract.yamlfile import read_yaml, validate
 from ranksim.errors import BadInput
 from ranksim.records import parsed_object, read_access_log, read_lines
 from ranksim.service.operations import OPERATIONS, TABLE
-from ranksim.sim.clients.traffic import Rule
+from ranksim.sim.clients.call_streams import Rule
 from ranksim.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 
 PREFIX = "/v1/"

@@ -8,7 +8,7 @@ from ranksim.clock import MILLISECOND, Micros
 from ranksim.contract.quantities import Distribution, Duration, Frozen
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.service.calls import Answer, Attempt
-from ranksim.sim.moments import Moment
+from ranksim.sim.schedule_time import Moment
 
 Status = Annotated[int, Field(ge=100, le=599)]
 Silence = Literal["refused", "timeout"]

@@ -17,9 +17,9 @@ from ranksim.contract.yamlfile import Located, Part, explain, load_yaml, read_ya
 from ranksim.service.administration import STATUSES
 from ranksim.sim.clients import Arrivals, ClientSpec, below
 from ranksim.sim.expectations import Expectation
-from ranksim.sim.moments import Moment
 from ranksim.sim.portfolio import AccountSpec, PortfolioSpec
 from ranksim.sim.receivers import ReceiverSpec
+from ranksim.sim.schedule_time import Moment
 from ranksim.sim.timeline import CLIENT, Action, IssueKey, ResizePool, WithdrawKey
 from ranksim.sim.workers import PoolSpec
 

@@ -9,8 +9,8 @@ from pydantic import Field
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.quantities import Frozen
 from ranksim.service.calls import Body
-from ranksim.sim.moments import Moment
 from ranksim.sim.portfolio import Actor
+from ranksim.sim.schedule_time import Moment
 from ranksim.sim.workers import Capacity
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from ranksim.contract.quantities import Distribution, Duration, Frozen
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.service.calls import StartJob
-from ranksim.sim.timebase import Timebase
+from ranksim.sim.simpy_clock import SimpyClock
 
 
 def _read_capacity(value: Any) -> Any:
@@ -100,7 +100,7 @@ class Pool:
         self,
         kind: str,
         spec: PoolSpec,
-        time: Timebase,
+        time: SimpyClock,
         seed: int,
         on_start: Callable[[StartJob], None],
         on_end: Callable[[StartJob, Ending], None],

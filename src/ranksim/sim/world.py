@@ -18,7 +18,7 @@ from ranksim.sim.clients import start as start_client
 from ranksim.sim.portfolio import Actor, open_actor
 from ranksim.sim.receivers import Receiver
 from ranksim.sim.scenario import Scenario
-from ranksim.sim.timebase import Timebase
+from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import Ending, Pool, PoolSpec
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Recorder(Protocol):
         """Record a webhook attempt; `acted` says whether the receiver took it in."""
 
 
-class World(Timebase):
+class World(SimpyClock):
     """A scenario brought to life.
 
     Without `env` the world has its own clock of integer µs, which starts at 0; `run` runs it to its end. In a

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from ranksim.contract.quantities import Distribution
 from ranksim.fleet.amounts import Amount
-from ranksim.sim.moments import Moment
+from ranksim.sim.schedule_time import Moment
 
 Settings: TypeAlias = Mapping[str, Any]
 """Dotted path to value, as written in a file."""

@@ -17,7 +17,7 @@ from deviating import TABLE, Deviation
 
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.conformance.verdict.verdicts import Verdict
-from ranksim.load.worlds import compact
+from ranksim.sim.rehearsal_worlds import compact
 from ranksim.testing import Server
 
 pytestmark = pytest.mark.heavy

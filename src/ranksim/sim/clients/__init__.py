@@ -5,6 +5,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ranksim.sim.clients.call_streams import (
+    AppUsers,
+    Arrivals,
+    Caller,
+    start_app_users,
+    start_caller,
+)
 from ranksim.sim.clients.common import Client, Line, Request, World
 from ranksim.sim.clients.polling import Poller, start_poller
 from ranksim.sim.clients.replaying import start_arrivals
@@ -17,13 +24,6 @@ from ranksim.sim.clients.scheduled import (
     start_schedule,
 )
 from ranksim.sim.clients.scripted import Python, start_python
-from ranksim.sim.clients.traffic import (
-    AppUsers,
-    Arrivals,
-    Caller,
-    start_app_users,
-    start_caller,
-)
 
 __all__ = [
     "AnyClient",

@@ -14,9 +14,9 @@ from ranksim.records import parsed_object
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim import arrivals
 from ranksim.sim.arrivals import Recorded, Replay
+from ranksim.sim.clients.call_streams import Arrivals, Rule
 from ranksim.sim.clients.common import Client, Request, World
 from ranksim.sim.clients.drafts import Drafts, Item
-from ranksim.sim.clients.traffic import Arrivals, Rule
 
 Json = Any
 

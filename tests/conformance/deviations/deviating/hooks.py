@@ -11,11 +11,11 @@ from typing import Any
 
 from deviating.kit import HOUR, MINUTE, SECOND, Deviation, Patch, data_of
 from ranksim.facade import twin
-from ranksim.load.rehearsal import Network
 from ranksim.rules import webhooks
 from ranksim.service import deliveries
 from ranksim.service.context import Context
 from ranksim.service.state import Endpoint
+from ranksim.sim.rehearsal import Network
 
 LONG = ("webhooks-long", "webhooks", "calibration")
 DELAYS = (MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 6 * HOUR)

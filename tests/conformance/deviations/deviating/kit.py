@@ -17,11 +17,11 @@ from ranksim.conformance.compare import Judgement, compare
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Facts
 from ranksim.contract.policy import Policy
-from ranksim.load.rehearsal import Network, rehearse
-from ranksim.load.worlds import compact, make_world
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.operations import OPERATIONS
+from ranksim.sim.rehearsal import Network, rehearse
+from ranksim.sim.rehearsal_worlds import compact, make_world
 from ranksim.trace import Trace
 
 Patch = pytest.MonkeyPatch

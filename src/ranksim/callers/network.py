@@ -1,4 +1,4 @@
-"""How the requests and webhooks of a rehearsal travel: latency and loss, drawn by address."""
+"""How requests and webhooks travel: latency and loss, drawn by address."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from ranksim.callers.budget import Purse, guarded
 from ranksim.callers.discovery import Reach, explore, state
 from ranksim.callers.lost_calls import resolve
+from ranksim.callers.network import Network
 from ranksim.callers.profiles import Profile
 from ranksim.callers.target import Target
 from ranksim.clock import Micros
-from ranksim.load.network import Network
-from ranksim.load.stage import START, Alter, Deployment, Stage
+from ranksim.sim.rehearsal_loop import START, Alter, Deployment, Stage
 from ranksim.trace import Trace
 
 __all__ = ["START", "Alter", "Deployment", "Network", "Stage", "rehearse"]

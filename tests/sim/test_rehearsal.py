@@ -17,11 +17,11 @@ from ranksim.callers.profiles import Profile, profile
 from ranksim.callers.steps import Listen, Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.quantities import Distribution
-from ranksim.load.hooks import BASE, read_script
-from ranksim.load.rehearsal import START, Network, Stage, rehearse
-from ranksim.load.worlds import make_world
 from ranksim.service.calls import Answer, Call, Reply, StartJob, Task
 from ranksim.service.service import Service
+from ranksim.sim.rehearsal import START, Network, Stage, rehearse
+from ranksim.sim.rehearsal_worlds import make_world
+from ranksim.sim.scripted_receivers import BASE, read_script
 from ranksim.trace import Exchange, Trace
 
 STILL = Distribution(kind="constant", durations=(20 * MILLISECOND,))

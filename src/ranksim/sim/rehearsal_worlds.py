@@ -9,9 +9,9 @@ from ranksim.callers.target import Purpose, Target, TargetKey
 from ranksim.clock import HOUR, MINUTE, SECOND, Micros
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
-from ranksim.load.stage import START
 from ranksim.service.calls import Call, Reply
 from ranksim.service.service import Service
+from ranksim.sim.rehearsal_loop import START
 
 OPENED_BEFORE = 3 * HOUR
 """How long before the start of a rehearsal the accounts were opened."""

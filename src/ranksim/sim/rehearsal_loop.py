@@ -19,13 +19,13 @@ from pydantic_core import from_json, to_json
 from ranksim.callers.discovery import Reach, declared
 from ranksim.callers.http import effect_of, headers_of, path_of
 from ranksim.callers.lost_calls import Unknown
+from ranksim.callers.network import Network, Ways
 from ranksim.callers.steps import Listen, Pause, Received, Send, Step, Until
 from ranksim.callers.target import Target
 from ranksim.clock import MILLISECOND, SECOND, Micros, http_date, instant
-from ranksim.load.hooks import Receivers
-from ranksim.load.network import Network, Ways
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
 from ranksim.service.operations import OPERATIONS
+from ranksim.sim.scripted_receivers import Receivers
 from ranksim.trace import Exchange, Header, Note, Trace, hide_secrets
 
 START = instant("2026-03-02T09:00:00Z")

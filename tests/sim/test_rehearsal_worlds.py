@@ -9,10 +9,10 @@ import pytest
 from ranksim.callers.profiles import profile
 from ranksim.callers.target import Purpose
 from ranksim.contract.policy import CATALOGUES, Policy
-from ranksim.load.rehearsal import START, rehearse
-from ranksim.load.worlds import compact, make_world
 from ranksim.service.calls import Call
 from ranksim.service.service import Service
+from ranksim.sim.rehearsal import START, rehearse
+from ranksim.sim.rehearsal_worlds import compact, make_world
 
 
 def data(service: Service, token: str, operation: str, environment: str = "production") -> object:

@@ -8,13 +8,13 @@ import pytest
 import simpy
 
 from ranksim.clock import DAY, HOUR, SECOND
-from ranksim.sim.timebase import Timebase
+from ranksim.sim.simpy_clock import SimpyClock
 
 START = 1_767_225_600 * SECOND
 
 
 def test_time_is_the_start_plus_the_ticks() -> None:
-    time = Timebase(start=START)
+    time = SimpyClock(start=START)
     seen: list[int] = []
     time.at(START + 5, lambda: seen.append(time.now))
     time.after(7, lambda: seen.append(time.now))
@@ -24,7 +24,7 @@ def test_time_is_the_start_plus_the_ticks() -> None:
 
 
 def test_of_one_instant_the_urgent_come_first_then_the_earlier_made() -> None:
-    time = Timebase()
+    time = SimpyClock()
     seen: list[str] = []
     time.at(10, seen.append, "call 1")
     time.at(10, seen.append, "job ends", urgent=True)
@@ -35,7 +35,7 @@ def test_of_one_instant_the_urgent_come_first_then_the_earlier_made() -> None:
 
 
 def test_what_is_cancelled_is_not_called() -> None:
-    time = Timebase()
+    time = SimpyClock()
     seen: list[str] = []
     due = time.after(5, seen.append, "no")
     time.after(3, due.cancel)
@@ -45,7 +45,7 @@ def test_what_is_cancelled_is_not_called() -> None:
 
 
 def test_the_past_is_refused() -> None:
-    time = Timebase(start=START)
+    time = SimpyClock(start=START)
     with pytest.raises(ValueError, match="in the past"):
         time.at(START - 1, print)
 
@@ -55,7 +55,7 @@ def test_the_past_is_refused() -> None:
     [(0, 1), (0, SECOND), (0.0, SECOND), (0.0, HOUR), (0.0, 7), (0, DAY)],
 )
 def test_microseconds_survive_any_tick(initial: float, tick: int) -> None:
-    time = Timebase(simpy.Environment(initial), start=START, tick=tick)
+    time = SimpyClock(simpy.Environment(initial), start=START, tick=tick)
     wanted = [START + t for t in (1, 999_999, SECOND + 1, HOUR - 1, 30 * DAY + 123_457)]
     seen: list[int] = []
     for when in wanted:
@@ -65,7 +65,7 @@ def test_microseconds_survive_any_tick(initial: float, tick: int) -> None:
 
 
 def test_whole_ticks_keep_an_integer_clock_integer() -> None:
-    time = Timebase(start=START, tick=SECOND)
+    time = SimpyClock(start=START, tick=SECOND)
     seen: list[tuple[int, type]] = []
     time.after(90 * SECOND, lambda: seen.append((time.now, type(time.env.now))))
     time.env.run()
@@ -73,7 +73,7 @@ def test_whole_ticks_keep_an_integer_clock_integer() -> None:
 
 
 def test_processes_wait_in_microseconds() -> None:
-    time = Timebase(tick=SECOND)
+    time = SimpyClock(tick=SECOND)
     seen: list[int] = []
 
     def walk() -> Generator[simpy.Event, None, str]:

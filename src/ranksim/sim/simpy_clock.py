@@ -37,7 +37,7 @@ class Due(Event):
             self.callbacks.clear()
 
 
-class Timebase:
+class SimpyClock:
     """The clock of one simulated world on a SimPy environment, its own or a caller's.
 
     `start` is the instant (µs) at which the environment's clock reads 0, `tick` the microseconds in one unit
