@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from ranksim.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec
 from ranksim.sim.clients import AnyClient
 from ranksim.sim.metrics import CALLS, DELIVERIES, JOBS, NAMED
-from ranksim.sim.portfolio import AccountSpec, PortfolioSpec, ScanSpec
 from ranksim.sim.receivers import Outage, ReceiverSpec
 from ranksim.sim.scenario import Precision, Scenario
 from ranksim.sim.tables import COLUMNS

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ranksim as rs
+from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.clock import DAY, SECOND, instant
 from ranksim.contract.policy import Policy, shipped_catalogue
 from ranksim.errors import BadInput
@@ -17,7 +18,6 @@ from ranksim.pricing.back_test import BackTest, Side, back_test, read_accounts
 from ranksim.pricing.recording import Recording, read_recording, read_rules
 from ranksim.pricing.replay import Replay, spec_for
 from ranksim.report.figure import new_figure
-from ranksim.sim.portfolio import AccountSpec, PortfolioSpec
 from ranksim.trace import TraceWriter
 
 ROOT = Path(__file__).parents[3]

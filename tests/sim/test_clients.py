@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from ranksim.callers.portfolio import Actor
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, time_of_day, weekday
 from ranksim.errors import BadInput
 from ranksim.service.calls import Call, Reply
@@ -21,7 +22,6 @@ from ranksim.service.operations import OPERATIONS
 from ranksim.sim.clients import ClientSpec, below, start
 from ranksim.sim.clients.common import Client
 from ranksim.sim.clients.drafts import CREATE, UPDATE, Drafts
-from ranksim.sim.portfolio import Actor
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.world import World
 

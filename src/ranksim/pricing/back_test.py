@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from ranksim.callers.portfolio import AccountSpec
 from ranksim.clock import Micros, billing_month
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
@@ -23,7 +24,6 @@ from ranksim.pricing.replay import Outcome, Replay, spec_for
 from ranksim.pricing.shown import Row, Tables, view_of
 from ranksim.report import units
 from ranksim.report.tables import View
-from ranksim.sim.portfolio import AccountSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

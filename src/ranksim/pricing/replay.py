@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from ranksim import draws
+from ranksim.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
 from ranksim.clock import DAY, Micros
 from ranksim.contract.policy import Policy
 from ranksim.pricing.recording import REFERENCES, Asked, Recording, made_by
@@ -15,11 +16,9 @@ from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
 from ranksim.service.service import Service
 from ranksim.sim.clients.drafts import Drafts, Item
-from ranksim.sim.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
 
 if TYPE_CHECKING:
     from ranksim.sim.clients.common import Client
-    from ranksim.sim.world import World
 
 LONG_BEFORE = 62 * DAY
 """How long before the recording accounts get what they own, so that no allowance of its months is touched."""
@@ -85,7 +84,7 @@ class Replay:
     def _open(self, name: str, spec: AccountSpec) -> Actor:
         anchor = self.start if spec.anchor is None else spec.anchor
         opened = spec.model_copy(update={"keys": (), "anchor": anchor})
-        actor = open_actor(cast("World", self), name, opened)
+        actor = open_actor(self, name, opened)
         account = self.service.state.accounts[actor.account]
         for resource in RESOURCES:
             before = self.recording.before.get((name, resource), ())

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 
 from pydantic import Field
 
+from ranksim.callers.portfolio import Actor
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.quantities import Frozen
 from ranksim.service.calls import Body
-from ranksim.sim.portfolio import Actor
 from ranksim.sim.schedule_time import Moment
 from ranksim.sim.workers import Capacity
 

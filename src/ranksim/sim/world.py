@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
 
+from ranksim.callers.portfolio import Actor, open_actor
 from ranksim.clock import Micros, iso
 from ranksim.contract.facts import JobKind
 from ranksim.contract.policy import Policy
@@ -15,7 +16,6 @@ from ranksim.service.service import Service
 from ranksim.service.state import State
 from ranksim.sim import timeline
 from ranksim.sim.clients import start as start_client
-from ranksim.sim.portfolio import Actor, open_actor
 from ranksim.sim.receivers import Receiver
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.simpy_clock import SimpyClock

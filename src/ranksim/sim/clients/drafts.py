@@ -9,13 +9,13 @@ from urllib.parse import quote
 from pydantic import Field, model_validator
 
 from ranksim import draws
+from ranksim.callers.portfolio import host_label
 from ranksim.contract.quantities import Frozen
 from ranksim.draws import Purpose
 from ranksim.errors import BadInput
 from ranksim.service.calls import Body, Reply
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.clients.common import Client, OperationName, Request, data_of
-from ranksim.sim.portfolio import host_label
 
 REMEMBERED = 500
 """Ids of a resource that a client keeps in mind; older ones are forgotten."""

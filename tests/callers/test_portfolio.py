@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ranksim as rs
-from ranksim.sim.portfolio import PortfolioSpec
+from ranksim.callers.portfolio import PortfolioSpec
 
 
 def test_an_account_named_as_ids_are_has_hosts_that_the_service_takes() -> None:

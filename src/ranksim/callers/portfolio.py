@@ -1,20 +1,19 @@
-"""Accounts as a world builds them: keys, and a portfolio of domains made through the service itself."""
+"""What accounts start with: keys, and a portfolio of domains made through the service itself."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, model_validator
 
+from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen, Instant
 from ranksim.errors import BadInput
 from ranksim.service.bodies import MOST_KEYWORDS
-from ranksim.service.calls import Body
-
-if TYPE_CHECKING:
-    from ranksim.sim.world import World
+from ranksim.service.calls import Body, Reply
+from ranksim.service.service import Service
 
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
@@ -103,7 +102,7 @@ class AccountSpec(Frozen):
 
 @dataclass(slots=True)
 class Actor:
-    """An account at work in a world: its name, its id in the service, and the ids of what it started with.
+    """An account at work at a host: its name, its id in the service, and the ids of what it started with.
 
     `words` counts the keywords made for each domain, so that `fresh_words` never makes one twice.
     """
@@ -130,18 +129,31 @@ class Actor:
         return [f"keyword {number}" for number in range(made + 1, made + count + 1)]
 
 
-def open_actor(world: World, name: str, spec: AccountSpec) -> Actor:
+class Host(Protocol):
+    """Where accounts are opened: a service at an instant, and its web app, which knows no rate limit."""
+
+    service: Service
+
+    @property
+    def now(self) -> Micros:
+        """The present instant."""
+
+    def app_call(self, actor: Actor, operation: str, body: Body, /) -> Reply:
+        """Make a call of the web app on behalf of an account."""
+
+
+def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     """Open an account with its portfolio and keys. Raises BadInput when the service refuses part of it.
 
     The account is made healthy first and takes its status at the end, so that a past-due one can own things.
     """
-    service, now = world.service, world.now
+    service, now = host.service, host.now
     account = service.open_account(
         name, spec.plan, now, anchor=spec.anchor, add_ons=dict(spec.add_ons), environment=spec.environment
     )
     actor = Actor(name, account, spec.environment)
     if spec.portfolio is not None:
-        _make_portfolio(world, actor, spec.portfolio)
+        _make_portfolio(host, actor, spec.portfolio)
     for key in spec.keys:
         domain = actor.hosts[key.domain] if key.domain is not None else None
         actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain)
@@ -150,13 +162,13 @@ def open_actor(world: World, name: str, spec: AccountSpec) -> Actor:
     return actor
 
 
-def _make_portfolio(world: World, actor: Actor, spec: PortfolioSpec) -> None:
-    for host in spec.hosts(actor.name):
-        domain = _make(world, actor, "domains.create", {"host": host})["id"]
+def _make_portfolio(host: Host, actor: Actor, spec: PortfolioSpec) -> None:
+    for site in spec.hosts(actor.name):
+        domain = _make(host, actor, "domains.create", {"host": site})["id"]
         actor.domains.append(domain)
-        actor.hosts[host] = domain
+        actor.hosts[site] = domain
         lists = [
-            _make(world, actor, "keyword_lists.create", {"domain_id": domain, "name": f"list {number}"})["id"]
+            _make(host, actor, "keyword_lists.create", {"domain_id": domain, "name": f"list {number}"})["id"]
             for number in range(1, spec.lists + 1)
         ]
         actor.lists[domain] = lists
@@ -165,16 +177,16 @@ def _make_portfolio(world: World, actor: Actor, spec: PortfolioSpec) -> None:
             dealt = words[number :: spec.lists]
             for first in range(0, len(dealt), MOST_KEYWORDS):
                 some = dealt[first : first + MOST_KEYWORDS]
-                _make(world, actor, "keywords.create", {"list_id": list_id, "keywords": some})
+                _make(host, actor, "keywords.create", {"list_id": list_id, "keywords": some})
         actor.scans[domain] = [
-            _make(world, actor, "scans.create", _scan(domain, lists, scan, number))["id"]
+            _make(host, actor, "scans.create", _scan(domain, lists, scan, number))["id"]
             for number, scan in enumerate(spec.scans, 1)
         ]
         for number in range(1, spec.labels + 1):
-            _make(world, actor, "labels.create", {"domain_id": domain, "name": f"label {number}"})
+            _make(host, actor, "labels.create", {"domain_id": domain, "name": f"label {number}"})
         for number in range(1, spec.competitors + 1):
-            rival = {"domain_id": domain, "host": f"rival{number}.{host}"}
-            _make(world, actor, "competitors.create", rival)
+            rival = {"domain_id": domain, "host": f"rival{number}.{site}"}
+            _make(host, actor, "competitors.create", rival)
 
 
 def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
@@ -188,8 +200,8 @@ def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
     }
 
 
-def _make(world: World, actor: Actor, operation: str, body: Body) -> Any:
-    reply = world.app_call(actor, operation, body)
+def _make(host: Host, actor: Actor, operation: str, body: Body) -> Any:
+    reply = host.app_call(actor, operation, body)
     if reply.status >= 400 or reply.body is None:
         detail = (reply.body or {}).get("detail", "").rstrip(".")
         if reply.check:
