@@ -15,13 +15,13 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from ranksim.callers.portfolio import Actor
+from ranksim.callers.request_factory import CREATE, UPDATE
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, time_of_day, weekday
 from ranksim.errors import BadInput
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.clients import ClientSpec, below, start
-from ranksim.sim.clients.common import Client
-from ranksim.sim.clients.drafts import CREATE, UPDATE, Drafts
+from ranksim.sim.clients.common import Client, Request, drafted
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.world import World
 
@@ -768,19 +768,24 @@ def real() -> World:
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_the_service_accepts_every_draft(real: World, operation: str) -> None:
     client = Client(real, "client", spec_of(kind="caller", times=["0s"], mix={operation: 1}))
-    drafts = Drafts(client, [operation])
-    resource, _, action = operation.partition(".")
-    if resource == "webhooks" and action not in ("list", "create"):
-        drafts.learn(resource, made := drafts.make("webhooks.create", 0), client.call(made))
-    if resource == "jobs" and action == "get":
-        drafts.learn(resource, made := drafts.make("jobs.create", 0), client.call(made))
-    asked = set()
-    for number in range(2):
-        request = drafts.make(operation, number)
-        asked.add(request.operation)
+    factory = client.requests([operation])
+
+    def call(request: Request) -> Reply:
         reply = client.call(request)
         if request.then is not None:
             request.then(reply)
+        return reply
+
+    resource, _, action = operation.partition(".")
+    if resource == "webhooks" and action not in ("list", "create"):
+        call(drafted(factory, "webhooks.create", 0))
+    if resource == "jobs" and action == "get":
+        call(drafted(factory, "jobs.create", 0))
+    asked = set()
+    for number in range(2):
+        request = drafted(factory, operation, number)
+        asked.add(request.operation)
+        reply = call(request)
         assert reply.status < 300 or reply.code in ("cooldown_active", "endpoint_disabled"), reply.body
     # At the second time at the latest the client has seen one, unless there is none to be seen.
     assert operation in asked or operation == "analyses.findings"

@@ -8,6 +8,14 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, model_validator
 
+from ranksim.callers.requests import (
+    competitor_body,
+    domain_body,
+    keywords_body,
+    label_body,
+    list_body,
+    scan_body,
+)
 from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen, Instant
 from ranksim.errors import BadInput
@@ -164,11 +172,11 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
 
 def _make_portfolio(host: Host, actor: Actor, spec: PortfolioSpec) -> None:
     for site in spec.hosts(actor.name):
-        domain = _make(host, actor, "domains.create", {"host": site})["id"]
+        domain = _make(host, actor, "domains.create", domain_body(site))["id"]
         actor.domains.append(domain)
         actor.hosts[site] = domain
         lists = [
-            _make(host, actor, "keyword_lists.create", {"domain_id": domain, "name": f"list {number}"})["id"]
+            _make(host, actor, "keyword_lists.create", list_body(domain, f"list {number}"))["id"]
             for number in range(1, spec.lists + 1)
         ]
         actor.lists[domain] = lists
@@ -177,27 +185,20 @@ def _make_portfolio(host: Host, actor: Actor, spec: PortfolioSpec) -> None:
             dealt = words[number :: spec.lists]
             for first in range(0, len(dealt), MOST_KEYWORDS):
                 some = dealt[first : first + MOST_KEYWORDS]
-                _make(host, actor, "keywords.create", {"list_id": list_id, "keywords": some})
+                _make(host, actor, "keywords.create", keywords_body(list_id, some))
         actor.scans[domain] = [
             _make(host, actor, "scans.create", _scan(domain, lists, scan, number))["id"]
             for number, scan in enumerate(spec.scans, 1)
         ]
         for number in range(1, spec.labels + 1):
-            _make(host, actor, "labels.create", {"domain_id": domain, "name": f"label {number}"})
+            _make(host, actor, "labels.create", label_body(domain, f"label {number}"))
         for number in range(1, spec.competitors + 1):
-            rival = {"domain_id": domain, "host": f"rival{number}.{site}"}
-            _make(host, actor, "competitors.create", rival)
+            _make(host, actor, "competitors.create", competitor_body(domain, f"rival{number}.{site}"))
 
 
 def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
-    return {
-        "domain_id": domain,
-        "name": f"scan {number}",
-        "list_ids": list(lists),
-        "engine_devices": list(scan.engine_devices),
-        "geographies": [place.model_dump(exclude_none=True) for place in scan.geographies],
-        "active": scan.active,
-    }
+    places = [place.model_dump(exclude_none=True) for place in scan.geographies]
+    return {**scan_body(domain, lists, f"scan {number}", scan.engine_devices, places), "active": scan.active}
 
 
 def _make(host: Host, actor: Actor, operation: str, body: Body) -> Any:

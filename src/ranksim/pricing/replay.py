@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from ranksim import draws
 from ranksim.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
+from ranksim.callers.request_factory import Item, RequestFactory
+from ranksim.callers.steps import Send
 from ranksim.clock import DAY, Micros
 from ranksim.contract.policy import Policy
 from ranksim.pricing.recording import REFERENCES, Asked, Recording, made_by
 from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
 from ranksim.service.service import Service
-from ranksim.sim.clients.drafts import Drafts, Item
-
-if TYPE_CHECKING:
-    from ranksim.sim.clients.common import Client
 
 LONG_BEFORE = 62 * DAY
 """How long before the recording accounts get what they own, so that no allowance of its months is touched."""
@@ -72,7 +68,7 @@ class Replay:
         self.now = max(0, self.start - LONG_BEFORE)
         self.ids: dict[tuple[str, str], str] = {}
         self.tokens: dict[tuple[str, str], str] = {}
-        self.drafts: dict[str, Drafts] = {}
+        self.factories: dict[str, RequestFactory] = {}
         self.calls: dict[str, list[Asked]] = {}
         for call in recording.calls:
             self.calls.setdefault(call.account, []).append(call)
@@ -96,13 +92,8 @@ class Replay:
                 domain = None if bound is None else self.ids.get((name, bound), account.domains[0])
                 self.tokens[name, key] = self.service.issue_key(actor.account, key, self.now, domain)
         drafted = dict.fromkeys(call.operation for call in self.calls[name] if call.drafted)
-        self.drafts[name] = Drafts(self._client(name, actor), drafted)
+        self.factories[name] = RequestFactory(name, actor, self.service.state.seed, drafted)
         return actor
-
-    def _client(self, name: str, actor: Actor) -> Client:
-        """As much of a simulated client as drafts need."""
-        world = SimpleNamespace(seed=self.service.state.seed)
-        return cast("Client", SimpleNamespace(actor=actor, name=name, world=world, entity=draws.entity(name)))
 
     def app_call(self, actor: Actor, operation: str, body: Body) -> Reply:
         """Make a call of the web app, as a simulated world does when it opens an account."""
@@ -124,27 +115,14 @@ class Replay:
         """Make a recorded call again, at its instant."""
         self._until(asked.at)
         actor = self.actors[asked.account]
-        path, query, body, then = asked.path, asked.query, asked.body, None
-        if asked.drafted:
-            item = Item(body=asked.body or {}, query=dict(asked.query))
-            request = self.drafts[asked.account].make(asked.operation, number, item)
-            operation, path, query, body, then = (
-                request.operation, request.path, request.query, request.body, request.then,
-            )  # fmt: skip
-        else:
-            operation = asked.operation
-            path = {name: self._own(asked, v) if name == "id" else v for name, v in path.items()}
-            query = {n: self._own(asked, v) if n in REFERENCES else v for n, v in query.items()}
-            if (cursor := self.ids.get((asked.account, query.get("cursor", "")))) is not None:
-                query["cursor"] = cursor
-            body = None if body is None else {n: self._translated(asked, n, v) for n, v in body.items()}
+        send = self._draft(asked, number) if asked.drafted else self._again(asked)
         app = asked.surface == "app"
         call = Call(
-            operation,
+            send.operation,
             key=None if app else self.tokens[asked.account, asked.key or ""],
-            path=path,
-            query=query,
-            body=body,
+            path=send.path,
+            query=send.query,
+            body=None if send.body is None else dict(send.body),
             idempotency_key=asked.idempotency_key,
             surface=asked.surface,
             account=actor.account if app else "",
@@ -153,10 +131,25 @@ class Replay:
         reply, tasks = self.service.handle(call, self.now)
         self.service.written(reply, self.now)
         self._settle(tasks)
-        if then is not None:
-            then(reply)
+        if asked.drafted:
+            self.factories[asked.account].learn(send, reply.status, reply.body)
         self._learn(asked, reply)
         return self._outcome(reply)
+
+    def _draft(self, asked: Asked, number: int) -> Send:
+        """Make up what the line of an access log does not tell."""
+        item = Item(body=asked.body or {}, query=dict(asked.query))
+        return self.factories[asked.account].make(asked.operation, number, item)
+
+    def _again(self, asked: Asked) -> Send:
+        """Make the recorded request again, about what stands here for what it was about."""
+        path = {name: self._own(asked, v) if name == "id" else v for name, v in asked.path.items()}
+        query = {n: self._own(asked, v) if n in REFERENCES else v for n, v in asked.query.items()}
+        if (cursor := self.ids.get((asked.account, query.get("cursor", "")))) is not None:
+            query["cursor"] = cursor
+        given = asked.body
+        body = None if given is None else {n: self._translated(asked, n, v) for n, v in given.items()}
+        return Send(asked.operation, path=path, query=query, body=body)
 
     def finish(self) -> None:
         """Let every job end."""

@@ -16,6 +16,7 @@ from ranksim.callers.profiles.probing import a_probe, burst, drip, settle, until
 from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.profiles.webhooks import twenty
 from ranksim.callers.profiles.windows import CLASSES, p1
+from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros, instant
 from ranksim.contract.facts import RateClass
@@ -94,7 +95,7 @@ def _cooldown(reach: Reach, key: str, seed: int, kind: str, domain: str, number:
 
 
 def _start(key: str, seed: int, kind: str, domain: str, name: str) -> Generator[Any, Any, Received]:
-    body = {"kind": kind, "domain_id": domain}
+    body = job_body(kind, domain)
     once = named(seed, "cooldown", kind, domain, name)
     answer: Received = yield from politely(Send("jobs.create", key, body=body, idempotency_key=once))
     yield Pause(EXPENSIVE_EVERY)
@@ -102,7 +103,7 @@ def _start(key: str, seed: int, kind: str, domain: str, name: str) -> Generator[
 
 
 def _dry(key: str, kind: str, domain: str) -> Generator[Any, Any, Received]:
-    body = {"kind": kind, "domain_id": domain, "dry_run": True}
+    body = job_body(kind, domain, dry_run=True)
     answer: Received = yield from politely(Send("jobs.create", key, body=body))
     yield Pause(EXPENSIVE_EVERY)
     return answer

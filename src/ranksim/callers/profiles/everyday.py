@@ -18,6 +18,7 @@ from ranksim.callers.profiles.making import (
     words,
 )
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import briefs_body, job_body, keywords_body, label_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 
@@ -103,7 +104,7 @@ class Customer:
         key, once = self.reach.main, f"{self.name}-{self.turn}"
         if dice < 78 and self.listed:
             added = words(self.seed, self.name, first=self.turn, count=self.draw.randint(1, 4))
-            body = {"list_id": self.listed, "keywords": added}
+            body = keywords_body(self.listed, added)
             return Send("keywords.create", key, body=body, idempotency_key=once)
         if dice < 80 and len(self.keywords) > 5:
             return Send("keywords.delete", key, path={"id": self.keywords.pop()})
@@ -111,7 +112,7 @@ class Customer:
             active = self.draw.random() < 0.5
             return Send("scans.update", key, path={"id": self.scan}, body={"active": active})
         if dice < 86:
-            body = {"domain_id": self.domain, "name": once}
+            body = label_body(self.domain, once)
             return Send("labels.create", key, body=body, idempotency_key=once)
         return Send("domains.update", key, path={"id": self.domain}, body={"label": f"{once} label"})
 
@@ -119,13 +120,13 @@ class Customer:
         key, once = self.reach.main, f"{self.name}-{self.turn}"
         kind = self.draw.choice(KINDS)
         if dice < 94:
-            body = {"kind": kind, "domain_id": self.domain, "dry_run": True}
+            body = job_body(kind, self.domain, dry_run=True)
             return Send("jobs.create", key, body=body)
         if dice < 98:
-            body = {"kind": kind, "domain_id": self.domain}
+            body = job_body(kind, self.domain)
             return Send("jobs.create", key, body=body, idempotency_key=once)
         asked = words(self.seed, "brief", self.name, first=self.turn)
-        body = {"domain_id": self.domain, "keywords": asked}
+        body = briefs_body(self.domain, asked)
         return Send("keyword_briefs.create", key, body=body, idempotency_key=once)
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
-from ranksim.callers.profiles.making import a_domain, a_list, a_scan, id_of, named, scan_body, words
+from ranksim.callers.profiles.making import a_domain, a_list, a_scan, id_of, named, words
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import briefs_body, job_body, keywords_body, scan_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 
@@ -111,24 +112,24 @@ def _climb(reach: Reach, rung: Rung) -> Program:
 def _one_by_one(rung: Rung) -> Iterator[Send]:
     """Every operation with the least that it can ask for."""
     for kind in KINDS:
-        yield Send("jobs.create", rung.key.name, body={"kind": kind, "domain_id": rung.domain})
-    briefs = {"domain_id": rung.domain, "keywords": rung.words()}
+        yield Send("jobs.create", rung.key.name, body=job_body(kind, rung.domain))
+    briefs = briefs_body(rung.domain, rung.words())
     yield Send("keyword_briefs.create", rung.key.name, body=briefs)
-    yield Send("keywords.create", rung.key.name, body={"list_id": rung.listed, "keywords": rung.words()})
+    yield Send("keywords.create", rung.key.name, body=keywords_body(rung.listed, rung.words()))
     body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-more", rung.user))
     yield Send("scans.create", rung.key.name, body=body)
 
 
 def _too_much(rung: Rung) -> Iterator[Send]:
     """Asks beyond one limit each: the slots, the plan's dimensions, the weekly allowance."""
-    over = {"list_id": rung.listed, "keywords": rung.words(rung.too_many())}
+    over = keywords_body(rung.listed, rung.words(rung.too_many()))
     yield Send("keywords.create", rung.key.name, body=over)
     many = [{"engine": f"engine{number}", "device": "desktop"} for number in range(40)]
-    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-wide", rung.user), pairings=many)
+    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-wide", rung.user), many)
     yield Send("scans.create", rung.key.name, body=body)
     left = rung.key.left("brief")
     beyond = 500 if left is None else min(left + 1, MOST_WORDS)
-    briefs = {"domain_id": rung.domain, "keywords": rung.words(beyond)}
+    briefs = briefs_body(rung.domain, rung.words(beyond))
     yield Send("keyword_briefs.create", rung.key.name, body=briefs)
 
 
@@ -182,10 +183,10 @@ def _widen(reach: Reach, rung: Rung) -> Program:
 def _pairs(reach: Reach, rung: Rung) -> Program:
     """Repeat at once what has a cooldown, and ask for too much while it cools: 4, 5 and 6 together."""
     key = rung.key.name
-    small = Send("keywords.create", key, body={"list_id": rung.listed, "keywords": rung.words()})
+    small = Send("keywords.create", key, body=keywords_body(rung.listed, rung.words()))
     answer = yield from politely(replace(small, idempotency_key=rung.once()))
-    over = {"list_id": rung.listed, "keywords": rung.words(rung.too_many() + 500)}
-    for body in ({"list_id": rung.listed, "keywords": rung.words()}, over):
+    over = keywords_body(rung.listed, rung.words(rung.too_many() + 500))
+    for body in (keywords_body(rung.listed, rung.words()), over):
         yield from politely(Send("keywords.create", key, body={**body, "dry_run": True}))
         answer = yield from politely(Send("keywords.create", key, body=body, idempotency_key=rung.once()))
     made = answer.data.get("created") if answer.ok and isinstance(answer.data, Mapping) else None
@@ -193,7 +194,7 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
         yield from politely(Send("keywords.delete", key, path={"id": str(keyword.get("id"))}))
     yield from _used(rung)
     for count in (1, 500):
-        briefs = {"domain_id": rung.domain, "keywords": rung.words(count)}
+        briefs = briefs_body(rung.domain, rung.words(count))
         send = Send("keyword_briefs.create", key, body=briefs)
         yield from _paced(reach, replace(send, body={**briefs, "dry_run": True}))
         yield from _paced(reach, replace(send, idempotency_key=rung.once()))
@@ -206,7 +207,7 @@ def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
     kinds, reached = ["site_optimization", "ai_scan", "crawl"], False
     for number in range(MOST_JOBS):
         where = yield from a_domain(reach, rung.seed, "ladder", rung.user, rung.new(), key=rung.key.name)
-        body = {"kind": kinds[number % len(kinds)], "domain_id": where or rung.domain}
+        body = job_body(kinds[number % len(kinds)], where or rung.domain)
         send = Send("jobs.create", rung.key.name, body=body, idempotency_key=rung.once())
         answer = yield from _paced(reach, send)
         yield from _used(rung)
@@ -224,7 +225,7 @@ def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
         if send.operation != "jobs.create":
             yield from politely(replace(send, body={**(send.body or {}), "dry_run": True}))
     for kind in KINDS:
-        body = {"kind": kind, "domain_id": rung.domain}
+        body = job_body(kind, rung.domain)
         yield from _paced(reach, Send("jobs.create", rung.key.name, body={**body, "dry_run": True}))
         yield from _paced(reach, Send("jobs.create", rung.key.name, body=body, idempotency_key=rung.once()))
 

@@ -9,11 +9,9 @@ from typing import Any
 from ranksim.callers.cleanup import mark
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import politely
+from ranksim.callers.requests import GERMANY, GOOGLE_DESKTOP, domain_body, list_body, scan_body, webhook_body
 from ranksim.callers.steps import Listen, Pause, Received, Send, Until
 from ranksim.clock import SECOND, Micros
-
-DESKTOP = ({"engine": "google", "device": "desktop"},)
-GERMANY = ({"country": "DE"},)
 
 Making = Generator[Any, Any, str]
 """Makes something, and returns its id, or "" where that was refused."""
@@ -42,7 +40,7 @@ def a_domain(reach: Reach, seed: int, *parts: object, key: str = "") -> Making:
         Send(
             "domains.create",
             key,
-            body={"host": a_host(seed, *parts)},
+            body=domain_body(a_host(seed, *parts)),
             idempotency_key=named(seed, "domain", *parts, key),
         )
     )
@@ -61,7 +59,7 @@ def an_old_domain(reach: Reach, key: str = "") -> str:
 def a_list(reach: Reach, seed: int, domain: str, *parts: object, key: str = "") -> Making:
     """Make a keyword list of a domain."""
     key, name = key or reach.main, named(seed, *parts)
-    body, once = {"domain_id": domain, "name": name}, f"{name}-list-{key}"
+    body, once = list_body(domain, name), f"{name}-list-{key}"
     answer = yield from politely(Send("keyword_lists.create", key, body=body, idempotency_key=once))
     return id_of(answer)
 
@@ -73,33 +71,15 @@ def a_scan(
     name: str,
     *,
     key: str = "",
-    pairings: Sequence[Mapping[str, str]] = DESKTOP,
-    places: Sequence[Mapping[str, str]] = GERMANY,
+    engine_devices: Sequence[Mapping[str, str]] = GOOGLE_DESKTOP,
+    geographies: Sequence[Mapping[str, str]] = GERMANY,
 ) -> Making:
     """Make a scan of lists."""
-    body = scan_body(domain, lists, name, pairings=pairings, places=places)
+    body = scan_body(domain, lists, name, engine_devices, geographies)
     key = key or reach.main
     once = f"{name}-scan-{key}"
     answer = yield from politely(Send("scans.create", key, body=body, idempotency_key=once))
     return id_of(answer)
-
-
-def scan_body(
-    domain: str,
-    lists: Sequence[str],
-    name: str,
-    *,
-    pairings: Sequence[Mapping[str, str]] = DESKTOP,
-    places: Sequence[Mapping[str, str]] = GERMANY,
-) -> dict[str, Any]:
-    """Write the body of a scan."""
-    return {
-        "domain_id": domain,
-        "name": name,
-        "list_ids": list(lists),
-        "engine_devices": [dict(pairing) for pairing in pairings],
-        "geographies": [dict(place) for place in places],
-    }
 
 
 def an_endpoint(
@@ -109,7 +89,7 @@ def an_endpoint(
     url = yield Listen(script)
     if not url:
         return ""
-    body = {"url": url, "event_types": list(types), "domain_id": domain}
+    body = webhook_body(url, types, domain)
     once = f"endpoint-{sha256(url.encode()).hexdigest()[:24]}"
     answer = yield from politely(Send("webhooks.create", key or reach.main, body=body, idempotency_key=once))
     return id_of(answer)

@@ -9,6 +9,7 @@ from typing import Any
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import retry_after
 from ranksim.callers.profiles.making import a_domain
+from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, SECOND, Micros
 from ranksim.contract.facts import Facts, RateClass
@@ -45,7 +46,7 @@ def a_probe(reach: Reach, rate_class: RateClass, seed: int, user: int) -> Genera
             return Send("domains.list", key, query={"limit": "1"})
         if rate_class == RateClass.WRITE:
             return Send("domains.update", key, path={"id": domain or "none"}, body={"label": "probed"})
-        body = {"kind": "ai_scan", "domain_id": domain or "none", "dry_run": True}
+        body = job_body("ai_scan", domain or "none", dry_run=True)
         return Send("jobs.create", key, body=body)
 
     return Probe(RATES.of(rate_class), window_of(reach), send)

@@ -11,8 +11,9 @@ from typing import Any
 
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
-from ranksim.callers.profiles.making import a_domain, id_of, meet, named, scan_body, words
+from ranksim.callers.profiles.making import a_domain, id_of, meet, named, words
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import briefs_body, job_body, keywords_body, list_body, scan_body
 from ranksim.callers.steps import Pause, Program, Send
 from ranksim.clock import MINUTE, SECOND
 
@@ -70,7 +71,7 @@ def race(reach: Reach, user: int, users: int, seed: int) -> Program:
 def _stake(reach: Reach, key: KeyReach, users: int, seed: int) -> Generator[Any, Any, Stake]:
     """Make what all users share; every one of them gets the same ids."""
     domain = yield from a_domain(reach, seed, "race", key=reach.main)
-    body = {"domain_id": domain, "name": named(seed, "race")}
+    body = list_body(domain, named(seed, "race"))
     once = named(seed, "race", "list")
     made = yield from politely(Send("keyword_lists.create", reach.main, body=body, idempotency_key=once))
     listed = id_of(made)
@@ -87,24 +88,24 @@ def _ask(stake: Stake, user: int, seed: int, turn: int, own: str) -> Program:
     what = turn % 4
     if what == 0 and stake.listed:
         added = words(seed, "race", turn, user, count=stake.share(key.room(), 3))
-        body: dict[str, Any] = {"list_id": stake.listed, "keywords": added}
+        body = keywords_body(stake.listed, added)
         yield Send("keywords.create", key.name, body=body, idempotency_key=once)
     elif user >= RACERS:
         yield Send("slots.get", key.name)
     elif what == 1:
         yield from _briefs(stake, seed, once, stake.share(key.left("brief"), 1))
     elif what == 2:
-        body = {"kind": KINDS[turn // 4 % len(KINDS)], "domain_id": stake.domain}
+        body = job_body(KINDS[turn // 4 % len(KINDS)], stake.domain)
         yield Send("jobs.create", key.name, body=body, idempotency_key=once)
     else:
-        body = {"kind": "ai_scan" if turn % 8 == 3 else "crawl", "domain_id": own}
+        body = job_body("ai_scan" if turn % 8 == 3 else "crawl", own)
         yield Send("jobs.create", key.name, body=body, idempotency_key=once)
 
 
 def _briefs(stake: Stake, seed: int, once: str, count: int) -> Program:
     """Ask for briefs; when they do not fit, ask for all that is said to be left, then for one more."""
     for step in range(3):
-        body = {"domain_id": stake.domain, "keywords": words(seed, once, step, count=count)}
+        body = briefs_body(stake.domain, words(seed, once, step, count=count))
         name = f"{once}-{step}"
         answer = yield Send("keyword_briefs.create", stake.key.name, body=body, idempotency_key=name)
         if answer.code != "quota_exhausted":

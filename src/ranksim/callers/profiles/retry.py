@@ -20,6 +20,7 @@ from ranksim.callers.profiles.making import (
     words,
 )
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import briefs_body, domain_body, job_body, keywords_body, label_body
 from ranksim.callers.steps import Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.facts import Facts
@@ -86,7 +87,7 @@ def retry(reach: Reach, user: int, users: int, seed: int) -> Program:
 
 def _old(me: Retrier) -> Program:
     """Send the POST that is repeated around the retention."""
-    body = {"host": a_host(me.seed, "old", me.user)}
+    body = domain_body(a_host(me.seed, "old", me.user))
     once = named(me.seed, "old", me.user)
     yield from _again(Send("domains.create", me.reach.main, body=body, idempotency_key=once), 1)
 
@@ -112,18 +113,18 @@ def _post(me: Retrier, turn: int) -> Send:
     once, key = named(seed, "retry", user, turn), reach.main
     dice = draw.randrange(12)
     if dice == 0 and domain:
-        body: dict[str, Any] = {"kind": draw.choice(("ai_scan", "crawl")), "domain_id": domain}
+        body = job_body(draw.choice(("ai_scan", "crawl")), domain)
         return Send("jobs.create", key, body=body, idempotency_key=once)
     if dice == 1 and domain:
-        body = {"domain_id": domain, "keywords": words(seed, "retry", user, turn)}
+        body = briefs_body(domain, words(seed, "retry", user, turn))
         return Send("keyword_briefs.create", key, body=body, idempotency_key=once)
     if dice < 6 and listed:
-        body = {"list_id": listed, "keywords": words(seed, "retry", user, turn, count=2)}
+        body = keywords_body(listed, words(seed, "retry", user, turn, count=2))
         return Send("keywords.create", key, body=body, idempotency_key=once)
     if dice < 9 and domain:
-        body = {"domain_id": domain, "name": once}
+        body = label_body(domain, once)
         return Send("labels.create", key, body=body, idempotency_key=once)
-    return Send("domains.create", key, body={"host": f"{once}.example.com"}, idempotency_key=once)
+    return Send("domains.create", key, body=domain_body(f"{once}.example.com"), idempotency_key=once)
 
 
 def _plain(case: str, send: Send, draw: Chance) -> Program:
@@ -172,7 +173,7 @@ def _twins(me: Retrier, instant: Micros) -> Program:
     user, alone = me.user, (me.user ^ 1) >= me.users
     pair = user if alone else min(user, user ^ 1)
     once = named(me.seed, "twins", pair, instant // SECOND)
-    body = {"host": f"{once}.example.com"}
+    body = domain_body(f"{once}.example.com")
     send = Send("domains.create", me.reach.main, body=body, idempotency_key=once)
     yield Until(instant)
     if alone:
@@ -184,14 +185,14 @@ def _two_keys(reach: Reach, send: Send) -> Program:
     """Use one Idempotency-Key with two API keys of one account, and of another (U27)."""
     yield send
     for other in (*reach.of("second"), *reach.of("other_account"))[:2]:
-        body = {"host": f"{send.idempotency_key}.example.com"}
+        body = domain_body(f"{send.idempotency_key}.example.com")
         yield Send("domains.create", other.name, body=body, idempotency_key=send.idempotency_key)
     yield from _again(send, 1)
 
 
 def _refused(reach: Reach, domain: str, send: Send) -> Program:
     """Have a crawl refused by its cooldown; repeat that at once, and after the cooldown (E3)."""
-    body = {"kind": "crawl", "domain_id": domain}
+    body = job_body("crawl", domain)
     yield Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-first")
     refused = Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-second")
     answer: Received = yield refused

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import an_old_domain, id_of, named, wait_for_job, words
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import domain_body, job_body, list_body, webhook_body
 from ranksim.callers.steps import Pause, Program, Send
 from ranksim.callers.target import UNKNOWN
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
@@ -45,13 +44,13 @@ def scope(reach: Reach, user: int, users: int, seed: int) -> Program:
 def _strangers(reach: Reach, seed: int, user: int, turn: int) -> Program:
     """Call without a key, and with one that does not exist."""
     where = reach.keys[reach.main].environment
-    body = {"host": f"{named(seed, 'stranger', user, turn)}.example.com"}
+    body = domain_body(f"{named(seed, 'stranger', user, turn)}.example.com")
     for key in ("", UNKNOWN):
         for operation in EVERYWHERE:
             yield Send(operation, key, environment=where)
             yield Pause(50 * MILLISECOND)
         yield Send("domains.create", key, body=body, environment=where)
-        yield Send("jobs.create", key, body={"kind": "crawl", "domain_id": "any"}, environment=where)
+        yield Send("jobs.create", key, body=job_body("crawl", "any"), environment=where)
 
 
 def _environments(reach: Reach, seed: int, user: int, turn: int) -> Program:
@@ -61,7 +60,7 @@ def _environments(reach: Reach, seed: int, user: int, turn: int) -> Program:
             if environment != key.environment:
                 for operation in EVERYWHERE:
                     yield Send(operation, key.name, environment=environment)
-                body = {"host": f"{named(seed, 'stray', user, turn)}.example.com"}
+                body = domain_body(f"{named(seed, 'stray', user, turn)}.example.com")
                 yield Send("domains.create", key.name, body=body, environment=environment)
         yield Send("domains.list", key.name, query={"limit": "1"})
         yield Pause(200 * MILLISECOND)
@@ -78,7 +77,7 @@ def _scoped(reach: Reach, seed: int, user: int, turn: int) -> Program:
         for domain in dict.fromkeys((key.domain_id or "", foreign)):
             if domain:
                 yield from _in_domain(key, domain, seed, user, turn)
-        body = {"host": f"{named(seed, 'scoped', user, turn)}.example.com"}
+        body = domain_body(f"{named(seed, 'scoped', user, turn)}.example.com")
         yield Send("domains.create", key.name, body=body)
         yield from _endpoints(key, foreign, seed)
 
@@ -89,8 +88,8 @@ def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> P
     yield Send("domains.update", key.name, path={"id": domain}, body={"path": None})
     for operation in ("keywords.list", "keyword_lists.list", "jobs.list", "scans.list"):
         yield Send(operation, key.name, query={"domain_id": domain})
-    yield Send("jobs.create", key.name, body={"kind": "crawl", "domain_id": domain, "dry_run": True})
-    body = {"domain_id": domain, "name": named(seed, "scope", user, turn)}
+    yield Send("jobs.create", key.name, body=job_body("crawl", domain, dry_run=True))
+    body = list_body(domain, named(seed, "scope", user, turn))
     made = yield Send("keyword_lists.create", key.name, body=body)
     if id_of(made):
         word = {"list_id": id_of(made), "keywords": words(seed, "scope", turn), "dry_run": True}
@@ -101,11 +100,7 @@ def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> P
 def _endpoints(key: KeyReach, foreign: str, seed: int) -> Program:
     """Create endpoints for the account, the own domain and another one; take back what was made (S71)."""
     for domain in (None, key.domain_id, foreign or None):
-        body: dict[str, Any] = {
-            "url": f"https://receiver.example.com/{named(seed, 'scope')}",
-            "event_types": [],
-            "domain_id": domain,
-        }
+        body = webhook_body(f"https://receiver.example.com/{named(seed, 'scope')}", [], domain)
         made = yield Send("webhooks.create", key.name, body=body)
         if id_of(made):
             yield from politely(Send("webhooks.delete", key.name, path={"id": id_of(made)}))
@@ -127,7 +122,7 @@ def _kinds(reach: Reach, seed: int, user: int, turn: int) -> Program:
     domain = an_old_domain(reach)
     if not domain:
         return
-    body = {"kind": "ai_scan", "domain_id": domain}
+    body = job_body("ai_scan", domain)
     once = named(seed, "kinds", user, turn)
     job = id_of((yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))))
     for kind in ("ai_scan", "crawl", "rank_run", "site_optimization"):

@@ -9,6 +9,7 @@ from ranksim.callers.discovery import Reach
 from ranksim.callers.profiles.everyday import READS
 from ranksim.callers.profiles.making import a_domain
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Pause, Program, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 
@@ -34,7 +35,7 @@ def soak(reach: Reach, user: int, users: int, seed: int) -> Program:
             body: dict[str, Any] = {"label": f"soak {number}"}
             yield Send("domains.update", reach.main, path={"id": domain}, body=body, planned=planned)
         elif domain and number % 60 == 1:
-            body = {"kind": "ai_scan", "domain_id": domain, "dry_run": True}
+            body = job_body("ai_scan", domain, dry_run=True)
             yield Send("jobs.create", reach.main, body=body, planned=planned)
         else:
             yield Send(draw.choice(reads), reach.main, planned=planned)

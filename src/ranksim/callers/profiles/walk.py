@@ -10,6 +10,7 @@ from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, id_of, named, words
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import keywords_body, label_body, list_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 
@@ -40,7 +41,7 @@ def walk(reach: Reach, user: int, users: int, seed: int) -> Program:
 
 
 def _list(reach: Reach, seed: int, domain: str, number: int) -> Generator[Any, Any, str]:
-    body = {"domain_id": domain, "name": named(seed, "walk", number)}
+    body = list_body(domain, named(seed, "walk", number))
     once = named(seed, "walk", "list", number)
     answer = yield from politely(Send("keyword_lists.create", reach.main, body=body, idempotency_key=once))
     return id_of(answer)
@@ -51,7 +52,7 @@ def _fill(reach: Reach, seed: int, lists: list[str], user: int) -> Program:
     for number, listed in enumerate(lists):
         if listed and user == 0:
             count = KEYWORDS if number == 0 else KEYWORDS // 8
-            body = {"list_id": listed, "keywords": words(seed, "walk", number, count=count)}
+            body = keywords_body(listed, words(seed, "walk", number, count=count))
             once = named(seed, "walk", "fill", number)
             yield from politely(Send("keywords.create", reach.main, body=body, idempotency_key=once))
 
@@ -119,14 +120,14 @@ def _write(
     """Add keywords and labels, and take some away again."""
     listed = draw.choice([listed for listed in lists if listed] or [""])
     if listed:
-        body = {"list_id": listed, "keywords": words(seed, "walk", user, turn, count=3)}
+        body = keywords_body(listed, words(seed, "walk", user, turn, count=3))
         answer: Received = yield from politely(Send("keywords.create", reach.main, body=body))
         made = answer.data.get("created") if isinstance(answer.data, dict) else None
         for keyword in made[:1] if isinstance(made, list) and draw.randrange(2) else ():
             yield Pause(draw.randrange(2 * SECOND))
             yield from politely(Send("keywords.delete", reach.main, path={"id": str(keyword.get("id"))}))
     if domain and turn % 3 == 0:
-        body = {"domain_id": domain, "name": named(seed, "walk", user, turn)}
+        body = label_body(domain, named(seed, "walk", user, turn))
         answer = yield from politely(Send("labels.create", reach.main, body=body))
         if turn % 6 == 0 and id_of(answer):
             yield Send("labels.delete", reach.main, path={"id": id_of(answer)})

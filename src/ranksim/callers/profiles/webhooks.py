@@ -16,6 +16,7 @@ from ranksim.callers.profiles.making import (
     wait_for_job,
 )
 from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.facts import Facts
@@ -145,7 +146,7 @@ def _job(reach: Reach, seed: int, user: int, turn: int, domain: str, kind: str) 
     """Start a job on a domain and poll it to its end."""
     if not domain:
         return
-    body = {"kind": kind, "domain_id": domain}
+    body = job_body(kind, domain)
     once = named(seed, "hooks", user, turn)
     answer: Received = yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))
     if id_of(answer):

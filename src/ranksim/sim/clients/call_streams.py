@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ranksim.callers.request_factory import Item
 from ranksim.clock import HOUR, SECOND, Micros
 from ranksim.contract.quantities import Duration, Frozen, Instant
 from ranksim.sim import arrivals
@@ -20,8 +21,11 @@ from ranksim.sim.clients.common import (
     OperationName,
     Positive,
     World,
+    drafted,
 )
-from ranksim.sim.clients.drafts import Drafts, Item, Mix
+
+Mix = Annotated[dict[OperationName, Item], Field(min_length=1)]
+"""Operations by weight: {positions.list: 5, jobs.create: {weight: 1, body: {kind: crawl}}}."""
 
 Weights = Annotated[float, Field(ge=0)]
 
@@ -192,7 +196,7 @@ def start_app_users(world: World, name: str, spec: AppUsers) -> None:
 
 def _make_calls(client: Client, blocks: Iterator[Block], mix: dict[str, Item]) -> None:
     """Make a call of the mix at each arrival."""
-    drafts = Drafts(client, mix)
+    factory = client.requests(mix)
     items = list(mix.items())
     weights = [item.weight for item in mix.values()]
 
@@ -203,6 +207,6 @@ def _make_calls(client: Client, blocks: Iterator[Block], mix: dict[str, Item]) -
 
     def fire(which: int, number: int) -> None:
         operation, item = items[which]
-        client.send(drafts.make(operation, number, item))
+        client.send(drafted(factory, operation, number, item))
 
     arrivals.pump(client.world, plan(), fire)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from ranksim import clock, draws
+from ranksim.callers.portfolio import Actor
+from ranksim.callers.request_factory import Item, RequestFactory
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.contract.quantities import Duration, Frozen
 from ranksim.draws import Purpose
@@ -52,21 +54,6 @@ TimeOfDay = Annotated[
     PlainSerializer(lambda t: clock.iso(t)[11:-1], return_type=str, when_used="json"),
 ]
 """Microseconds since midnight UTC; in files text such as '02:00'."""
-
-
-class Actor(Protocol):
-    """An account at work: its id, its keys by name, and what it started with."""
-
-    name: str
-    account: str
-    environment: str
-    keys: dict[str, str]
-    domains: list[str]
-    lists: dict[str, list[str]]
-    words: dict[str, int]
-
-    def fresh_words(self, domain: str, count: int) -> list[str]:
-        """Make keywords that a domain has never had."""
 
 
 class World(Protocol):
@@ -172,6 +159,10 @@ class Client:
         self.entity = draws.entity(name)
         self.sent = 0
 
+    def requests(self, operations: Iterable[str]) -> RequestFactory:
+        """Make a factory of requests for this client. Raises BadInput where the account lacks something."""
+        return RequestFactory(self.name, self.actor, self.world.seed, operations)
+
     def send(self, request: Request, tries: int = 1) -> None:
         """Send a request, again where the rate limit refuses it and the client insists."""
         reply = self.call(request)
@@ -225,6 +216,19 @@ def _wait_of(retry_after: str, now: Micros) -> Micros:
     if retry_after.isdecimal():
         return int(retry_after) * SECOND
     return max(0, int(parsedate_to_datetime(retry_after).timestamp()) * SECOND - now)
+
+
+def drafted(factory: RequestFactory, operation: str, number: int, item: Item | None = None) -> Request:
+    """Make a request of a factory, which learns from its reply. Raises BadInput."""
+    send = factory.make(operation, number, item)
+    then: Then | None = None
+    if send.operation.partition(".")[0] in factory.learns:
+
+        def then(reply: Reply) -> None:
+            factory.learn(send, reply.status, reply.body)
+
+    body = None if send.body is None else dict(send.body)
+    return Request(send.operation, send.path, send.query, body, then)
 
 
 class Line:

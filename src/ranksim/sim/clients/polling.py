@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ranksim.callers.request_factory import on_one
 from ranksim.contract.quantities import Frozen
 from ranksim.service.calls import Reply
-from ranksim.sim.clients.common import Client, Common, Count, OperationName, Positive, Request, World
-from ranksim.sim.clients.drafts import Drafts, on_one, path_parameters
+from ranksim.service.operations import OPERATIONS
+from ranksim.sim.clients.common import Client, Common, Count, OperationName, Positive, Request, World, drafted
 
 
 class SlowDown(Frozen):
@@ -38,7 +39,8 @@ class Poller(Common):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        wanted = path_parameters(self.operation)
+        parts = OPERATIONS[self.operation].path.split("/")
+        wanted = [part[1:-1] for part in parts if part.startswith("{")]
         if self.path and sorted(self.path) != sorted(wanted):
             expected, found = " and ".join(wanted) or "nothing", " and ".join(self.path)
             raise ValueError(f"path: expected {expected}, found {found}")
@@ -48,7 +50,7 @@ class Poller(Common):
 def start_poller(world: World, name: str, spec: Poller) -> None:
     """Set a poller to work."""
     client = Client(world, name, spec)
-    drafts = Drafts(client, [spec.operation])
+    factory = client.requests([spec.operation])
     last: Any = None
     interval = spec.every
     polls = 0
@@ -58,7 +60,7 @@ def start_poller(world: World, name: str, spec: Poller) -> None:
         if world.now < client.end:
             request = Request(spec.operation, spec.path)
             if on_one(spec.operation) and not spec.path:
-                request = drafts.make(spec.operation, polls)
+                request = drafted(factory, spec.operation, polls)
             polls += 1
             request.query = {**request.query, **spec.query}
             read(request, 1, [])

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ranksim import draws
+from ranksim.callers.request_factory import Item
 from ranksim.clock import HOUR, SECOND, Micros, format_duration
 from ranksim.records import parsed_object
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim import arrivals
 from ranksim.sim.arrivals import Recorded, Replay
 from ranksim.sim.clients.call_streams import Arrivals, Rule
-from ranksim.sim.clients.common import Client, Request, World
-from ranksim.sim.clients.drafts import Drafts, Item
+from ranksim.sim.clients.common import Client, Request, World, drafted
 
 Json = Any
 
@@ -66,7 +66,7 @@ class _Crowd:
             every_key = spec.surface != "app" and spec.key is None
             keys: Sequence[str | None] = list(one.actor.keys) if every_key else [spec.key]
             self.clients += [Client(world, name, spec, account, key) for key in keys]
-        self.drafts = [Drafts(client, operations) for client in self.clients]
+        self.factories = [client.requests(operations) for client in self.clients]
         self.of_address = lru_cache(1 << 16)(self._of_address)
         self.rule_of = lru_cache(1 << 16)(self._rule_of)
         self.entity = draws.entity(f"{name}/key")
@@ -76,7 +76,7 @@ class _Crowd:
         """Make a call of which nothing but the instant was recorded."""
         who = draws.below(len(self.clients), self.seed, self.entity, number, draws.Purpose.CHOICE)
         operation, item = self.items[which]
-        self.clients[who].send(self.drafts[who].make(operation, number, item))
+        self.clients[who].send(drafted(self.factories[who], operation, number, item))
 
     def call_recorded(self, what: tuple[int, Recorded], number: int) -> None:
         """Make a recorded call: by rule, else of the mix, else as the trace has it."""
@@ -85,10 +85,10 @@ class _Crowd:
         rule = self.rule_of(row.method, row.path)
         if rule is not None:
             item = Item(body=rule.body, query=rule.query)
-            self.clients[who].send(self.drafts[who].make(rule.operation, number, item))
+            self.clients[who].send(drafted(self.factories[who], rule.operation, number, item))
         elif self.items:
             operation, item = self.items[which]
-            self.clients[who].send(self.drafts[who].make(operation, number, item))
+            self.clients[who].send(drafted(self.factories[who], operation, number, item))
         elif row.operation in OPERATIONS and not self.spec.map:
             self._repeat(self.clients[who], row)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from ranksim import clock, draws
+from ranksim.callers.requests import briefs_body, job_body, keywords_body
 from ranksim.clock import DAY, Micros
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.quantities import Frozen
@@ -26,7 +27,6 @@ from ranksim.sim.clients.common import (
     World,
     data_of,
 )
-from ranksim.sim.clients.drafts import Drafts, brief_words
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 PERIODS = ("day", "week", "month")
@@ -141,7 +141,7 @@ class Schedule(Calendar):
 def start_schedule(world: World, name: str, spec: Schedule) -> None:
     """Set a schedule to work. Raises BadInput when its account has no domain."""
     client = Client(world, name, spec)
-    Drafts(client, ["jobs.create"])
+    client.requests(["jobs.create"])
     domains = client.actor.domains if spec.domains == "all" else client.actor.domains[: spec.domains]
 
     def act(which: int) -> None:
@@ -156,18 +156,16 @@ def start_schedule(world: World, name: str, spec: Schedule) -> None:
                 world.after(delay, start_job, domain)
 
     def start_job(domain: str) -> None:
-        body = {"kind": spec.job, "domain_id": domain}
         if spec.dry_run_first:
-            ask = Request("jobs.create", body={**body, "dry_run": True})
+            ask = Request("jobs.create", body=job_body(spec.job, domain, dry_run=True))
             ask.then = lambda reply: start_if_allowed(reply, domain)
             client.send(ask)
         else:
-            client.send(Request("jobs.create", body=body, then=started))
+            client.send(Request("jobs.create", body=job_body(spec.job, domain), then=started))
 
     def start_if_allowed(reply: Reply, domain: str) -> None:
         if (data_of(reply) or {}).get("allowed"):
-            body = {"kind": spec.job, "domain_id": domain}
-            client.send(Request("jobs.create", body=body, then=started))
+            client.send(Request("jobs.create", body=job_body(spec.job, domain), then=started))
 
     def started(reply: Reply) -> None:
         job = data_of(reply)
@@ -213,7 +211,7 @@ class KeywordSync(Calendar):
 def start_keyword_sync(world: World, name: str, spec: KeywordSync) -> None:
     """Set a keyword synchronisation to work. Raises BadInput when a domain has no keyword list."""
     client = Client(world, name, spec)
-    drafts = Drafts(client, ["keywords.create"])
+    factory = client.requests(["keywords.create"])
     line = Line(client, spec.gap)
     known: dict[str, list[str]] = {}
     """Ids of the keywords of each domain, as far as the client knows them."""
@@ -247,9 +245,9 @@ def start_keyword_sync(world: World, name: str, spec: KeywordSync) -> None:
             line.add(Request("keywords.delete", path={"id": keyword}, then=removed(domain, keyword)))
         count = churn + max(0, spec.keywords - len(ids))
         words = client.actor.fresh_words(domain, count)
-        list_id = drafts.list_of(domain, 0)
+        list_id = factory.list_of(domain, 0)
         for at in range(0, count, spec.batch):
-            body = {"list_id": list_id, "keywords": words[at : at + spec.batch]}
+            body = keywords_body(list_id, words[at : at + spec.batch])
             line.add(Request("keywords.create", body=body, then=added(domain)))
 
     def pick(ids: list[str], count: int, which: int, index: int) -> list[str]:
@@ -292,16 +290,16 @@ class BriefRefresher(Calendar):
 def start_brief_refresher(world: World, name: str, spec: BriefRefresher) -> None:
     """Set a refresher of briefs to work. Raises BadInput when its account has no domain."""
     client = Client(world, name, spec)
-    drafts = Drafts(client, ["keyword_briefs.create"])
+    factory = client.requests(["keyword_briefs.create"])
     line = Line(client, spec.gap)
 
     def act(which: int) -> None:
         requests = []
         for number, at in enumerate(range(0, spec.keywords, spec.batch)):
-            domain = drafts.domain(number)
+            domain = factory.domain(number)
             count = min(spec.batch, spec.keywords - at)
-            words = brief_words(drafts, domain, which * spec.keywords + at, count)
-            body = {"domain_id": domain, "keywords": words}
+            words = factory.words_of(domain, which * spec.keywords + at, count)
+            body = briefs_body(domain, words)
             requests.append(Request("keyword_briefs.create", body=body, then=refreshed))
         line.add(*requests)
 
