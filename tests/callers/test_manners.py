@@ -40,6 +40,9 @@ def run(program: Generator[Any, Any, Any], answers: Iterable[Received]) -> tuple
         answer = next(given) if isinstance(step, Send) else 0
 
 
+DATE = "Sun, 01 Mar 2026 12:00:30 GMT"
+
+
 def test_what_was_put_off_or_lost_is_sent_again_where_that_is_harmless() -> None:
     table = (
         (Send("domains.list"), [reply(429, **{"retry-after": "3"}), reply(200)], [3 * SECOND], 200),
@@ -62,7 +65,13 @@ def test_what_was_put_off_or_lost_is_sent_again_where_that_is_harmless() -> None
 
 
 def test_retry_after_is_bounded_and_may_be_missing() -> None:
-    for text, wait in (("7", 7 * SECOND), ("0", SECOND), ("99999", LONGEST_WAIT), ("soon", SECOND)):
+    for text, wait in (
+        ("7", 7 * SECOND),
+        ("0", SECOND),
+        ("99999", LONGEST_WAIT),
+        ("soon", SECOND),
+        (DATE, SECOND),
+    ):
         assert retry_after(reply(429, **{"retry-after": text})) == wait
     assert retry_after(reply(429)) == SECOND
 

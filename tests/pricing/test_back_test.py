@@ -20,7 +20,7 @@ from ranksim.pricing.replay import Replay, spec_for
 from ranksim.report.figure import new_figure
 from ranksim.trace import TraceWriter
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "pricing"
 NOON = instant("2026-09-02T12:00:00Z")
 PLANS = shipped_catalogue("illustrative")

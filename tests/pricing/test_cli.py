@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ranksim.cli import app
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "pricing"
 CUSTOMERS = f"--population {EXAMPLES / 'population.yaml'} --replications 2"
 

@@ -34,11 +34,11 @@ def is_limited(answer: Received) -> bool:
 
 def asked_wait(answer: Received) -> Micros | None:
     """Parse Retry-After, whole seconds or an HTTP-date (U6): µs to wait after the reply; None without one."""
-    text = answer.headers.get("retry-after", "")
-    if text.isascii() and text.isdigit() and len(text) < 13:
-        return int(text) * SECOND
+    seconds = _whole_seconds(answer)
+    if seconds is not None:
+        return seconds * SECOND
     try:
-        until = parsedate_to_datetime(text)
+        until = parsedate_to_datetime(answer.headers.get("retry-after", ""))
         seconds = int(until.replace(tzinfo=until.tzinfo or UTC).timestamp())
     except (TypeError, ValueError, OverflowError):
         return None
@@ -46,9 +46,17 @@ def asked_wait(answer: Received) -> Micros | None:
 
 
 def retry_after(answer: Received) -> Micros:
-    """Return how long a refusal asks to wait, in µs, at least a second and at most `LONGEST_WAIT`."""
-    wait = asked_wait(answer)
-    return SECOND if wait is None else min(max(wait, SECOND), LONGEST_WAIT)
+    """Return how many seconds a refusal asks to wait, in µs, at least one and at most `LONGEST_WAIT`.
+
+    A date counts as one second: load profiles go by the deployment's word, not by two clocks that may differ.
+    """
+    seconds = _whole_seconds(answer)
+    return SECOND if seconds is None else min(max(seconds, 1) * SECOND, LONGEST_WAIT)
+
+
+def _whole_seconds(answer: Received) -> int | None:
+    text = answer.headers.get("retry-after", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 13 else None
 
 
 @dataclass(frozen=True, slots=True)
