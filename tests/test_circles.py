@@ -14,9 +14,6 @@ STILL_ROUND = {
     ("ranksim.facade.control", "ranksim.facade.control_document"),
     ("ranksim.sim.portfolio", "ranksim.sim.world"),
     ("ranksim.sim.timeline", "ranksim.sim.world"),
-    ("ranksim.study.spec", "ranksim.study.runner"),
-    ("ranksim.study.spec", "ranksim.study.results"),
-    ("ranksim.study.results", "ranksim.study.plots"),
     ("ranksim.conformance.calibrate.calibrate", "ranksim.conformance.calibrate.policy_file"),
 }
 

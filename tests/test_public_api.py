@@ -25,7 +25,7 @@ PUBLIC = {
     "Result": "ranksim.sim.results",
     "Scenario": "ranksim.sim.scenario",
     "Service": "ranksim.service.service",
-    "Study": "ranksim.study.spec",
+    "Study": "ranksim.study.study",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
     "calibrate": "ranksim.conformance.calibrate.calibrate",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ranksim.sim.runner import run
     from ranksim.sim.scenario import Scenario
     from ranksim.sim.world import World
-    from ranksim.study.spec import Study
+    from ranksim.study.study import Study
     from ranksim.trace import Trace
 
 __version__ = "0.1.0"
@@ -65,7 +65,7 @@ MODULES = {
     "Result": "ranksim.sim.results",
     "Scenario": "ranksim.sim.scenario",
     "Service": "ranksim.service.service",
-    "Study": "ranksim.study.spec",
+    "Study": "ranksim.study.study",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
     "calibrate": "ranksim.conformance.calibrate.calibrate",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from distributed import Client
 
 from ranksim.errors import BadInput
 from ranksim.study.pools import DIED, Cluster
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 STUDY = """study: 1
 scenario:

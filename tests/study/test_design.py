@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ranksim.study.design import baseline, check_baseline, points, short_names
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 Make = Callable[..., Study]
 

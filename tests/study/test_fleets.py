@@ -14,7 +14,7 @@ from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.sim.runner import replication_seed
 from ranksim.study.fleets import MARGINS, METRICS, Fleets, earned
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 POPULATION = Population.parse(
     """

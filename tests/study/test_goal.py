@@ -8,7 +8,7 @@ import pytest
 from ranksim.errors import BadInput
 from ranksim.study.goal import bounds_of_error, first_index, looks
 from ranksim.study.results import StudyResult
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 Make = Callable[..., Study]
 

@@ -13,7 +13,7 @@ from ranksim.errors import BadInput
 from ranksim.study.compare import compared
 from ranksim.study.results import COLUMNS, StudyResult
 from ranksim.study.shown import views
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 Make = Callable[..., Study]
 

@@ -10,7 +10,7 @@ import pytest
 
 from ranksim.errors import BadInput
 from ranksim.study.pools import DIED, Task, opened
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 Make = Callable[..., Study]
 

@@ -8,7 +8,7 @@ import pytest
 
 from ranksim.study.plots import save_all
 from ranksim.study.shown import views
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 Make = Callable[..., Study]
 
@@ -44,7 +44,7 @@ def test_a_parameter_that_changes_nothing_has_no_interval(study: Make, tmp_path:
     assert (idle["total"], idle["total_low"], idle["total_high"]) == (0, None, None)
     assert "NaN" not in result.to_json()
     assert [row[-1] for view in views(result) for row in view.rows if row[1] == "toy.first"] == ["0.00"]
-    assert list(save_all(result, tmp_path)) == ["sobol"]
+    assert list(save_all(result.study, result.tables, tmp_path)) == ["sobol"]
 
 
 def test_sobol_indices_share_out_the_variance(study: Make) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ranksim.errors import BadInput
 from ranksim.sim.scenario import Scenario
 from ranksim.study.design import points
-from ranksim.study.spec import Study
+from ranksim.study.study import Study
 
 HEAD = """study: 1
 scenario:

@@ -9,8 +9,8 @@ import pytest
 
 from ranksim.errors import BadInput
 from ranksim.study.engines import Observation
-from ranksim.study.spec import Study
 from ranksim.study.store import Store
+from ranksim.study.study import Study
 
 Make = Callable[..., Study]
 MEANING = {"engine": "toys", "inputs": "i", "design": "d", "seed": "1", "sources": "s"}

@@ -14,7 +14,7 @@ from ranksim.report.terminal import check_results, rendered
 
 if TYPE_CHECKING:
     from ranksim.study.results import StudyResult
-    from ranksim.study.spec import Study
+    from ranksim.study.study import Study
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -67,7 +67,7 @@ def study(
       ranksim study examples/studies/workers.yaml --workers 2
       ranksim study examples/studies/ceiling.yaml --replications 50 --out results
     """  # fmt: skip
-    from ranksim.study.spec import Study
+    from ranksim.study.study import Study
 
     made = Study.load(file)
     if replications is not None:
@@ -126,7 +126,7 @@ def _write(out: Path, result: StudyResult, plots: bool) -> None:
         images = {}
         if plots:
             (folder / "plots").mkdir()
-            images = drawing.save_all(result, folder / "plots")
+            images = drawing.save_all(result.study, result.tables, folder / "plots")
         title, *lines = heading(result)
         lines += [result.study.spec.description] if result.study.spec.description else []
         page = tables_page(title, lines, views(result), images)

@@ -12,7 +12,7 @@ from typing import Any
 from ranksim.errors import BadInput
 from ranksim.study.engines import Engine
 from ranksim.study.parameters import Settings
-from ranksim.study.spec import Spec, Study
+from ranksim.study.spec import CheckedSpec, Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Point:
     levels: tuple[Any, ...] = ()
 
 
-def points(study: Study) -> list[Point]:
+def points(study: CheckedSpec) -> list[Point]:
     """Give the points of the design, in order. Raises BadInput for a value that no point can use."""
     spec = study.spec
     if not spec.has_design:
@@ -45,7 +45,7 @@ def points(study: Study) -> list[Point]:
     return found
 
 
-def _blame(study: Study, found: list[Point]) -> None:
+def _blame(study: CheckedSpec, found: list[Point]) -> None:
     """Raise BadInput for a value that no point can use; of several the one that a problem names."""
     useless = []
     for where, path, value in _values(study.spec):
@@ -58,7 +58,11 @@ def _blame(study: Study, found: list[Point]) -> None:
 
 
 def point(
-    study: Study, settings: Mapping[str, Any], label: str, variant: str = "", levels: tuple[Any, ...] = ()
+    study: CheckedSpec,
+    settings: Mapping[str, Any],
+    label: str,
+    variant: str = "",
+    levels: tuple[Any, ...] = (),
 ) -> Point:
     """Build one point of a study, on top of what the study changes everywhere."""
     whole = {**study.spec.change, **settings}
@@ -89,7 +93,7 @@ def baseline(spec: Spec, design: list[Point], of: Point) -> Point | None:
     return None if found is of else found
 
 
-def check_baseline(study: Study, design: list[Point]) -> None:
+def check_baseline(study: CheckedSpec, design: list[Point]) -> None:
     """Raise BadInput when the baseline that a study names is none of its points."""
     spec = study.spec
     several = spec.variants is not None and len(spec.variants) > 1

@@ -16,7 +16,7 @@ from ranksim.study.condition import Condition
 from ranksim.study.design import Point, point, written
 from ranksim.study.runs import Runs
 from ranksim.study.scale import Scale
-from ranksim.study.spec import Goal, Study
+from ranksim.study.spec import CheckedSpec, Goal
 
 Status = Literal["found", "undecided", "unreachable", "failed"]
 
@@ -51,7 +51,7 @@ class _Failed(Exception):
     """A candidate could not be run."""
 
 
-def seek(study: Study, goal: Goal, at: Point, runs: Runs) -> Finding:
+def seek(study: CheckedSpec, goal: Goal, at: Point, runs: Runs) -> Finding:
     """Seek a goal from one point of the design on. Raises BadInput."""
     return _Search(study, goal, at, runs).finding()
 
@@ -76,7 +76,7 @@ def looks(least: int, most: int) -> list[int]:
 class _Search:
     """One search; candidates go by an index that grows as the condition gets easier."""
 
-    def __init__(self, study: Study, goal: Goal, at: Point, runs: Runs) -> None:
+    def __init__(self, study: CheckedSpec, goal: Goal, at: Point, runs: Runs) -> None:
         self.study, self.goal, self.at, self.runs = study, goal, at, runs
         self.condition = Condition.parse(goal.such_that, study.engine)
         self.scale = Scale.between(*goal.between, goal.step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,13 @@ from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.errors import BadInput
 from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, to_png
 from ranksim.study.condition import Condition
+from ranksim.study.spec import CheckedSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ranksim.study.results import StudyResult
-
 Row = dict[str, Any]
+Tables = Mapping[str, Sequence[Row]]
 
 ROW_HEIGHT = 0.3
 """Inches for each row of a plot that has many."""
@@ -24,14 +24,16 @@ ROW_HEIGHT = 0.3
 DURATIONS = ((HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"))
 
 
-def plot(result: StudyResult, name: str, metric: str | None = None, ax: Axes | None = None) -> Axes:
+def plot(
+    study: CheckedSpec, tables: Tables, name: str, metric: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw one table of a result for one metric, by default its first.
 
     Raises BadInput when there is no such plot, nothing to draw, or no matplotlib.
     """
     if name not in PLOTS:
         raise BadInput(f"no plot {name!r}; expected one of {', '.join(PLOTS)}")
-    rows = list(result.tables[name])
+    rows = list(tables[name])
     if rows and "metric" in rows[0]:
         metric = metric or rows[0]["metric"]
         rows = [row for row in rows if row["metric"] == metric]
@@ -41,43 +43,43 @@ def plot(result: StudyResult, name: str, metric: str | None = None, ax: Axes | N
         )
     if ax is None:
         ax = new_figure().subplots()
-    PLOTS[name](result, rows, ax)
+    PLOTS[name](study, rows, ax)
     return ax
 
 
-def save_all(result: StudyResult, directory: Path) -> dict[str, bytes]:
+def save_all(study: CheckedSpec, tables: Tables, directory: Path) -> dict[str, bytes]:
     """Write every plot that the result fills into an existing directory; give the PNGs by name."""
     images = {}
     for name in PLOTS:
-        rows = result.tables[name]
+        rows = tables[name]
         metrics = dict.fromkeys(row.get("metric") for row in rows)
         for number, metric in enumerate(metrics):
             figure = new_figure()
             figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows) / len(metrics)))
-            plot(result, name, metric, figure.subplots())
+            plot(study, tables, name, metric, figure.subplots())
             title = name if len(metrics) == 1 else f"{name}-{number + 1}"
             images[title] = to_png(figure)
             (directory / f"{title}.png").write_bytes(images[title])
     return images
 
 
-def _points(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     _whiskers(ax, [row["point"] for row in rows], rows, "mean", rows[0]["unit"], rows[0]["metric"])
     ax.set_title(f"{rows[0]['metric']} by point")
 
 
-def _comparisons(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     names = [f"{row['first']} − {row['second']}" for row in rows]
     _whiskers(ax, names, rows, "difference", rows[0]["unit"], f"difference in {rows[0]['metric']}")
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
     ax.set_title(f"Differences in {rows[0]['metric']}")
 
 
-def _candidates(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
-    goal = result.study.spec.goal
+def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
+    goal = study.spec.goal
     if goal is None:
         return
-    condition = Condition.parse(goal.such_that, result.study.engine)
+    condition = Condition.parse(goal.such_that, study.engine)
     name, unit = condition.decides
     many = len({row["point"] for row in rows}) > 1
     names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]
@@ -87,7 +89,7 @@ def _candidates(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
     ax.set_title(f"Values of {goal.parameter.rpartition('.')[2]} tried for {goal.such_that}")
 
 
-def _tornado(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+def _tornado(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     size, unit = _scale(rows[0]["unit"], rows, "swing")
     places = range(len(rows) - 1, -1, -1)
     for end, colour in (("low", BLUE), ("high", VERMILLION)):
@@ -111,7 +113,7 @@ def _tornado(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
     _tidy(ax)
 
 
-def _sobol(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
+def _sobol(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     for shift, name, colour, words in (
         (0.17, "first", BLUE, "alone"),
         (-0.17, "total", VERMILLION, "in all"),
@@ -130,7 +132,7 @@ def _sobol(result: StudyResult, rows: Sequence[Row], ax: Axes) -> None:
     _tidy(ax)
 
 
-PLOTS: dict[str, Callable[[StudyResult, Sequence[Row], Axes], None]] = {
+PLOTS: dict[str, Callable[[CheckedSpec, Sequence[Row], Axes], None]] = {
     "points": _points,
     "comparisons": _comparisons,
     "candidates": _candidates,

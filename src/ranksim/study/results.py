@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ranksim.errors import BadInput
 from ranksim.extras import imported
 from ranksim.sim.intervals import estimate
-from ranksim.study import goal, sensitivity
+from ranksim.study import goal, plots, sensitivity
 from ranksim.study.compare import compared
 from ranksim.study.condition import quantile
 from ranksim.study.design import Point, baseline
 from ranksim.study.runs import Runs
-from ranksim.study.spec import Study
+from ranksim.study.spec import CheckedSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ class Made(NamedTuple):
 class StudyResult:
     """What a study found. `tables` are plain rows by name; `COLUMNS` says which there are."""
 
-    def __init__(self, study: Study, made: Made) -> None:
+    def __init__(self, study: CheckedSpec, made: Made) -> None:
         self.study = study
         self.tables = made.tables
         self._values = made.values
@@ -113,9 +113,7 @@ class StudyResult:
         The first metric unless said otherwise. Raises BadInput when there is nothing to draw, or no
         matplotlib.
         """
-        from ranksim.study import plots
-
-        return plots.plot(self, name, metric, ax)
+        return plots.plot(self.study, self.tables, name, metric, ax)
 
     def to_json(self) -> str:
         """Write the result as JSON text, the same bytes for equal results."""
@@ -132,7 +130,7 @@ class StudyResult:
 
 
 def tables(
-    study: Study,
+    study: CheckedSpec,
     design: Sequence[Point],
     moved: Sequence[Point],
     findings: Sequence[goal.Finding],
@@ -162,7 +160,7 @@ def tables(
     return Made(made, values)
 
 
-def _point_rows(study: Study, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
+def _point_rows(study: CheckedSpec, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
     for metric, found in values.get(point.label, {}).items():
         observed = [value for value in found if value is not None]
         mean, low, high = estimate(observed, study.spec.confidence)
@@ -178,7 +176,7 @@ def _point_rows(study: Study, point: Point, values: Mapping[str, Any]) -> Iterab
         }
 
 
-def _quantile_rows(study: Study, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
+def _quantile_rows(study: CheckedSpec, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
     for metric, found in values.get(point.label, {}).items():
         observed = [value for value in found if value is not None]
         for q in study.spec.quantiles:
@@ -195,7 +193,7 @@ def _quantile_rows(study: Study, point: Point, values: Mapping[str, Any]) -> Ite
             }
 
 
-def _comparisons(study: Study, design: Sequence[Point], values: Mapping[str, Any]) -> Iterable[Row]:
+def _comparisons(study: CheckedSpec, design: Sequence[Point], values: Mapping[str, Any]) -> Iterable[Row]:
     for point in design:
         other = baseline(study.spec, list(design), point)
         if other is not None and point.label in values and other.label in values:
@@ -205,7 +203,7 @@ def _comparisons(study: Study, design: Sequence[Point], values: Mapping[str, Any
                 )
 
 
-def _comparison(study: Study, first: str, second: str, metric: str, values: Any) -> Row:
+def _comparison(study: CheckedSpec, first: str, second: str, metric: str, values: Any) -> Row:
     row = compared(values(first, metric), values(second, metric), study.spec.confidence)
     return {
         "first": first,

@@ -12,12 +12,12 @@ from ranksim.study import goal, pools, sensitivity
 from ranksim.study.design import Point, check_baseline, key_of, point, points
 from ranksim.study.results import StudyResult, tables
 from ranksim.study.runs import Progress, Runs
-from ranksim.study.spec import Study
+from ranksim.study.spec import CheckedSpec
 from ranksim.study.store import Store
 
 
 def run(
-    study: Study,
+    study: CheckedSpec,
     *,
     workers: int = 1,
     scheduler: str | None = None,
@@ -51,7 +51,7 @@ def run(
     return result
 
 
-def meaning(study: Study, design: Sequence[Point]) -> dict[str, str]:
+def meaning(study: CheckedSpec, design: Sequence[Point]) -> dict[str, str]:
     """Give what the rows of a study's store mean, as digests by name."""
     engine, spec = study.engine, study.spec
     base = point(study, {}, "base")
@@ -70,7 +70,7 @@ def meaning(study: Study, design: Sequence[Point]) -> dict[str, str]:
     }
 
 
-def _starts(study: Study, design: Sequence[Point]) -> list[Point]:
+def _starts(study: CheckedSpec, design: Sequence[Point]) -> list[Point]:
     """The points from which the goal is sought: those of the design that differ beside its parameter."""
     starts: dict[str, Point] = {}
     varied = study.spec.goal.parameter if study.spec.goal else ""

@@ -12,7 +12,7 @@ from ranksim.sim.metrics import unknown
 from ranksim.study.design import Point
 from ranksim.study.engines import WITHIN, Observation, value_of
 from ranksim.study.pools import Pool, Task
-from ranksim.study.spec import Study
+from ranksim.study.spec import CheckedSpec
 from ranksim.study.store import Outcome, Store
 
 Values: TypeAlias = Mapping[str, float | None]
@@ -31,7 +31,12 @@ class Runs:
     """
 
     def __init__(
-        self, study: Study, store: Store, pool: Pool, metrics: Sequence[str], progress: Progress | None = None
+        self,
+        study: CheckedSpec,
+        store: Store,
+        pool: Pool,
+        metrics: Sequence[str],
+        progress: Progress | None = None,
     ) -> None:
         self._study, self._store, self._pool, self._progress = study, store, pool, progress
         self._units = {metric: study.engine.unit_of(metric) for metric in metrics}

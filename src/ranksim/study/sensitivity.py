@@ -12,12 +12,12 @@ from ranksim.study.compare import compared
 from ranksim.study.design import Point, point, short_names, written
 from ranksim.study.runs import Runs
 from ranksim.study.scale import Scale
-from ranksim.study.spec import Sensitivity, Study
+from ranksim.study.spec import CheckedSpec, Sensitivity
 
 Row = dict[str, Any]
 
 
-def points(study: Study) -> list[Point]:
+def points(study: CheckedSpec) -> list[Point]:
     """Give the points that a sensitivity needs. Raises BadInput when SciPy is missing."""
     sensitivity = study.spec.sensitivity
     if sensitivity is None:
@@ -30,7 +30,9 @@ def points(study: Study) -> list[Point]:
     return found
 
 
-def rows(study: Study, moved: Sequence[Point], runs: Runs, counts: dict[str, int]) -> dict[str, list[Row]]:
+def rows(
+    study: CheckedSpec, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
+) -> dict[str, list[Row]]:
     """Give the tables `tornado` and `sobol`, of which one has rows."""
     sensitivity = study.spec.sensitivity
     tables: dict[str, list[Row]] = {"tornado": [], "sobol": []}
@@ -43,7 +45,7 @@ def rows(study: Study, moved: Sequence[Point], runs: Runs, counts: dict[str, int
 # One at a time
 
 
-def _tornado_points(study: Study, sensitivity: Sensitivity) -> list[Point]:
+def _tornado_points(study: CheckedSpec, sensitivity: Sensitivity) -> list[Point]:
     names = short_names(list(sensitivity.parameters))
     moved = [point(study, {}, "base")]
     for path, ends in sensitivity.parameters.items():
@@ -52,7 +54,7 @@ def _tornado_points(study: Study, sensitivity: Sensitivity) -> list[Point]:
 
 
 def _tornado_rows(
-    study: Study, sensitivity: Sensitivity, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
+    study: CheckedSpec, sensitivity: Sensitivity, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
 ) -> list[Row]:
     """Rows of what each parameter does to each metric, the greatest swing first."""
     base, *ends = moved
@@ -83,7 +85,7 @@ def _tornado_rows(
 # All at once
 
 
-def _sobol_points(study: Study, sensitivity: Sensitivity) -> list[Point]:
+def _sobol_points(study: CheckedSpec, sensitivity: Sensitivity) -> list[Point]:
     """The points of A, of B, and of A with one column from B, in this order."""
     qmc = imported("scipy.stats.qmc", "Sobol's indices need SciPy", "study")
     size = len(sensitivity.parameters)
@@ -104,7 +106,7 @@ def _sobol_points(study: Study, sensitivity: Sensitivity) -> list[Point]:
 
 
 def _sobol_rows(
-    study: Study, sensitivity: Sensitivity, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
+    study: CheckedSpec, sensitivity: Sensitivity, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
 ) -> list[Row]:
     import numpy
 
