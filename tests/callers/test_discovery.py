@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ranksim.callers.discovery import KeyReach, explore, state
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
-from ranksim.sim.rehearsal_loop import Stage
+from ranksim.sim.rehearsal import Rehearsal
 from ranksim.sim.rehearsal_worlds import make_world
 
 Answers = Callable[[Send], Received]
@@ -41,7 +41,7 @@ SIMPLE = Target.simple("http://127.0.0.1:9", "rk_1")
 
 def test_a_world_is_found_out() -> None:
     service, target = make_world(seed=4)
-    reach = Stage(service, target).alone(explore(target))
+    reach = Rehearsal(service, target).alone(explore(target))
     assert reach.main == "main"
     assert {name: key.purpose for name, key in reach.keys.items()} == {
         name: key.purpose for name, key in target.keys.items()
@@ -74,7 +74,7 @@ def test_purposes_are_found_out_where_the_target_does_not_say() -> None:
     keys = {name: key.model_copy(update={"purpose": "full", "domain_id": None, "account": ""})
             for name, key in target.keys.items()}  # fmt: skip
     target = target.model_copy(update={"keys": keys})
-    reach = Stage(service, target).alone(explore(target))
+    reach = Rehearsal(service, target).alone(explore(target))
     found = {name: key.purpose for name, key in reach.keys.items()}
     assert found == {
         "main": "full",

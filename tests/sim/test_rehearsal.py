@@ -19,7 +19,7 @@ from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.quantities import Distribution
 from ranksim.service.calls import Answer, Call, Reply, StartJob, Task
 from ranksim.service.service import Service
-from ranksim.sim.rehearsal import START, Network, Stage, rehearse
+from ranksim.sim.rehearsal import START, Network, Rehearsal, rehearse
 from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.sim.scripted_receivers import BASE, read_script
 from ranksim.trace import Exchange, Trace
@@ -28,12 +28,12 @@ STILL = Distribution(kind="constant", durations=(20 * MILLISECOND,))
 STEADY = Network(before=STILL, after=STILL, hook=STILL)
 
 
-def play(*programs: Program, network: Network = STEADY, seed: int = 0, **options: Any) -> Stage:
-    """Run programs side by side in a world; `options` are those of `Stage`."""
+def play(*programs: Program, network: Network = STEADY, seed: int = 0, **options: Any) -> Rehearsal:
+    """Run programs side by side in a world; `options` are those of `Rehearsal`."""
     service, target = make_world(seed=1)
-    stage = Stage(service, target, network, seed, **options)
-    stage.together(programs, START + 12 * 60 * MINUTE)
-    return stage
+    rehearsal = Rehearsal(service, target, network, seed, **options)
+    rehearsal.together(programs, START + 12 * 60 * MINUTE)
+    return rehearsal
 
 
 def told(exchange: Exchange) -> Any:
@@ -163,17 +163,17 @@ def test_a_share_is_lost_half_of_it_without_effect() -> None:
             effects.append(call)
             return super().handle(call, now, traffic_now)
 
-    stage = Stage(Watched(), make_world()[1], Network(loss=0.2), seed=9)
-    stage.together([creates(2_000)], START + 9_999 * MINUTE)
-    exchanges = stage.trace.exchanges
+    rehearsal = Rehearsal(Watched(), make_world()[1], Network(loss=0.2), seed=9)
+    rehearsal.together([creates(2_000)], START + 9_999 * MINUTE)
+    exchanges = rehearsal.trace.exchanges
     lost = [exchange for exchange in exchanges if exchange.status is None]
     assert 340 < len(lost) < 460
     assert 1_750 < len(effects) < 1_850
     assert {(one.received, one.effect, one.error, one.response) for one in lost} == {
         (None, "unknown", "no reply", "")
     }
-    assert len(stage.unknown) == len(lost)
-    assert [one.exchange for one in stage.unknown] == [one.id for one in lost]
+    assert len(rehearsal.unknown) == len(lost)
+    assert [one.exchange for one in rehearsal.unknown] == [one.id for one in lost]
 
 
 def test_lost_on_purpose_takes_effect_all_the_same() -> None:
@@ -207,13 +207,13 @@ def test_a_call_under_way_at_the_end_is_unknown() -> None:
         yield Send("domains.create", body={"host": "late.example.com"}, idempotency_key="k")
 
     service, target = make_world()
-    stage = Stage(service, target, STEADY)
-    stage.together([program()], START + MINUTE)
-    [exchange] = stage.trace.exchanges
+    rehearsal = Rehearsal(service, target, STEADY)
+    rehearsal.together([program()], START + MINUTE)
+    [exchange] = rehearsal.trace.exchanges
     assert (exchange.status, exchange.received, exchange.effect) == (None, None, "unknown")
-    assert [one.exchange for one in stage.unknown] == ["x1"]
-    assert stage.now == START + MINUTE
-    found = stage.alone(listed())
+    assert [one.exchange for one in rehearsal.unknown] == ["x1"]
+    assert rehearsal.now == START + MINUTE
+    found = rehearsal.alone(listed())
     assert "late.example.com" in found
 
 
@@ -230,8 +230,10 @@ def test_later_calls_overtake_some() -> None:
 
     order = []
     for late in (0.0, 0.3):
-        stage = play(*map(one, range(40)), network=Network(before=STILL, after=STILL, late=late), seed=2)
-        told_at = sorted((told(exchange)["created_at"], exchange.id) for exchange in stage.trace.exchanges)
+        rehearsal = play(*map(one, range(40)), network=Network(before=STILL, after=STILL, late=late), seed=2)
+        told_at = sorted(
+            (told(exchange)["created_at"], exchange.id) for exchange in rehearsal.trace.exchanges
+        )
         order.append([int(which[1:]) for _, which in told_at])
     assert order[0] == list(range(1, 41))
     assert order[1] != order[0]
@@ -293,9 +295,9 @@ def test_a_stale_or_foreign_signature_is_told_apart() -> None:
 
     service, target = make_world(seed=1)
     forging = Forging.restore(service.save(), service.policy)
-    stage = Stage(forging, target, STEADY)
-    stage.together([program()], START + MINUTE)
-    [came] = stage.trace.deliveries
+    rehearsal = Rehearsal(forging, target, STEADY)
+    rehearsal.together([program()], START + MINUTE)
+    [came] = rehearsal.trace.deliveries
     assert came.signature.valid is False
 
 
@@ -345,9 +347,9 @@ def test_business_time_runs_faster() -> None:
 
     service, target = make_world()
     target = target.model_copy(update={"time_scale": 60, "traffic_scale": 2})
-    stage = Stage(service, target, STEADY)
-    stage.together([program()], START + MINUTE * 60)
-    came = stage.trace.deliveries
+    rehearsal = Rehearsal(service, target, STEADY)
+    rehearsal.together([program()], START + MINUTE * 60)
+    came = rehearsal.trace.deliveries
     assert [one.headers["service-delivery-attempt"] for one in came] == list("123456")
     assert [round((b.received - a.received) / SECOND) for a, b in pairwise(came)] == [
         1,
@@ -421,9 +423,9 @@ def test_jobs_that_are_handed_out_end_too() -> None:
         answer = yield Send("jobs.get", path={"kind": "crawl", "id": made.data["id"]})
         assert answer.data["status"] == "done"
 
-    stage = Stage(pooled, target, STEADY)
-    stage.together([program()], START + 5 * MINUTE)
-    assert len(stage.trace.exchanges) == 3
+    rehearsal = Rehearsal(pooled, target, STEADY)
+    rehearsal.together([program()], START + 5 * MINUTE)
+    assert len(rehearsal.trace.exchanges) == 3
 
 
 def test_replies_can_be_altered_on_their_way() -> None:
@@ -531,8 +533,8 @@ def test_answers_of_receivers_are_reported_in_time() -> None:
 
     service, target = make_world(seed=1)
     watched = Watched.restore(service.save(), service.policy)
-    stage = Stage(watched, target, STEADY)
-    stage.together([program()], START + 45 * SECOND)
+    rehearsal = Rehearsal(watched, target, STEADY)
+    rehearsal.together([program()], START + 45 * SECOND)
     assert seen == [Answer(None, "timeout", 10 * SECOND), Answer(200, None, 9_940 * MILLISECOND)]
 
 

@@ -20,15 +20,17 @@ DRAWS = 4096
 class Network:
     """How requests and webhooks travel.
 
-    A request takes effect `before` after it was sent, and its reply arrives `after` later. Of the requests a
-    share `loss` gets no reply, half of them without effect; their sender gives up after `give_up`. A share
-    `late` takes `late_by` longer to get there, so that later ones overtake it. Webhooks take `hook` one way,
-    and the deployment waits `hook_timeout` for an answer (S88).
+    A request takes effect `before` after it was sent, and its reply arrives `after` later; its sender gives
+    up after `give_up`. Of the requests a share `loss` gets no reply: `lost_requests` of all never arrive, by
+    default half of those, and the others take effect. A share `late` takes `late_by` longer to get there, so
+    that later ones overtake it. Webhooks take `hook` one way, and the deployment waits `hook_timeout` for an
+    answer (S88).
     """
 
     before: Distribution = USUAL
     after: Distribution = USUAL
     loss: float = 0.0
+    lost_requests: float | None = None
     give_up: Micros = 3 * SECOND
     late: float = 0.0
     late_by: Micros = 400 * MILLISECOND
@@ -47,26 +49,30 @@ class Way:
 
 
 class Ways:
-    """The ways over a network, each a function of the seed and of its number."""
+    """The ways over a network, each a function of the seed, of whose they are and of its number."""
 
-    def __init__(self, network: Network, seed: int) -> None:
+    def __init__(self, network: Network, seed: int, whose: str) -> None:
         self.network, self.seed = network, seed
+        self.sent = 0
+        """Requests so far; the number of the latest."""
         self._before, self._after = _quantiles(network.before), _quantiles(network.after)
         self._hook = _quantiles(network.hook)
-        self._who = entity("rehearsal")
+        self._who = entity(whose)
+        self._unsent = network.loss / 2 if network.lost_requests is None else network.lost_requests
 
     def request(self, number: int) -> Way:
-        """Give the way of a request."""
+        """Return the way of a request."""
         network, seed, who = self.network, self.seed, self._who
         drawn = bits(seed, who, number, Purpose.LATENCY)
         there = self._before[drawn % DRAWS]
         if network.late and uniform(seed, who, number, Purpose.CHOICE) < network.late:
             there += network.late_by
-        loss = uniform(seed, who, number, Purpose.LOSS) if network.loss else 1.0
-        return Way(there, self._after[drawn // DRAWS % DRAWS], loss >= network.loss / 2, loss >= network.loss)
+        drawn_loss = uniform(seed, who, number, Purpose.LOSS) if network.loss else 1.0
+        back = self._after[drawn // DRAWS % DRAWS]
+        return Way(there, back, drawn_loss >= self._unsent, drawn_loss >= network.loss)
 
     def hook(self, number: int) -> Micros:
-        """Give how long one way of a webhook takes, in µs."""
+        """Return how long one way of a webhook takes, in µs."""
         return self._hook[bits(self.seed, self._who, number, Purpose.RECEIVER) % DRAWS]
 
 

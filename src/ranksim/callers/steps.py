@@ -9,6 +9,9 @@ against the rulebook (`rehearsal`).
         yield Pause(2 * SECOND)
 
 `Send` is answered with `Received`, `Pause` and `Until` with the present instant, `Listen` with a URL.
+
+Steps are made by the million in a simulated month, so they are not frozen, which would triple the cost of
+making one; nobody changes one that was yielded.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any, TypeAlias
 from ranksim.clock import Micros
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
     """Make one call of the operations table and wait for its reply.
 
@@ -44,14 +47,14 @@ class Send:
     planned: Micros | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pause:
     """Do nothing for `duration` µs of the recorder's clock."""
 
     duration: Micros
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Until:
     """Do nothing until `instant`, µs of the recorder's clock; at once when it has passed.
 
@@ -62,7 +65,7 @@ class Until:
     instant: Micros
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Listen:
     """Have the webhook receiver answer on a path of its own as `script` says; answered with the URL for it.
 
@@ -74,7 +77,7 @@ class Listen:
     script: str = "200"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Received:
     """What came of a `Send`. `status` is 0 and `body` None when no reply was seen; `error` may say why.
 
@@ -105,5 +108,12 @@ class Received:
         return str(self.body.get("code", "")) if isinstance(self.body, dict) and not self.ok else ""
 
 
-Step: TypeAlias = Send | Pause | Until | Listen
+@dataclass(slots=True)
+class Spawn:
+    """Begin a program beside this one, with calls and waits of its own; answered at once with None."""
+
+    program: Program
+
+
+Step: TypeAlias = Send | Pause | Until | Listen | Spawn
 Program: TypeAlias = Generator[Step, Any, None]

@@ -1,24 +1,387 @@
 """A load run in virtual time: the programs of a profile against the rulebook, without sockets or waiting.
 
 It shows what a profile exercises, refuses and costs before real money is spent, and makes traces by the
-thousand for trying the judges.
+thousand for trying the judges. It is a simulated world with a network and many users, but with a service
+that may deviate, clocks that may run apart, receivers that answer by script, and the trace of a recorder.
+
+GraphQL is not rehearsed: a call on that surface is answered with silence and leaves no exchange.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import lru_cache
+from heapq import heappop, heappush
 from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic_core import from_json, to_json
 
 from ranksim.callers.budget import Purse, guarded
-from ranksim.callers.discovery import Reach, explore, state
-from ranksim.callers.lost_calls import resolve
-from ranksim.callers.network import Network
+from ranksim.callers.discovery import Reach, declared, explore, state
+from ranksim.callers.http import effect_of, headers_of, path_of
+from ranksim.callers.lost_calls import Unknown, resolve
+from ranksim.callers.network import Network, Ways
 from ranksim.callers.profiles import Profile
+from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
-from ranksim.clock import Micros
-from ranksim.sim.rehearsal_loop import START, Alter, Deployment, Stage
-from ranksim.trace import Trace
+from ranksim.clock import MILLISECOND, SECOND, Micros, http_date, instant
+from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
+from ranksim.service.operations import OPERATIONS
+from ranksim.sim.player import Flight, Player, Run
+from ranksim.sim.scripted_receivers import Receivers
+from ranksim.trace import Exchange, Header, Note, Trace, hide_secrets
 
-__all__ = ["START", "Alter", "Deployment", "Network", "Stage", "rehearse"]
+START = instant("2026-03-02T09:00:00Z")
+"""When a rehearsal begins: a Monday morning, far from the edge of a week or a month."""
+
+CALLER = "192.0.2.1"
+"""The network address that all requests come from."""
+
+CORS = {"access-control-allow-origin": "*"}
+
+POOLED_JOB = 60 * SECOND
+"""How long a job takes that the service hands out to a pool."""
+
+Alter = Callable[[Send, int, dict[str, str], bytes], tuple[int, dict[str, str], bytes]]
+"""Changes a reply on its way out: (send, status, headers in lower case, body) → (status, headers, body)."""
+
+
+class Deployment(Protocol):
+    """What a rehearsal asks of a service; whatever stands in for `ranksim.service` has these methods."""
+
+    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> tuple[Reply, list[Task]]:
+        """Answer one call."""
+
+    def advance(self, now: int) -> list[Task]:
+        """Do the work that is due."""
+
+    def next_due(self) -> int | None:
+        """Give the instant of the next piece of work."""
+
+    def started(self, job: str, now: int) -> list[Task]:
+        """Take in that a job was taken up."""
+
+    def ended(self, job: str, outcome: str, now: int) -> list[Task]:
+        """Take in that a job ended."""
+
+    def attempted(self, attempt: int, answer: Answer, now: int) -> list[Task]:
+        """Take in what a receiver answered."""
+
+    def written(self, reply: Reply, now: int) -> None:
+        """Take in that a reply was written."""
+
+
+Seen = tuple[int, dict[str, str], bytes, Any]
+"""A reply as it travels: status, headers in lower case, body, and the body parsed."""
+
+
+class HeapClock:
+    """Virtual time on a heap of callbacks, from an instant on; `serial` counts what was scheduled."""
+
+    def __init__(self, start: Micros) -> None:
+        self.now = start
+        self.serial = 0
+        self._heap: list[tuple[Micros, int, Callable[..., object], tuple[Any, ...]]] = []
+
+    def at(self, t: Micros, function: Callable[..., object], *args: Any) -> None:
+        """Call a function at an instant."""
+        self.serial += 1
+        heappush(self._heap, (t, self.serial, function, args))
+
+    def after(self, delay: Micros, function: Callable[..., object], *args: Any) -> None:
+        """Call a function after so many µs."""
+        self.at(self.now + delay, function, *args)
+
+    def step(self, until: Micros | None) -> bool:
+        """Do the next callback that is due by an instant, if any; return whether there was one."""
+        if not self._heap or (until is not None and self._heap[0][0] > until):
+            return False
+        self.now, _, function, args = heappop(self._heap)
+        function(*args)
+        return True
+
+
+class Rehearsal:
+    """Programs on one side, a service and webhook receivers on the other; `trace` is what a recorder sees."""
+
+    def __init__(
+        self,
+        service: Deployment,
+        target: Target,
+        network: Network = Network(),  # noqa: B008  # immutable
+        seed: int = 0,
+        start: Micros = START,
+        skew: Micros = 0,
+        alter: Alter | None = None,
+    ) -> None:
+        self.service, self.target, self.network = service, target, network
+        self.start, self.skew, self.alter = start, skew, alter
+        self.trace = Trace()
+        self.unknown: list[Unknown] = []
+        """POSTs with an Idempotency-Key that got no reply."""
+        self.receivers = Receivers()
+        self._clock = HeapClock(start)
+        self._player = Player(self._clock, self, self._program_ended)
+        self._ways = Ways(network, seed, "rehearsal")
+        self._running = 0
+        self._armed: Micros | None = None
+        self._arrived: dict[int, tuple[Attempt, Micros]] = {}
+        self._date: tuple[int, str] = (-1, "")
+
+    @property
+    def now(self) -> Micros:
+        """The present instant, by the recorder's clock."""
+        return self._clock.now
+
+    # Programs
+
+    def alone(self, program: Generator[Any, Any, Any]) -> Any:
+        """Run one program to its end and return what it returns."""
+        [run] = self._run([program], None)
+        return run.result
+
+    def together(self, programs: Sequence[Generator[Any, Any, Any]], until: Micros) -> None:
+        """Run programs side by side until all have ended, or to an instant, when they are stopped."""
+        for run in self._run(programs, until):
+            if run.flight is not None and run.flight.open:
+                run.flight.open = False
+                self.lost(run.flight)
+            run.program.close()
+
+    def _run(self, programs: Sequence[Generator[Any, Any, Any]], until: Micros | None) -> list[Run]:
+        clock = self._clock
+        runs = [Run(program, ways=self._ways) for program in programs]
+        self._running = len(runs)
+        for run in runs:
+            clock.after(0, self._player.resume, run, None)
+        while self._running and clock.step(until):
+            pass
+        if self._running and until is not None:
+            clock.now = max(clock.now, until)
+        for run in runs:
+            run.done = True
+        return runs
+
+    def _program_ended(self, _: Run) -> None:
+        self._running -= 1
+
+    def finish(self, reach: Reach) -> Trace:
+        """Write down what is still open, and the header; return the trace."""
+        for attempt, received in self._arrived.values():
+            self.trace.deliveries.append(self.receivers.delivery(attempt, received, None, None))
+        self._arrived.clear()
+        target, trace = self.target, self.trace
+        trace.header = Header(
+            started=self.start,
+            targets=dict(target.environments),
+            keys=declared(target, reach.keys),
+            exclusive=target.exclusive,
+            clock={"host": "virtual", "resolution": 1},
+        )
+        if (target.time_scale, target.traffic_scale) != (1, 1):
+            note = {
+                "kind": "note",
+                "t": self.start,
+                "text": "clock",
+                "rate": target.time_scale,
+                "traffic_rate": target.traffic_scale,
+            }
+            trace.notes.append(Note.model_validate(note))
+        return trace
+
+    # Calls
+
+    def call_of(self, send: Send, client: str) -> Call | None:
+        """Return a call as the service takes it; None for one over GraphQL."""
+        if send.surface != "rest":
+            return None
+        operation = OPERATIONS[send.operation]
+        call = Call(send.operation, self.target.token(send.key), send.path, send.query)
+        call.method, call.caller = operation.method, CALLER
+        call.environment = send.environment or self.target.environment_of(send.key)
+        call.idempotency_key, call.request_id = send.idempotency_key, send.request_id
+        if send.raw is not None:
+            call.raw = send.raw
+            try:
+                body = from_json(send.raw, allow_inf_nan=False)
+            except ValueError:
+                body = None
+            call.body = body if isinstance(body, dict) else None
+            call.fault = "" if isinstance(body, dict) else "invalid_request"
+        elif send.body is not None:
+            call.body, call.raw = dict(send.body), to_json(send.body)
+        return call
+
+    def answer(self, send: Send, client: str) -> Received:
+        """Not for a rehearsal, which has a network."""
+        raise NotImplementedError
+
+    def effect(self, flight: Flight) -> Reply:
+        """Let a call take effect now."""
+        now = self.now
+        reply, tasks = self.service.handle(flight.call, self._business(now), self._traffic(now))
+        self._after_step(tasks)
+        return reply
+
+    def written(self, reply: Reply) -> None:
+        """Note that a reply was written."""
+        self.service.written(reply, self._business(self.now))
+
+    def render(self, flight: Flight, reply: Reply) -> Seen:
+        """Return a reply as it leaves the deployment."""
+        status, headers, raw = self._rendered(reply)
+        if self.alter is None:
+            return status, headers, raw, reply.body
+        status, headers, raw = self.alter(flight.send, status, headers, raw)
+        return status, headers, raw, _parsed(raw)
+
+    def received(self, flight: Flight, rendered: Seen) -> Received:
+        """Record an exchange whose reply arrived now."""
+        status, headers, raw, body = rendered
+        response = raw.decode("utf-8", "replace")
+        if "secret" in response:
+            self._trust(body)
+            response = hide_secrets(response, b"rehearsal")
+        self._record(flight, self.now, status, headers, response)
+        return Received(status, body, headers, flight.sent, self.now)
+
+    def lost(self, flight: Flight) -> None:
+        """Record an exchange without a reply."""
+        send = flight.send
+        self._record(flight, None, None, {}, "")
+        if send.idempotency_key is not None and flight.call.method == "POST":
+            self.unknown.append(Unknown(send, f"x{flight.number}"))
+
+    def listen(self, script: str) -> str:
+        """Open a webhook receiver that answers by a script; return its URL."""
+        return self.receivers.listen(script)
+
+    def _rendered(self, reply: Reply) -> tuple[int, dict[str, str], bytes]:
+        headers = {_lower(name): value for name, value in reply.headers.items()}
+        raw = b""
+        if reply.body is not None:
+            raw = to_json(reply.body)
+            headers.setdefault("content-type", "application/json")
+            headers["content-length"] = str(len(raw))
+        headers["date"] = self._date_header()
+        headers.update(CORS)
+        return reply.status, headers, raw
+
+    def _date_header(self) -> str:
+        second = (self.now + self.skew) // SECOND
+        if self._date[0] != second:
+            self._date = (second, http_date(second * SECOND))
+        return self._date[1]
+
+    def _record(
+        self,
+        flight: Flight,
+        received: Micros | None,
+        status: int | None,
+        headers: dict[str, str],
+        response: str,
+    ) -> None:
+        call, send = flight.call, flight.send
+        self.trace.exchanges.append(
+            Exchange(
+                id=f"x{flight.number}",
+                sent=flight.sent,
+                received=received,
+                operations=(send.operation,),
+                method=call.method,
+                path=path_of(send),
+                status=status,
+                target=call.environment,
+                environment=call.environment,
+                clock_host="virtual",
+                planned=send.planned,
+                api_key=send.key or None,
+                query=dict(send.query),
+                request_headers=headers_of(send, call.raw),
+                body="" if call.raw is None else call.raw.decode("utf-8", "replace"),
+                response_headers=headers,
+                response=response,
+                effect="unknown" if status is None else effect_of(send, call.method, status, None),
+                error=None if status is not None else "no reply",
+            )
+        )
+
+    # The deployment's own work
+
+    def _business(self, t: Micros) -> Micros:
+        return self.start + self.skew + (t - self.start) * self.target.time_scale
+
+    def _traffic(self, t: Micros) -> Micros:
+        return self.start + self.skew + (t - self.start) * self.target.traffic_scale
+
+    def _after_step(self, tasks: Sequence[Task]) -> None:
+        """Carry out what the service hands out, and wake when it next has work."""
+        for task in tasks:
+            if isinstance(task, Attempt):
+                self._clock.at(self.now + self._hook_way(), self._arrive, task, self.now)
+            else:
+                self._clock.at(self.now, self._started, task.job)
+        due = self.service.next_due()
+        if due is None:
+            return
+        t = self.now + -(-max(0, due - self._business(self.now)) // self.target.time_scale)
+        if self._armed is None or t < self._armed:
+            self._armed = t
+            self._clock.at(t, self._wake, t)
+
+    def _wake(self, t: Micros) -> None:
+        if t == self._armed:
+            self._armed = None
+            self._after_step(self.service.advance(self._business(self.now)))
+
+    def _started(self, job: str) -> None:
+        self._after_step(self.service.started(job, self._business(self.now)))
+        self._clock.at(self.now + POOLED_JOB // self.target.time_scale, self._ended, job)
+
+    def _ended(self, job: str) -> None:
+        self._after_step(self.service.ended(job, "done", self._business(self.now)))
+
+    # Webhooks
+
+    def _hook_way(self) -> Micros:
+        self._clock.serial += 1
+        return self._ways.hook(self._clock.serial)
+
+    def _trust(self, body: Any) -> None:
+        data = body.get("data") if isinstance(body, Mapping) else None
+        if isinstance(data, Mapping) and isinstance(data.get("secret"), str):
+            self.receivers.trust(str(data.get("url", "")), data["secret"])
+
+    def _arrive(self, attempt: Attempt, sent: Micros) -> None:
+        """Let an attempt reach its receiver, which answers by script unless the deployment hangs up."""
+        network, answering = self.network, self.receivers.answering(attempt)
+        if answering is None:
+            self._clock.at(
+                self.now + MILLISECOND, self._answered, attempt, Answer(None, "connection refused")
+            )
+            return
+        self._arrived[attempt.attempt] = (attempt, self.now)
+        hangs_up = sent + network.hook_timeout
+        answers = None if answering.status is None else self.now + answering.delay
+        if answers is not None and answers < hangs_up:
+            self._clock.at(answers, self._heard, attempt, answering.status)
+            back = answers + self._hook_way()
+            if back <= hangs_up:
+                self._clock.at(back, self._answered, attempt, Answer(answering.status, None, back - sent))
+                return
+        else:
+            self._clock.at(max(hangs_up, self.now) + self._hook_way(), self._heard, attempt, None)
+        answer = Answer(None, "timeout", network.hook_timeout)
+        self._clock.at(max(hangs_up, self.now), self._answered, attempt, answer)
+
+    def _heard(self, attempt: Attempt, status: int | None) -> None:
+        """Write an attempt down as its receiver saw it, once it has answered or been left."""
+        _, received = self._arrived.pop(attempt.attempt)
+        self.trace.deliveries.append(self.receivers.delivery(attempt, received, self.now, status))
+
+    def _answered(self, attempt: Attempt, answer: Answer) -> None:
+        self._after_step(self.service.attempted(attempt.attempt, answer, self._business(self.now)))
 
 
 def rehearse(
@@ -36,24 +399,39 @@ def rehearse(
     purse: Purse | None = None,
     path: Path | None = None,
 ) -> Trace:
-    """Run a profile against a service in virtual time, and give the trace that a recorder would have written.
+    """Run a profile against a service in virtual time; return the trace that a recorder would have written.
 
     The order is that of a real run: explore, read the state, the users for `duration` µs or until all their
     programs end, resolve lost calls, read the state. Nothing is tidied up, since nothing is left. The trace's
     clock begins at `start`; the deployment's is `skew` ahead, and runs by the scales of `target`. With `path`
     the trace is written there.
     """
-    stage = Stage(service, target, network, seed, start, skew, alter)
-    reach: Reach = stage.alone(explore(target))
+    rehearsal = Rehearsal(service, target, network, seed, start, skew, alter)
+    reach: Reach = rehearsal.alone(explore(target))
     spending = Purse(target.spend_cap, target.dry_run_only) if purse is None else purse
     spending.accounts = {key.name: key.account for key in reach.keys.values()}
     count = profile.users if users is None else users
-    stage.alone(state(reach))
+    rehearsal.alone(state(reach))
     programs = [guarded(profile.program(reach, user, count, seed), spending) for user in range(count)]
-    stage.together(programs, stage.now + (profile.duration if duration is None else duration))
-    stage.alone(guarded(resolve(reach, stage.unknown), spending))
-    stage.alone(state(reach))
-    trace = stage.finish(reach)
+    rehearsal.together(programs, rehearsal.now + (profile.duration if duration is None else duration))
+    rehearsal.alone(guarded(resolve(reach, rehearsal.unknown), spending))
+    rehearsal.alone(state(reach))
+    trace = rehearsal.finish(reach)
     if path is not None:
         trace.write(path)
     return trace
+
+
+# Small things
+
+
+@lru_cache(maxsize=256)
+def _lower(name: str) -> str:
+    return name.lower()
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return from_json(raw)
+    except ValueError:
+        return None

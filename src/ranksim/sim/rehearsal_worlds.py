@@ -11,7 +11,7 @@ from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.service.calls import Call, Reply
 from ranksim.service.service import Service
-from ranksim.sim.rehearsal_loop import START
+from ranksim.sim.rehearsal import START
 
 OPENED_BEFORE = 3 * HOUR
 """How long before the start of a rehearsal the accounts were opened."""
