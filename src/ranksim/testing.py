@@ -21,6 +21,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 import httpx
 
+from ranksim.callers.receivers import AnswerStep as Step
 from ranksim.clock import Micros, duration, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -30,7 +31,7 @@ from ranksim.facade.event_log import Advance, AdvanceUnderWay
 from ranksim.facade.httpx_transport import App, Mounts, Transport
 from ranksim.facade.request_journal import Entry, Expected, Journal
 from ranksim.facade.twin import Twin
-from ranksim.receiver.receiver import Received, Receiver, Step
+from ranksim.receiver.receiver import Received, Receiver
 from ranksim.serving.listener import Listener
 from ranksim.serving.loop_thread import LoopThread
 

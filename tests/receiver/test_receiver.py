@@ -20,9 +20,9 @@ import pytest
 import stripe
 
 from ranksim import trace
-from ranksim.clock import MINUTE, SECOND, instant
+from ranksim.clock import SECOND, instant
 from ranksim.errors import BadInput
-from ranksim.receiver.receiver import LARGEST_BODY, Receiver, Step
+from ranksim.receiver.receiver import LARGEST_BODY, Receiver
 from ranksim.rules import webhooks
 
 get = partial(httpx.get, timeout=600)
@@ -57,30 +57,6 @@ def client(receiver: Receiver) -> Iterator[httpx.Client]:
 
 
 # Scripts
-
-
-@pytest.mark.parametrize(
-    ("said", "step"),
-    [
-        (500, Step(500)),
-        ("204", Step(204)),
-        ("timeout", Step(None)),
-        ("timeout+1s", Step(None, SECOND)),
-        ("200+1m500ms", Step(200, MINUTE + SECOND // 2)),
-        ("302:/moved", Step(302, 0, "/moved")),
-        ("308:https://example.org/a?b=c+2s", Step(308, 2 * SECOND, "https://example.org/a?b=c")),
-        (" 201 ", Step(201)),
-    ],
-)
-def test_a_step_is_read_and_written(said: int | str, step: Step) -> None:
-    assert Step.of(said) == step
-    assert Step.of(str(step)) == step
-
-
-@pytest.mark.parametrize("said", ["", "99", "600", "200 ok", "200+", "200+2", "200+2y", "later", "200:", 7])
-def test_a_wrong_step_is_refused(said: int | str) -> None:
-    with pytest.raises(BadInput, match=r"^script: "):
-        Step.of(said)
 
 
 @pytest.mark.fact("S81")

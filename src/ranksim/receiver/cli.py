@@ -91,7 +91,8 @@ def receive(
       ranksim receive --script 500,500,500,200
       ranksim receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
     """  # fmt: skip
-    from ranksim.receiver.receiver import CONTROL, Receiver, Step
+    from ranksim.callers.receivers import AnswerStep
+    from ranksim.receiver.receiver import CONTROL, Receiver
     from ranksim.serving.control_auth import token_of
     from ranksim.serving.wall_clock import wall
 
@@ -127,7 +128,7 @@ def receive(
 
         def came(request: Received) -> None:
             if not written(request.to_dict()):
-                request.step = Step(500)  # who sent it shall not take it for received
+                request.step = AnswerStep(500)  # who sent it shall not take it for received
 
         def heard(request: Received) -> None:
             line = request.to_dict()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
-from ranksim.clock import SECOND, Micros, duration, format_duration
+from ranksim.callers.receivers import AnswerStep, by_attempt, signed_at, verify
+from ranksim.clock import SECOND, Micros
 from ranksim.errors import BadInput
-from ranksim.rules import webhooks
 from ranksim.serving.asgi import Gone, Receive, Scope, Send, hung_up
 from ranksim.serving.control_auth import refusal
 from ranksim.serving.listener import Listener
@@ -36,43 +35,6 @@ LARGEST_BODY = 1 << 20
 
 WATCH, STALL = SECOND // 20, SECOND // 5
 """How often the receiver looks whether it stalls, and what it calls a stall."""
-
-_STEP = re.compile(r"([1-5][0-9]{2}|timeout)(?::(\S+?))?(?:\+([0-9a-z]+))?")
-_SIGNED_AT = re.compile(r"t=([0-9]{1,15}),")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What the receiver does with one attempt: `status` after `delay` µs; None never answers.
-
-    `location` is sent as it stands, so that a 302 with one is a redirect.
-    """
-
-    status: int | None = 200
-    delay: Micros = 0
-    location: str = ""
-
-    @classmethod
-    def of(cls, said: Step | int | str) -> Step:
-        """Read 500, "500", "200+2s", "302:/elsewhere", "302:/elsewhere+2s" or "timeout". Raises BadInput."""
-        if isinstance(said, Step):
-            return said
-        match = _STEP.fullmatch(str(said).strip())
-        if match is None:
-            raise BadInput(
-                f"script: expected a status such as 500, 200+2s, 302:/elsewhere or timeout, found {said!r}"
-            )
-        status, location, delay = match.groups()
-        try:
-            waits = duration(delay) if delay else 0
-        except ValueError as error:
-            raise BadInput(f"script: {error}") from None
-        return cls(None if status == "timeout" else int(status), waits, location or "")
-
-    def __str__(self) -> str:
-        status = "timeout" if self.status is None else str(self.status)
-        location = f":{self.location}" if self.location else ""
-        return f"{status}{location}" + (f"+{format_duration(self.delay)}" if self.delay else "")
 
 
 @dataclass(slots=True)
@@ -93,7 +55,7 @@ class Received:
     body: bytes
     valid: bool | None = None
     problem: str = ""
-    step: Step = field(default_factory=Step)
+    step: AnswerStep = field(default_factory=AnswerStep)
     status: int | None = None
     answered: Micros | None = None
 
@@ -120,8 +82,7 @@ class Received:
     @property
     def signed_at(self) -> int | None:
         """The Unix second of the signature (S78)."""
-        match = _SIGNED_AT.match(self.signature)
-        return int(match[1]) if match else None
+        return signed_at(self.signature)
 
     def json(self) -> Any:
         """The body as JSON. Raises ValueError."""
@@ -163,7 +124,7 @@ class Receiver:
 
     def __init__(
         self,
-        *script: Step | int | str,
+        *script: AnswerStep | int | str,
         secret: str | None = None,
         clock: Callable[[], Micros] = wall,
         signing_clock: Callable[[], Micros] | None = None,
@@ -185,7 +146,7 @@ class Receiver:
         self._changed = threading.Condition()
         self._requests: deque[Received] = deque(maxlen=keep)
         self._count = 0
-        self._scripts: dict[str, tuple[Step, ...]] = {}
+        self._scripts: dict[str, tuple[AnswerStep, ...]] = {}
         self._secrets: dict[str, list[str]] = {}
         self._attempts: dict[tuple[str, str], int] = {}
         self._thread: LoopThread | None = None
@@ -195,11 +156,11 @@ class Receiver:
 
     # What it shall do
 
-    def script(self, *steps: Step | int | str, path: str = EVERY_PATH) -> None:
+    def script(self, *steps: AnswerStep | int | str, path: str = EVERY_PATH) -> None:
         """Answer the attempts of every event by these steps, the last one for all further attempts."""
         if not steps:
             raise BadInput("script: expected at least one step, such as 200")
-        read = tuple(Step.of(step) for step in steps)
+        read = tuple(AnswerStep.of(step) for step in steps)
         with self._changed:
             self._scripts[_path(path)] = read
 
@@ -263,7 +224,7 @@ class Receiver:
             came = Received(self._count, self.clock(), method, path, query, headers, body)
             came.valid, came.problem = self._verify(came)
             refused = self.strict and came.valid is False
-            came.step = Step(400) if refused else self._step(came)
+            came.step = AnswerStep(400) if refused else self._step(came)
             self._requests.append(came)
             self._changed.notify_all()
         if self.came is not None:
@@ -281,9 +242,9 @@ class Receiver:
         if self.heard is not None:
             self.heard(came)
 
-    def _step(self, came: Received) -> Step:
+    def _step(self, came: Received) -> AnswerStep:
         steps = self._scripts.get(came.path, self._scripts[EVERY_PATH])
-        return steps[min(came.attempt or self._nth(came), len(steps)) - 1]
+        return by_attempt(steps, came.attempt or self._nth(came))
 
     def _nth(self, came: Received) -> int:
         """Count a request that does not say its attempt number."""
@@ -293,19 +254,8 @@ class Receiver:
 
     def _verify(self, came: Received) -> tuple[bool | None, str]:
         secrets = self._secrets.get(came.path, []) + self._secrets.get(EVERY_PATH, [])
-        if not secrets:
-            return None, ""
-        if not came.signature:
-            return False, "no Service-Signature"
-        now = self.signing_clock() // SECOND
-        signed_at = came.signed_at
-        if signed_at is None:
-            return False, "the Service-Signature is not t=<seconds>,v1=<digest>"
-        if not any(webhooks.verify(secret, came.signature, came.body, signed_at) for secret in secrets):
-            return False, "the digest is of another secret or another body"
-        if self.tolerance is not None and abs(now - signed_at) > self.tolerance:
-            return False, f"signed {abs(now - signed_at)} s from now, tolerance {self.tolerance} s"
-        return True, ""
+        now = self.signing_clock() if secrets and self.tolerance is not None else 0
+        return verify(secrets, came.signature, came.body, now=now, tolerance=self.tolerance)
 
     # Over HTTP
 

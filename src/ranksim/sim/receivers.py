@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from ranksim.callers.receivers import Outages, by_attempt
 from ranksim.clock import MILLISECOND, Micros
 from ranksim.contract.quantities import Distribution, Duration, Frozen
 from ranksim.draws import Purpose, entity, uniform
@@ -76,10 +77,14 @@ class Receiver:
         self.down = False
         self.requests = 0
         self._who = entity(f"receiver/{name}")
-        self._outages = [(o.begin.on(start), o.begin.on(start) + o.length) for o in spec.outages]
-        self._broken = True
-        self._turn = start  # when the random up or down time under way ends
-        self._turns = 0
+        self._outages = Outages(
+            [(o.begin.on(start), o.begin.on(start) + o.length) for o in spec.outages],
+            mtbf=spec.mtbf,
+            mttr=spec.mttr,
+            start=start,
+            seed=seed,
+            who=self._who,
+        )
 
     def answer(self, task: Attempt, now: Micros) -> Answered:
         """Answer an attempt made at `now`. Slower than the timeout, the receiver still acts (E24)."""
@@ -96,9 +101,9 @@ class Receiver:
         return Answer(response, None, latency), acted, latency
 
     def is_down(self, now: Micros) -> bool:
-        """Tell whether the receiver is down at `now`; `now` never goes back."""
-        random_outage = self._is_broken(now)
-        return self.down or random_outage or any(begin <= now < end for begin, end in self._outages)
+        """Return whether the receiver is down at `now`; `now` never goes back."""
+        scheduled = self._outages.at(now)
+        return self.down or scheduled
 
     def _scripted(self, task: Attempt) -> int | Silence:
         script = self.spec.script
@@ -106,19 +111,4 @@ class Receiver:
             return self.spec.status
         if self.spec.script_by == "cycle":
             return script[self.requests % len(script)]
-        return script[min(task.number, len(script)) - 1]
-
-    def _is_broken(self, now: Micros) -> bool:
-        """Follow the random outages up to `now`: up for a draw of mtbf, down for one of mttr, and again."""
-        mtbf, mttr = self.spec.mtbf, self.spec.mttr
-        if mtbf is None or mttr is None:
-            return False
-        while self._turn <= now:
-            self._broken = not self._broken
-            index = self._turns // 2
-            if self._broken:
-                self._turn += mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
-            else:
-                self._turn += mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
-            self._turns += 1
-        return self._broken
+        return by_attempt(script, task.number)
