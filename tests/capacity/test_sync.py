@@ -169,4 +169,4 @@ def test_it_draws_a_bar_for_each_way() -> None:
     ax = answer.plot()
     assert len(ax.patches) == len(answer.plans) == 15
     assert ax.get_xlabel() == "minutes from the first call to the last reply"
-    assert answer.view().rows[0][0] == "first_hit"
+    assert answer.views()[0].rows[0][0] == "first_hit"

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import ranksim as rs
 from ranksim.clock import HOUR, SECOND, iso
@@ -21,7 +20,6 @@ from ranksim.conformance.report.model_fit import (
     delivery_delays,
     job_waits,
     read_result,
-    wilson,
 )
 from ranksim.errors import BadInput
 from ranksim.sim.runner import run
@@ -61,12 +59,6 @@ def by_name(rows: list[Compared]) -> dict[str, Compared]:
 
 
 # Shares
-
-
-@pytest.mark.parametrize(("count", "total"), [(0, 10), (3, 10), (10, 10), (1, 1000), (480, 1000)])
-def test_the_interval_of_a_share_is_that_of_scipy(count: int, total: int) -> None:
-    expected = stats.binomtest(count, total).proportion_ci(method="wilson")
-    assert wilson(count, total) == pytest.approx((expected.low, expected.high), abs=1e-7)
 
 
 def refusals(

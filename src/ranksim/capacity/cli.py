@@ -15,7 +15,7 @@ import typer
 
 from ranksim import clock
 from ranksim.errors import BadInput
-from ranksim.report.terminal import rendered, waiting
+from ranksim.report.terminal import waiting
 
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
@@ -30,7 +30,7 @@ Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")]
 
 
-class Answer(Protocol):
+class PlannedAnswer(Protocol):
     """What every question is answered with."""
 
     @property
@@ -40,8 +40,8 @@ class Answer(Protocol):
     def rows(self) -> list[dict[str, Any]]:
         """The answer as plain rows."""
 
-    def view(self) -> View:
-        """The answer as a table."""
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
 
 
 def slots(
@@ -68,7 +68,7 @@ def slots(
 
     Example: ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
     """
-    from ranksim.capacity.shown import plan_named
+    from ranksim.capacity.common import plan_named
     from ranksim.capacity.slots import Churn, Law, slot_use
     from ranksim.capacity.slots_world import simulate_slot_use
 
@@ -279,7 +279,7 @@ def _jobs(texts: Sequence[str]) -> Any:
     return found
 
 
-def _show(answer: Answer, as_json: bool) -> None:
+def _show(answer: PlannedAnswer, as_json: bool) -> None:
     """Print an answer: as a sentence and a table, or as JSON."""
     if as_json:
         import json
@@ -287,8 +287,6 @@ def _show(answer: Answer, as_json: bool) -> None:
         text = json.dumps({"answer": answer.sentence, "rows": answer.rows()}, indent=1, ensure_ascii=False)
         sys.stdout.write(text + "\n")
         return
-    from rich.text import Text
+    from ranksim.report.answer import printed
 
-    from ranksim.report.tables import to_rich
-
-    sys.stdout.write(rendered([Text(answer.sentence), Text(), to_rich(answer.view())]))
+    sys.stdout.write(printed(answer.sentence, (), answer.views()))

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.shown import Row, expect, view
+from ranksim.capacity.common import expect
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
+from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 from ranksim.rules.webhooks import retry_at
@@ -147,9 +148,9 @@ class OutageCost:
             )  # fmt: skip
         return rows
 
-    def view(self) -> View:
-        """The table for a terminal."""
-        return view(f"An outage of {duration(self.outage.length)}", self.rows(), COLUMNS)
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        return views_of(f"An outage of {duration(self.outage.length)}", self.rows(), COLUMNS)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""

@@ -7,8 +7,9 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
+from ranksim.capacity.common import share
 from ranksim.capacity.outage import Outage, OutageCost, attempts_of, outage_cost
-from ranksim.capacity.shown import only_plan, share
+from ranksim.capacity.worlds import only_plan
 from ranksim.clock import HOUR
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution

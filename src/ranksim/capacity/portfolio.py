@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from ranksim.capacity.shown import Row, expect, plan_named
+from ranksim.capacity.common import expect, plan_named
 from ranksim.clock import DAY, HOUR, WEEK, Micros
 from ranksim.contract.plans import Plan, SpendLabel
 from ranksim.contract.policy import Policy
 from ranksim.report import units
+from ranksim.report.answer import Row
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ class Largest:
         """One row a limit: the need there, what there is, the share used, and what it alone allows."""
         return [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]
 
-    def view(self) -> View:
-        """The table for a terminal."""
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
         headings = ("limit", "need", "there is", "used", f"{self.vary} it allows")
         cells = tuple(
             (
@@ -165,7 +166,7 @@ class Largest:
             )
             for room in self.limits
         )
-        return View(f"Limits of the plan {self.plan}", headings, 1, cells)
+        return [View(f"Limits of the plan {self.plan}", headings, 1, cells)]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the share of each limit that is used. Raises BadInput without matplotlib."""

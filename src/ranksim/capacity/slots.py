@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.shown import Row, expect, stats, view
+from ranksim.capacity.common import expect, stats
 from ranksim.clock import DAY, Micros, billing_month, iso
+from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import percent
 from ranksim.sim.intervals import Estimate
@@ -121,11 +122,11 @@ class SlotUse:
         """One row a day; intervals of what was observed as `…_low` and `…_high`."""
         return [_row(day) for day in self.days]
 
-    def view(self) -> View:
+    def views(self) -> list[View]:
         """The table for a terminal; the columns of what was observed only where worlds were simulated."""
         observed = self.days[0].observed_used is not None
         title = f"Slots used at the end of each day, of {self.limit:,}"
-        return view(title, self.rows(), COLUMNS | (OBSERVED if observed else {}))
+        return views_of(title, self.rows(), COLUMNS | (OBSERVED if observed else {}))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw slots used by day against the limit. Raises BadInput without matplotlib."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
-from ranksim.capacity.shown import expect, only_plan, share
+from ranksim.capacity.common import expect, share
 from ranksim.capacity.slots import Churn, SlotUse, slot_use
+from ranksim.capacity.worlds import only_plan
 from ranksim.clock import DAY, HOUR, Micros
 from ranksim.contract.plans import Dimensions
 from ranksim.contract.policy import Policy

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ranksim.capacity.shown import Row, expect, view
+from ranksim.capacity.common import expect
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
+from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import duration
 from ranksim.rules import windows
@@ -136,11 +137,11 @@ class SyncTime:
         """One row for each algorithm and way."""
         return [asdict(plan) for plan in self.plans]
 
-    def view(self) -> View:
-        """The table for a terminal."""
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
         title = f"{self.sync.requests:,} requests at {self.limit} per {self.length // SECOND} s"
         note = "; ".join(f"{way}: {what}" for way, what in WAYS.items())
-        return view(title, self.rows(), COLUMNS, note)
+        return views_of(title, self.rows(), COLUMNS, note)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the time of each way under each algorithm. Raises BadInput without matplotlib."""

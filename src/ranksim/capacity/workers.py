@@ -24,12 +24,13 @@ from functools import cache
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING
 
-from ranksim.capacity.shown import Row, expect, view
+from ranksim.capacity.common import expect
 from ranksim.clock import HOUR, MINUTE, Micros
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
+from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
@@ -169,9 +170,9 @@ class Workers:
         """One row a kind."""
         return [staffing.row for staffing in self.kinds]
 
-    def view(self) -> View:
-        """The table for a terminal."""
-        return view("Workers at the peak", self.rows(), COLUMNS)
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        return views_of("Workers at the peak", self.rows(), COLUMNS)
 
 
 def workers_needed(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ranksim.clock import DISTANT_PAST, HOUR
 from ranksim.contract.facts import Decision
 from ranksim.contract.policy import Policy
+from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
 from ranksim.extras import imported, install_line
 from ranksim.fleet.offers import Sold
@@ -259,7 +260,7 @@ class FleetResult:
             shown["refused_share"] = refused / calls
             shown |= {f"hit_{code}_share": row[f"hit_{code}"] / accounts for code in CODES}
             shown["blocked_hours"] = row["blocked"] / HOUR / accounts
-            shown["spend_usd"] = row["spend"] / 1_000_000
+            shown["spend_usd"] = row["spend"] / MICRO_USD
             rows.append(shown)
         return rows
 

@@ -21,8 +21,8 @@ from ranksim.errors import BadInput
 from ranksim.pricing.catalogues import Moves, moved, selling
 from ranksim.pricing.recording import Asked, Recording
 from ranksim.pricing.replay import Outcome, Replay, spec_for
-from ranksim.pricing.shown import Row, Tables, view_of
 from ranksim.report import units
+from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -157,11 +157,13 @@ class BackTest:
         """The answer as tables for people; of the calls, those that change."""
         words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
         money = dict.fromkeys(("price", "add_ons", "revenue", "cost", "margin"), "money")
-        shown = view_of("Invoices", self.invoices, words | money, "price and add-ons of whole billing months")
+        shown = views_of(
+            "Invoices", self.invoices, words | money, "price and add-ons of whole billing months"
+        )
         names = ("recorded", "a", "b")[: 1 + len(self.sides)]
-        shown += view_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
         columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
-        shown += view_of("Changes", self.changes, columns)
+        shown += views_of("Changes", self.changes, columns)
         columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
         changed = [
             row | {name: row[f"{name}_code"] or units.text(row[name]) for name in names}
@@ -169,7 +171,7 @@ class BackTest:
             if row["change"]
         ]
         columns |= dict.fromkeys(names, "text")
-        return shown + view_of("Calls that change", changed, columns)
+        return shown + views_of("Calls that change", changed, columns)
 
     def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
         """Draw the refusals by code, as recorded and under each side."""

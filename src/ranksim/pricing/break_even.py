@@ -8,17 +8,19 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from ranksim.capacity.shown import WITHOUT_END, stats
+from ranksim.capacity.common import WITHOUT_END, stats
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
+from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
 from ranksim.pricing.bills import Bills, bills
 from ranksim.pricing.catalogues import check_sold, selling
-from ranksim.pricing.shown import Tables, check_replications, view_of
+from ranksim.pricing.common import check_replications
 from ranksim.report import units
+from ranksim.report.answer import Tables, views_of
 from ranksim.report.tables import View
 from ranksim.sim.intervals import LEVEL, estimate
 from ranksim.sim.runner import replication_seed
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 RISK = 0.01
 """The share of customers with a negative margin that a safe ceiling stays below."""
 
-STEP = 1_000_000
+STEP = MICRO_USD
 """Ceilings are tried in whole dollars, µUSD."""
 
 
@@ -136,10 +138,10 @@ class BreakEven:
         columns = {"plan": "text", "needed": "text"} | dict.fromkeys(
             ("price", "even", "ceiling", "safe"), "money"
         )
-        shown = view_of("Break-even a month, by plan", rows, columns, "needed: whether a ceiling is")
+        shown = views_of("Break-even a month, by plan", rows, columns, "needed: whether a ceiling is")
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
         rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]
-        return shown + view_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
+        return shown + views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
 
     def draw(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw "prices" or "ceilings"."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.errors import BadInput
-from ranksim.report.terminal import check_results, rendered, waiting
+from ranksim.report.terminal import check_results, waiting
 
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
     from ranksim.fleet.population import Population
     from ranksim.pricing.back_test import Side
-    from ranksim.pricing.shown import Answer
+    from ranksim.report.answer import ReadyAnswer
 
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
 
@@ -277,21 +277,16 @@ def _policy(path: Path | None) -> Policy | None:
     return None if path is None else Policy.load(path)
 
 
-def show(answer: Answer, title: str, as_json: bool, out: Path | None, plots: bool) -> None:
+def show(answer: ReadyAnswer, title: str, as_json: bool, out: Path | None, plots: bool) -> None:
     """Write an answer into a directory if there is one, and print it: as tables, or as JSON."""
-    from ranksim.pricing.shown import document, write
+    from ranksim.report.answer import document, printed, write
 
     if out is not None:
         write(answer, title, out, plots)
     if as_json:
         sys.stdout.write(document(answer, title) + "\n")
         return
-    from rich.text import Text
-
-    from ranksim.report.tables import bounded, to_rich
-
-    tables = (part for view in answer.views() for part in (Text(), to_rich(bounded(view, MOST_ROWS))))
-    sys.stdout.write(rendered([Text(answer.sentence), *map(Text, answer.notes), *tables]))
+    sys.stdout.write(printed(answer.sentence, answer.notes, answer.views(), MOST_ROWS))
     if out is not None:
         sys.stdout.write(f"\nWritten to {out}\n")
 

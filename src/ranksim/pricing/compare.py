@@ -15,9 +15,10 @@ from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import Moves, check_moves, check_sold, moved, selling
+from ranksim.pricing.common import check_replications
 from ranksim.pricing.needs import Need, needs
-from ranksim.pricing.shown import Row, Tables, check_replications, view_of
 from ranksim.report import units
+from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
 from ranksim.sim.intervals import LEVEL, estimate
 from ranksim.sim.runner import replication_seed
@@ -119,12 +120,12 @@ class Comparison:
         for title, quantity in (("Money", "money"), ("Customers refused", "share"), ("Blocked", "duration")):
             rows = [row for row in self.differences if row["unit"] == quantity and (row["a"] or row["b"])]
             columns = {"plan": "text", "metric": "text"} | dict.fromkeys(("a", "b", "difference"), quantity)
-            shown += view_of(title, [_spread(row) for row in rows], columns, _MEANING[quantity])
+            shown += views_of(title, [_spread(row) for row in rows], columns, _MEANING[quantity])
         columns = {"plan": "text", "percentile": "text", "a": "money", "b": "money"}
-        shown += view_of("Margin of a customer, by percentile", self.margins, columns)
+        shown += views_of("Margin of a customer, by percentile", self.margins, columns)
         rows = [need.row() for need in self.needs]
         columns = {"side": "text", "plan": "text", "needs": "text", "accounts": "count", "uplift": "money"}
-        return shown + view_of(
+        return shown + views_of(
             "What would have been enough", rows, columns,
             "uplift: what they would pay more a month; in the first replication",
         )  # fmt: skip

@@ -16,8 +16,9 @@ from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import check_sold, selling
-from ranksim.pricing.shown import Row, Tables, check_replications, view_of
+from ranksim.pricing.common import check_replications
 from ranksim.report import units
+from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
 from ranksim.sim.intervals import LEVEL, estimate
 from ranksim.sim.runner import replication_seed
@@ -87,7 +88,7 @@ class Frontier:
         ]
         columns = {"point": "text", "not_beaten": "text", "margin": "money", "change": "money"}
         columns |= {"blocked": "share"}
-        return view_of("Margin against blocked customers", rows, columns)
+        return views_of("Margin against blocked customers", rows, columns)
 
     def draw(self, name: str = "frontier", ax: Axes | None = None) -> Axes:
         """Draw the points, and the line of those that are not beaten."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ranksim.contract.quantities import MICRO_USD
 from ranksim.report import units
 from ranksim.report.figure import BLUE, GREEN, GREY, INK, VERMILLION, label_ends, new_figure, plain_axes
 from ranksim.report.tables import Row
@@ -12,16 +13,14 @@ from ranksim.report.tables import Row
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-USD = 1_000_000
-
 
 def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     """Draw how much more margin B earns than A, a bar for each plan with its interval."""
     ax = new_figure().subplots() if ax is None else ax
-    size = [row["difference"] / USD for row in rows]
+    size = [row["difference"] / MICRO_USD for row in rows]
     ax.barh(range(len(rows)), size, height=0.55, color=[VERMILLION if x < 0 else BLUE for x in size])
     for y, (row, x) in enumerate(zip(rows, size, strict=True)):
-        low, high = (x if row[edge] is None else row[edge] / USD for edge in ("low", "high"))
+        low, high = (x if row[edge] is None else row[edge] / MICRO_USD for edge in ("low", "high"))
         ax.plot([low, high], [y, y], color=INK, linewidth=1.4)
         end, gap, side = (low, -4, "right") if x < 0 else (high, 4, "left")
         ax.annotate(
@@ -68,8 +67,8 @@ def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     at = [float(row["percentile"].removeprefix("p")) for row in rows]
     labels = []
     for side, colour in (("a", BLUE), ("b", VERMILLION)):
-        values = [row[side] / USD for row in rows]
-        low, high = ([row[f"{side}_{end}"] / USD for row in rows] for end in ("low", "high"))
+        values = [row[side] / MICRO_USD for row in rows]
+        low, high = ([row[f"{side}_{end}"] / MICRO_USD for row in rows] for end in ("low", "high"))
         ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
         ax.plot(at, values, color=colour, marker="o", markersize=3, linewidth=1.4)
         labels.append((values[-1], side.upper(), colour))
@@ -86,9 +85,14 @@ def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     """Draw each plan's price beside the price at which it breaks even, with its interval."""
     ax = new_figure().subplots() if ax is None else ax
     for y, row in enumerate(rows):
-        even, price = row["even"] / USD, row["price"] / USD
+        even, price = row["even"] / MICRO_USD, row["price"] / MICRO_USD
         if row["even_low"] is not None:
-            ax.plot([row["even_low"] / USD, row["even_high"] / USD], [y, y], color=VERMILLION, linewidth=2)
+            ax.plot(
+                [row["even_low"] / MICRO_USD, row["even_high"] / MICRO_USD],
+                [y, y],
+                color=VERMILLION,
+                linewidth=2,
+            )
         for x, name, colour, up in ((price, "price", BLUE, 6), (even, "breaks even", VERMILLION, -6)):
             ax.plot(x, y, "o", color=colour, markersize=6)
             ax.annotate(
@@ -112,7 +116,7 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
         mine = sorted((row for row in rows if row["plan"] == plan), key=lambda row: float(row["ceiling"]))
         colour = (BLUE, VERMILLION, GREEN)[number % 3]
         values = [100 * row["upper"] for row in mine]
-        ax.plot([row["ceiling"] / USD for row in mine], values, color=colour, marker="o", markersize=3)
+        ax.plot([row["ceiling"] / MICRO_USD for row in mine], values, color=colour, marker="o", markersize=3)
         labels.append((values[-1], plan, colour))
     ax.axhline(100 * risk, color=INK, linestyle="--", linewidth=1)
     ax.set_ylim(bottom=0)
@@ -134,7 +138,7 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     for row in rows:
         _cross(ax, row, BLUE if row["best"] else GREY)
     best = sorted((row for row in rows if row["best"]), key=lambda row: float(row["blocked"]))
-    points = [(100 * row["blocked"], row["change"] / USD) for row in best]
+    points = [(100 * row["blocked"], row["change"] / MICRO_USD) for row in best]
     ax.plot(*zip(*points, strict=True), color=BLUE, linewidth=1, linestyle="--")
     for row, point in list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]:
         values = ", ".join(part.partition(" ")[2] for part in row["point"].split(", "))
@@ -153,9 +157,11 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
 
 
 def _cross(ax: Axes, row: Row, colour: str) -> None:
-    x, y = 100 * row["blocked"], row["change"] / USD
+    x, y = 100 * row["blocked"], row["change"] / MICRO_USD
     ax.plot([100 * row["blocked_low"], 100 * row["blocked_high"]], [y, y], color=colour, linewidth=1)
-    ax.plot([x, x], [row["change_low"] / USD, row["change_high"] / USD], color=colour, linewidth=1)
+    ax.plot(
+        [x, x], [row["change_low"] / MICRO_USD, row["change_high"] / MICRO_USD], color=colour, linewidth=1
+    )
     ax.plot(x, y, "o", color=colour, markersize=4)
 
 

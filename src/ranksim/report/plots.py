@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
 from ranksim.report import units
 from ranksim.report.figure import (
@@ -368,7 +369,7 @@ def _times(rows: Iterable[Row]) -> list[Any]:
 
 def _in_dollars(row: Row) -> Row:
     money = {
-        name: value / 1_000_000
+        name: value / MICRO_USD
         for name, value in row.items()
         if value is not None and (name.endswith("_uusd") or name in ("low", "high"))
     }

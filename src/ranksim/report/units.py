@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, iso
+from ranksim.contract.quantities import MICRO_USD
 
 Number: TypeAlias = int | float
 
@@ -97,7 +98,7 @@ def _decimals(micros: Number) -> int:
 
 
 def _dollars(micros: Number, decimals: int) -> str:
-    number = f"{micros / 1_000_000:,.{decimals}f}"
+    number = f"{micros / MICRO_USD:,.{decimals}f}"
     return _signed(number.rstrip("0").rstrip(".") if decimals > 2 else number)
 
 

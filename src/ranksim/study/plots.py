@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
+from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
 from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, to_png
 from ranksim.study.condition import Condition
@@ -164,7 +165,7 @@ def _scale(unit: str, rows: Sequence[Row], column: str) -> tuple[float, str]:
     most = max((abs(row[column]) for row in rows if row[column] is not None), default=0)
     match unit:
         case "money":
-            return 1_000_000, ", USD"
+            return MICRO_USD, ", USD"
         case "share":
             return 0.01, ", %"
         case "duration":

@@ -10,7 +10,6 @@ Introduction to the Bootstrap", chapter 13; E. B. Wilson, "Probable inference", 
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +23,13 @@ from ranksim.clock import Micros, instant
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.errors import BadInput
+from ranksim.report.wilson import wilson
 
 Floats = NDArray[np.float64]
 
 QUANTILES = (0.5, 0.95, 0.99)
 RESAMPLES = 400
 LEVEL = 0.95
-NORMAL = 1.959964
-"""The standard normal quantile of LEVEL, two-sided."""
 
 SHARE_MARGIN = 0.02
 """How far shares of calls may differ and still agree: two in a hundred."""
@@ -104,21 +102,11 @@ def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     rows = []
     for code in sorted(measured.keys() | predicted.keys()):
         if told and calls:
-            low, high = wilson(measured[code], len(told))
+            low, high = wilson(measured[code], len(told), LEVEL)
             model = [count / calls for count in predicted[code]]
             share = measured[code] / len(told)
             rows.append(_compared(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))
     return rows
-
-
-def wilson(count: int, total: int) -> tuple[float, float]:
-    """Give the Wilson interval of a share."""
-    share, square = count / total, NORMAL * NORMAL
-    middle = (share + square / (2 * total)) / (1 + square / total)
-    half = (
-        NORMAL / (1 + square / total) * math.sqrt(share * (1 - share) / total + square / (4 * total * total))
-    )
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 # Durations: quantiles, each observation an interval

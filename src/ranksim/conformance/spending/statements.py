@@ -16,12 +16,12 @@ from ranksim.clock import DAY, HOUR, SECOND, WEEK, Micros
 from ranksim.conformance.history.fields import moment, plain, whole
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.contract.quantities import MICRO_USD
 
 Json = Any
 
 ItemT = TypeVar("ItemT")
 
-MICRO_USD = 1_000_000
 CUT = 2
 """µUSD that the sum of two amounts may lack as each is cut to the µUSD."""
 

@@ -1,4 +1,4 @@
-"""What the answers share: their form, and how they are written into a directory."""
+"""Answers to ready questions, those of capacity and of pricing: their form, printing, results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ranksim.errors import BadInput
-from ranksim.report.tables import View
+from ranksim.report import units
+from ranksim.report.tables import View, bounded, to_rich
+from ranksim.report.terminal import rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,11 +17,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
-FEWEST = 2
-"""Replications without which there is no interval."""
 
-
-class Answer(Protocol):
+class ReadyAnswer(Protocol):
     """What every question is answered with."""
 
     @property
@@ -45,7 +43,35 @@ class Answer(Protocol):
         """The plots that there are."""
 
 
-def document(answer: Answer, title: str) -> str:
+def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: str = "") -> list[View]:
+    """Return rows as a table for people, or none where there are no rows.
+
+    `columns` maps a column to its quantity (a key of `units.FORMATS`) or "text"; columns of text come first.
+    A column whose name is followed by `_low` and `_high` shows its interval.
+    """
+    words = sum(quantity == "text" for quantity in columns.values())
+    cells = tuple(tuple(_cell(row, column, quantity) for column, quantity in columns.items()) for row in rows)
+    headings = tuple(column.replace("_", " ") for column in columns)
+    return [View(title, headings, words, cells, note)] if rows else []
+
+
+def _cell(row: Row, column: str, quantity: str) -> str:
+    text = units.write(quantity, row[column])
+    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    if low is None or high is None:
+        return text
+    return f"{text} ({units.write(quantity, low)} to {units.write(quantity, high)})"
+
+
+def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> str:
+    """Return an answer as a terminal shows it; `most` bounds the rows of each table."""
+    from rich.text import Text
+
+    tables = (part for shown in views for part in (Text(), to_rich(bounded(shown, most))))
+    return rendered([Text(sentence), *map(Text, notes), *tables])
+
+
+def document(answer: ReadyAnswer, title: str) -> str:
     """The answer as JSON text; `ranksim_result` marks a file of ours."""
     whole = {
         "ranksim_result": 1,
@@ -57,7 +83,7 @@ def document(answer: Answer, title: str) -> str:
     return json.dumps(whole, indent=1, ensure_ascii=False)
 
 
-def write(answer: Answer, title: str, out: Path, plots: bool = True) -> None:
+def write(answer: ReadyAnswer, title: str, out: Path, plots: bool = True) -> None:
     """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput."""
     from ranksim.files import new_directory
     from ranksim.report.frames import save_tables
@@ -78,23 +104,9 @@ def write(answer: Answer, title: str, out: Path, plots: bool = True) -> None:
         (folder / "page.html").write_text(page, encoding="utf-8")
 
 
-def _png(answer: Answer, name: str) -> bytes:
+def _png(answer: ReadyAnswer, name: str) -> bytes:
     from ranksim.report.figure import new_figure, to_png
 
     figure = new_figure()
     answer.draw(name, figure.subplots())
     return to_png(figure)
-
-
-def check_replications(replications: int) -> None:
-    """Raise BadInput unless there are enough replications for an interval."""
-    if replications < FEWEST:
-        raise BadInput(f"replications: expected at least {FEWEST}, without which there is no interval, found "
-                       f"{replications}")  # fmt: skip
-
-
-def view_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: str = "") -> list[View]:
-    """A table for people, or none where there are no rows."""
-    from ranksim.capacity.shown import view
-
-    return [view(title, rows, columns, note)] if rows else []

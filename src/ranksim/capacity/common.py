@@ -1,0 +1,39 @@
+"""What the questions of capacity share: scipy, shares with intervals, plans, checks of the input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ranksim.contract.plans import Plan
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.extras import imported
+from ranksim.report.wilson import wilson
+from ranksim.sim.intervals import LEVEL, Estimate
+
+WITHOUT_END = 10**15
+"""A ceiling (µUSD) or a number of slots that nobody reaches."""
+
+
+def stats() -> Any:
+    """Return `scipy.stats`. Raises BadInput when it is not installed."""
+    return imported("scipy.stats", "confidence needs SciPy", "study")
+
+
+def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
+    """Return a share and its Wilson interval."""
+    return Estimate(hits / trials, *wilson(hits, trials, level))
+
+
+def plan_named(policy: Policy, name: str) -> Plan:
+    """Return a plan of a policy's catalogue. Raises BadInput when there is none of that name."""
+    plans = policy.catalogue.plans
+    if name not in plans:
+        raise BadInput(f"plan: no plan {name!r}; expected one of {', '.join(plans)}")
+    return plans[name]
+
+
+def expect(holds: bool, what: str, expected: str, found: object) -> None:
+    """Raise BadInput, naming what was expected, unless a condition on the input holds."""
+    if not holds:
+        raise BadInput(f"{what}: expected {expected}, found {found}")
