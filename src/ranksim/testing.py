@@ -25,11 +25,11 @@ from ranksim.callers.receivers import AnswerStep as Step
 from ranksim.clock import Micros, duration, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import Condition, EndpointDisabled, JobFinished, meter_resets
 from ranksim.facade.app import create_app
-from ranksim.facade.event_log import Advance, AdvanceUnderWay
 from ranksim.facade.httpx_transport import App, Mounts, Transport
-from ranksim.facade.request_journal import Entry, Expected, Journal
+from ranksim.facade.request_journal import Entry, Expected, RequestJournal
 from ranksim.facade.twin import Twin
 from ranksim.receiver.receiver import Received, Receiver
 from ranksim.serving.listener import Listener
@@ -495,10 +495,10 @@ class Requests:
         if not verdict:
             raise AssertionError(verdict.message)
 
-    def _journal(self) -> Journal:
-        if self._world.twin.journal is None:
+    def _journal(self) -> RequestJournal:
+        if self._world.twin.requests is None:
             raise BadInput("requests: this world keeps no journal")
-        return self._world.twin.journal
+        return self._world.twin.requests
 
 
 class Deployment:

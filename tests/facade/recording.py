@@ -184,7 +184,7 @@ def control() -> dict[str, str]:
         ctl("POST", "/clock/advance", {"by": "-1m"})
         ctl("POST", "/clock/advance", {"by": "2h"}, headers={"content-type": "text/plain"})
         ask("GET", "/metrics")
-        shown = [WORLD_ID.sub("world_id", json.dumps(one.shown())) for one in world.twin.happenings]
+        shown = [WORLD_ID.sub("world_id", json.dumps(one.shown())) for one in world.twin.event_log]
         found["happenings"] = json.dumps(shown)
         found["deliveries"] = json.dumps(texts_of_deliveries(receiver))
         ctl("POST", "/reset")

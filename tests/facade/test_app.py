@@ -461,8 +461,8 @@ def test_the_server_starts_and_stops_the_twin() -> None:
         running = asyncio.ensure_future(app({"type": "lifespan"}, inbox.get, outbox.put))
         inbox.put_nowait({"type": "lifespan.startup"})
         assert await outbox.get() == {"type": "lifespan.startup.complete"}
-        while "job.done" not in [one.what for one in twin.happenings]:
-            await twin.happenings.after(twin.happenings.last)
+        while "job.done" not in [one.what for one in twin.event_log]:
+            await twin.event_log.after(twin.event_log.last)
         inbox.put_nowait({"type": "lifespan.shutdown"})
         assert await outbox.get() == {"type": "lifespan.shutdown.complete"}
         await running
@@ -531,7 +531,7 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
         async def commit() -> None:
             order.append("kept")
 
-        twin.journal, twin.commit = Journal(), commit
+        twin.requests, twin.commit = Journal(), commit
         async with direct(twin, strict_query=False) as client:
             await client.post("/v1/domains?x=1", json={"host": "a.example"})
             order.append("answered")

@@ -94,9 +94,9 @@ def test_what_happens_is_followed_over_a_socket() -> None:
                 await client.post("/_ranksim/clock/advance", json={"by": "1h"})
                 seen = await stream.until("attempt.answered")
                 assert [event["event"] for event in seen] == ["job.done", "attempt.sent", "attempt.answered"]
-                assert seen[0]["data"] == list(twin.happenings)[-3].shown()
+                assert seen[0]["data"] == list(twin.event_log)[-3].shown()
                 assert (seen[0]["data"]["job_id"], seen[0]["data"]["at"]) == (earlier, "2026-03-04T10:20:00Z")
-                assert [int(event["id"]) for event in seen] == [one.seq for one in twin.happenings][-3:]
+                assert [int(event["id"]) for event in seen] == [one.seq for one in twin.event_log][-3:]
                 assert stream.comments == [f": world {twin.world_id}"]
             async with following(client, headers={"last-event-id": seen[0]["id"]}) as stream:
                 again = await stream.until("attempt.answered")
@@ -117,8 +117,8 @@ def test_what_is_not_remembered_is_said_to_be_missed(monkeypatch: pytest.MonkeyP
             await twin.advance(by=HOUR)
             async with following(client, params={"after": 1}) as stream:
                 missed = await stream.next()
-                assert (missed["event"], missed["data"]) == ("missed", twin.happenings.last - 3)
-                assert (await stream.next())["id"] == str(twin.happenings.last - 1)
+                assert (missed["event"], missed["data"]) == ("missed", twin.event_log.last - 3)
+                assert (await stream.next())["id"] == str(twin.event_log.last - 1)
 
     run(story)
 

@@ -104,7 +104,7 @@ def test_jobs_attempts_and_due_work_are_counted() -> None:
             assert value(after, "attempts_total", outcome="acknowledged") == 1
             assert value(after, "due_work") == 0
             assert ("next_due_seconds", frozenset()) not in after
-            assert value(after, "happenings_total") == twin.happenings.last
+            assert value(after, "happenings_total") == twin.event_log.last
 
     run(story)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ranksim.clock import instant
-from ranksim.facade.request_journal import Difference, Exchange, Expected, Journal, differences
+from ranksim.facade.request_journal import Difference, Exchange, Expected, RequestJournal, differences
 
 START = instant("2026-03-04T10:00:00Z")
 
@@ -31,8 +31,8 @@ def exchange(**fields: Any) -> Exchange:
     return Exchange(**usual | fields)
 
 
-def journal(*exchanges: Exchange, **bounds: int) -> Journal:
-    kept = Journal(**bounds)
+def journal(*exchanges: Exchange, **bounds: int) -> RequestJournal:
+    kept = RequestJournal(**bounds)
     for one in exchanges:
         kept.record(one)
     return kept
@@ -42,7 +42,7 @@ def expected(**fields: Any) -> Expected:
     return Expected.model_validate(fields)
 
 
-def numbers(kept: Journal, **fields: Any) -> list[int]:
+def numbers(kept: RequestJournal, **fields: Any) -> list[int]:
     return [entry.number for entry in kept.search(expected(**fields))]
 
 
@@ -244,5 +244,5 @@ def test_a_miss_is_explained_in_words() -> None:
 
 
 def test_nothing_came_near() -> None:
-    verdict = Journal().verify(expected())
+    verdict = RequestJournal().verify(expected())
     assert verdict.message == "expected at least 1 with anything, found 0"

@@ -12,9 +12,11 @@ import pytest
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.advance_until import EndpointDisabled, JobFinished, meter_resets
-from ranksim.facade.event_log import AdvanceUnderWay, Happening
+from ranksim.facade.event_log import LoggedEvent
 from ranksim.facade.faults import Rule
+from ranksim.facade.journal.journaled_service import JournaledService
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.rules.webhooks import verify
@@ -57,11 +59,11 @@ def job(twin: Twin, kind: str = "crawl", domain: str = "") -> str:
     return str(must(twin, "jobs.create", {"kind": kind, "domain_id": domain})["id"])
 
 
-def words(happened: list[Happening]) -> list[str]:
+def words(happened: list[LoggedEvent]) -> list[str]:
     return [happening.what for happening in happened]
 
 
-def minutes(happened: list[Happening], what: str) -> list[int]:
+def minutes(happened: list[LoggedEvent], what: str) -> list[int]:
     """When something happened, in minutes after the start."""
     return [(one.at - START) // MINUTE for one in happened if one.what == what]
 
@@ -108,7 +110,7 @@ def test_a_test_event_goes_out_at_once_without_an_advance() -> None:
         hook = endpoint(twin)
         must(twin, "webhooks.test", path={"id": hook["id"]})
         await twin.advance(by=0)
-        assert words(list(twin.happenings)) == ["attempt.sent", "attempt.answered"]
+        assert words(list(twin.event_log)) == ["attempt.sent", "attempt.answered"]
         assert twin.now() == START
 
     run(story)
@@ -292,7 +294,7 @@ async def answered_backwards(clock: str) -> list[str]:
         for _ in range(5):
             await asyncio.sleep(0)
     await twin.advance(by=0)
-    order = [one.details["endpoint_id"] for one in twin.happenings if one.what == "attempt.answered"]
+    order = [one.details["endpoint_id"] for one in twin.event_log if one.what == "attempt.answered"]
     await twin.close()
     return ["abc"[hooks.index(hook)] for hook in order]
 
@@ -405,7 +407,7 @@ def test_a_sender_that_breaks_is_a_failed_attempt() -> None:
 def test_attempts_wait_for_an_event_loop() -> None:
     twin = make()
     must(twin, "webhooks.test", path={"id": endpoint(twin)["id"]})
-    assert words(list(twin.happenings)) == ["attempt.sent"]
+    assert words(list(twin.event_log)) == ["attempt.sent"]
     assert words(asyncio.run(twin.advance(by=0)).happened) == ["attempt.answered"]
 
 
@@ -444,9 +446,9 @@ def test_a_running_clock_does_what_falls_due_by_itself(clock: str) -> None:
         await twin.start()
         endpoint(twin)
         job(twin)
-        seen: list[Happening] = []
+        seen: list[LoggedEvent] = []
         while "attempt.answered" not in words(seen):
-            seen += await twin.happenings.after(seen[-1].seq if seen else 0)
+            seen += await twin.event_log.after(seen[-1].seq if seen else 0)
         assert words(seen) == ["call.granted", "job.done", "attempt.sent", "attempt.answered"]
         await twin.close()
 
@@ -458,8 +460,8 @@ def test_a_clock_that_is_started_does_what_falls_due() -> None:
         twin = make()
         job(twin)
         twin.set_clock("scaled:1000000")
-        while "job.done" not in words(list(twin.happenings)):
-            await twin.happenings.after(twin.happenings.last)
+        while "job.done" not in words(list(twin.event_log)):
+            await twin.event_log.after(twin.event_log.last)
         twin.set_clock("manual")
         assert twin.now() >= START + 20 * MINUTE
 
@@ -510,7 +512,7 @@ def test_a_job_can_be_forced_and_what_was_drawn_for_it_is_void(outcome: str, err
         await twin.advance(by=MINUTE)
         twin.finish_job(crawl, outcome, error)
         done = await twin.advance(by=HOUR)
-        assert words(list(twin.happenings)) == [
+        assert words(list(twin.event_log)) == [
             "call.granted",
             f"job.{outcome}",
             "attempt.sent",
@@ -778,7 +780,7 @@ def test_a_snapshot_of_another_policy_is_refused() -> None:
 
 
 def test_the_inputs_alone_rebuild_the_state() -> None:
-    """What `record` is told is enough to replay a world on a bare service."""
+    """What a journal is told is enough to replay a world on a bare service."""
 
     async def story() -> None:
         twin = make(scripted)
@@ -795,7 +797,8 @@ def test_the_inputs_alone_rebuild_the_state() -> None:
             else:
                 getattr(replayed, method)(now=now, **arguments)
 
-        twin.record = replay
+        twin.service = JournaledService(twin.service, replay)
+        twin.clock.changed = lambda what: replay(what, twin.now(), {})
         endpoint(twin)
         crawl = job(twin)
         must(twin, "domains.create", {"host": "x.example"}, idempotency_key="once")

@@ -4,7 +4,7 @@ import pytest
 
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
 from ranksim.errors import BadInput
-from ranksim.facade.virtual_clock import FIRST, LAST, Rate, Timekeeper
+from ranksim.facade.virtual_clock import FIRST, LAST, Rate, VirtualClock
 from ranksim.serving.wall_clock import wall
 
 START = instant("2026-03-04T10:00:00Z")
@@ -60,28 +60,28 @@ def test_any_other_rate_is_refused(text: str) -> None:
     ],
 )
 def test_time_runs_as_the_mode_says(wall_clock: Wall, clock: str, passed: int, reads: int) -> None:
-    keeper = Timekeeper(clock, START, read_wall=wall_clock)
+    keeper = VirtualClock(clock, START, read_wall=wall_clock)
     wall_clock.at += passed
     assert keeper.now() == START + reads
 
 
 def test_without_a_start_the_clock_begins_at_wall_time(wall_clock: Wall) -> None:
-    assert Timekeeper(read_wall=wall_clock).now() == WALL
+    assert VirtualClock(read_wall=wall_clock).now() == WALL
 
 
 @pytest.mark.parametrize("start", [FIRST - 1, LAST + 1, instant("0000-12-31T23:59:59Z"), 10**30, -(10**30)])
 def test_a_clock_does_not_begin_where_no_timestamp_leads(wall_clock: Wall, start: int) -> None:
     with pytest.raises(BadInput, match="clock: expected a start from the year 1 to the year 9999"):
-        Timekeeper("manual", start, read_wall=wall_clock)
+        VirtualClock("manual", start, read_wall=wall_clock)
 
 
 @pytest.mark.parametrize("start", [FIRST, LAST])
 def test_a_clock_may_begin_at_the_first_and_the_last_instant(wall_clock: Wall, start: int) -> None:
-    assert Timekeeper("manual", start, read_wall=wall_clock).now() == start
+    assert VirtualClock("manual", start, read_wall=wall_clock).now() == start
 
 
 def test_a_change_of_mode_goes_on_from_the_instant_it_happens_at(wall_clock: Wall) -> None:
-    keeper = Timekeeper("real", START, read_wall=wall_clock)
+    keeper = VirtualClock("real", START, read_wall=wall_clock)
     wall_clock.at += MINUTE
     keeper.set_clock("scaled:60")
     wall_clock.at += SECOND
@@ -95,7 +95,7 @@ def test_a_change_of_mode_goes_on_from_the_instant_it_happens_at(wall_clock: Wal
 
 
 def test_a_refused_change_changes_nothing(wall_clock: Wall) -> None:
-    keeper = Timekeeper("manual", START, read_wall=wall_clock)
+    keeper = VirtualClock("manual", START, read_wall=wall_clock)
     for wrong in (
         {"clock": "fast"},
         {"clock": "real", "traffic": "no"},
@@ -107,7 +107,7 @@ def test_a_refused_change_changes_nothing(wall_clock: Wall) -> None:
 
 
 def test_clocks_go_forward_only(wall_clock: Wall) -> None:
-    keeper = Timekeeper("manual", START, read_wall=wall_clock)
+    keeper = VirtualClock("manual", START, read_wall=wall_clock)
     keeper.move_to(START)
     keeper.move_to(START + HOUR)
     with pytest.raises(BadInput, match="forward only"):
@@ -118,26 +118,26 @@ def test_clocks_go_forward_only(wall_clock: Wall) -> None:
 
 
 def test_a_running_clock_goes_on_after_a_move(wall_clock: Wall) -> None:
-    keeper = Timekeeper("real", START, read_wall=wall_clock)
+    keeper = VirtualClock("real", START, read_wall=wall_clock)
     keeper.move_to(START + DAY)
     wall_clock.at += SECOND
     assert keeper.now() == START + DAY + SECOND
 
 
 def test_the_clock_stops_at_the_last_instant_that_can_be_written(wall_clock: Wall) -> None:
-    keeper = Timekeeper("scaled:999999999", START, read_wall=wall_clock)
+    keeper = VirtualClock("scaled:999999999", START, read_wall=wall_clock)
     wall_clock.at += DAY
     assert keeper.now() == LAST
 
 
 def test_a_wall_clock_that_is_set_back_moves_nothing_back(wall_clock: Wall) -> None:
-    keeper = Timekeeper("real", START, read_wall=wall_clock)
+    keeper = VirtualClock("real", START, read_wall=wall_clock)
     wall_clock.at -= HOUR
     assert keeper.now() == START
 
 
 def test_held_the_clock_stands_still(wall_clock: Wall) -> None:
-    keeper = Timekeeper("scaled:60", START, read_wall=wall_clock)
+    keeper = VirtualClock("scaled:60", START, read_wall=wall_clock)
     wall_clock.at += SECOND
     keeper.hold()
     wall_clock.at += HOUR
@@ -159,7 +159,7 @@ def test_held_the_clock_stands_still(wall_clock: Wall) -> None:
     ],
 )
 def test_how_long_until_an_instant(wall_clock: Wall, clock: str, wall_time: int | None) -> None:
-    keeper = Timekeeper(clock, START, read_wall=wall_clock)
+    keeper = VirtualClock(clock, START, read_wall=wall_clock)
     assert keeper.wall_until(START + HOUR) == wall_time
     if wall_time is not None:
         assert keeper.wall_until(START - 1) == 0
@@ -168,14 +168,14 @@ def test_how_long_until_an_instant(wall_clock: Wall, clock: str, wall_time: int 
 
 
 def test_rate_windows_can_run_on_the_wall_clock(wall_clock: Wall) -> None:
-    keeper = Timekeeper("manual", START, traffic="wall", read_wall=wall_clock)
+    keeper = VirtualClock("manual", START, traffic="wall", read_wall=wall_clock)
     assert keeper.traffic(keeper.now()) == WALL
     wall_clock.at += MINUTE
     assert keeper.traffic(keeper.now()) == WALL + MINUTE
 
 
 def test_traffic_time_never_goes_back_when_its_source_changes(wall_clock: Wall) -> None:
-    keeper = Timekeeper("manual", START, read_wall=wall_clock)
+    keeper = VirtualClock("manual", START, read_wall=wall_clock)
     assert keeper.traffic(START) == START
     keeper.set_clock(traffic="wall")
     assert keeper.traffic(START) == WALL
@@ -187,7 +187,7 @@ def test_traffic_time_never_goes_back_when_its_source_changes(wall_clock: Wall) 
 
 
 def test_signatures_can_tell_wall_time(wall_clock: Wall) -> None:
-    keeper = Timekeeper("manual", START, read_wall=wall_clock)
+    keeper = VirtualClock("manual", START, read_wall=wall_clock)
     assert keeper.signed_at(START) == START
     keeper.set_clock(signature="wall")
     assert keeper.signed_at(START) == WALL
@@ -195,10 +195,10 @@ def test_signatures_can_tell_wall_time(wall_clock: Wall) -> None:
 
 @pytest.mark.parametrize("clock", ["real", "manual", "scaled:60", "scaled:1/3", "scaled:7/3"])
 def test_a_clock_goes_on_over_a_restart_to_the_microsecond(wall_clock: Wall, clock: str) -> None:
-    keeper = Timekeeper(clock, START, read_wall=wall_clock)
+    keeper = VirtualClock(clock, START, read_wall=wall_clock)
     for step in (0, 1, 1, SECOND, 2):
         wall_clock.at += step
-        after = Timekeeper(read_wall=wall_clock)
+        after = VirtualClock(read_wall=wall_clock)
         after.resume(keeper.saved(), keeper.now(), keeper.traffic(keeper.now()))
         assert after.now() == keeper.now()
         wall_clock.at += 1
@@ -207,21 +207,21 @@ def test_a_clock_goes_on_over_a_restart_to_the_microsecond(wall_clock: Wall, clo
 
 
 def test_a_clock_that_is_resumed_is_not_before_what_was_seen(wall_clock: Wall) -> None:
-    saved = Timekeeper("real", START, traffic="wall", read_wall=wall_clock).saved()
-    after = Timekeeper(read_wall=wall_clock)
+    saved = VirtualClock("real", START, traffic="wall", read_wall=wall_clock).saved()
+    after = VirtualClock(read_wall=wall_clock)
     after.resume(saved, START + HOUR, WALL + DAY)
     assert (after.now(), after.traffic(after.now())) == (START + HOUR, WALL + DAY)
 
 
 def test_another_world_may_begin_earlier(wall_clock: Wall) -> None:
-    keeper = Timekeeper("real", START, read_wall=wall_clock)
+    keeper = VirtualClock("real", START, read_wall=wall_clock)
     keeper.jump(START - DAY)
     wall_clock.at += SECOND
     assert keeper.now() == START - DAY + SECOND
 
 
 def test_traffic_time_of_another_world_is_not_before_what_its_windows_read(wall_clock: Wall) -> None:
-    keeper = Timekeeper("manual", START, traffic="wall", read_wall=wall_clock)
+    keeper = VirtualClock("manual", START, traffic="wall", read_wall=wall_clock)
     for read, expected in ((WALL + DAY, WALL + DAY), (WALL - DAY, WALL), (None, WALL)):
         keeper.jump(START, read)
         assert keeper.traffic(START) == expected

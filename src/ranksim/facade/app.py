@@ -231,10 +231,10 @@ class Facade:
             answer.headers.append((b"connection", b"close"))
         for reply in answer.replies:
             twin.replies[reply.operation, reply.status] += 1
-        if twin.journal is not None or self.access_log:
+        if twin.requests is not None or self.access_log:
             exchange = _exchange(twin.now(), scope, asked.call, answer)
-            if twin.journal is not None:
-                twin.journal.record(exchange)
+            if twin.requests is not None:
+                twin.requests.record(exchange)
             if self.access_log:
                 _log_access(exchange)
         try:
@@ -256,8 +256,7 @@ class Facade:
     async def _kept(self, answer: Response) -> Response:
         """Wait until what led to a response is kept; give what to send, a 500 if it cannot be."""
         try:
-            if self.twin.commit is not None:
-                await self.twin.commit()
+            await self.twin.commit()
         except NotKept as error:
             said = problem(self.twin.policy, "internal_error", error.sentence())
             headers = answer.replies[0].headers
@@ -300,8 +299,7 @@ class Facade:
         async def keeping(message: Message) -> None:
             """Send nothing before what led to it is kept."""
             nonlocal started
-            if self.twin.commit is not None:
-                await self.twin.commit()
+            await self.twin.commit()
             started = True
             await send(message)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ranksim.facade.app import Deprecation, Facade
-    from ranksim.facade.journal.write_ahead import Durable
+    from ranksim.facade.journal.write_ahead import WriteAheadLog
     from ranksim.facade.twin import Twin
 
 KIB = 1024
@@ -163,13 +163,13 @@ def serve(
                 kept.close()
 
 
-def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> Durable:
+def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> WriteAheadLog:
     """Attach a state file, and say which flags count for nothing because it holds a world already."""
     from ranksim.facade.journal.write_ahead import attach
 
     holds = state.is_file() and state.stat().st_size > 0
     asked = _of_the_world(twin)
-    durable = attach(twin, state)
+    log = attach(twin, state)
     found = _of_the_world(twin)
     ignored = [
         f"--{name.replace('_', '-')}"
@@ -182,7 +182,7 @@ def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> Durable:
             f"ranksim: {state}: goes on as it was kept; {', '.join(ignored)} {verb} for a new file alone",
             file=sys.stderr,
         )
-    return durable
+    return log
 
 
 def _given(ctx: typer.Context, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What happens in a world, in order, and what comes of an advance."""
+"""What happened in a deployment, in order, as the control API shows it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ranksim.clock import Micros, iso
-from ranksim.errors import BadInput
 from ranksim.service.calls import Attempt
 from ranksim.service.state import Job
 
 KEPT = 10_000
-"""How many happenings are remembered."""
-
-
-class AdvanceUnderWay(BadInput):
-    """The clock is being advanced already."""
+"""How many entries are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class LoggedEvent:
     """One thing that happened, in order: `what` is a word such as "job.done", `at` in µs."""
 
     seq: int
@@ -31,38 +26,38 @@ class Happening:
     details: dict[str, Any]
 
     def shown(self) -> dict[str, Any]:
-        """Give it as JSON shows it."""
+        """Return it as JSON shows it."""
         return {"seq": self.seq, "at": iso(self.at), "what": self.what, **self.details}
 
 
-class Happenings:
+class EventLog:
     """What happened, numbered from 1, oldest first; the last `KEPT` are remembered."""
 
     def __init__(self) -> None:
         self.last = 0
         """The number of the last one."""
-        self.gathered: list[Happening] | None = None
+        self.gathered: list[LoggedEvent] | None = None
         """All that happens during an advance; None while there is none."""
-        self._kept: deque[Happening] = deque(maxlen=KEPT)
+        self._kept: deque[LoggedEvent] = deque(maxlen=KEPT)
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def __iter__(self) -> Iterator[Happening]:
-        """Go through what is remembered."""
+    def __iter__(self) -> Iterator[LoggedEvent]:
+        """Iterate over what is remembered."""
         return iter(self._kept)
 
     def note(self, at: Micros, what: str, **details: Any) -> None:
-        """Add one, and tell whoever waits."""
+        """Add one, and wake whoever waits."""
         self.last += 1
-        happening = Happening(self.last, at, what, details)
-        self._kept.append(happening)
+        event = LoggedEvent(self.last, at, what, details)
+        self._kept.append(event)
         if self.gathered is not None:
-            self.gathered.append(happening)
+            self.gathered.append(event)
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
-    async def after(self, number: int) -> list[Happening]:
-        """Wait until something has happened after a number, and give all of it that is still remembered."""
+    async def after(self, number: int) -> list[LoggedEvent]:
+        """Wait until something has happened after a number, and return all of it that is remembered."""
         while self.last <= number:
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.add(waiting)
@@ -73,36 +68,8 @@ class Happenings:
         return list(self._kept)[number - self.last :]
 
 
-@dataclass(frozen=True, slots=True)
-class Advance:
-    """What came of an advance.
-
-    When it could not settle the clock stands at `now`, attempts `waiting` for their answers; to resume,
-    advance to `target` or until the same condition. `met` tells whether the condition came true, if there
-    was one.
-    """
-
-    settled: bool
-    now: Micros
-    target: Micros
-    met: bool | None
-    happened: list[Happening]
-    waiting: list[Attempt]
-
-    def shown(self) -> dict[str, Any]:
-        """Give it as JSON shows it."""
-        return {
-            "settled": self.settled,
-            "now": iso(self.now),
-            "target": iso(self.target),
-            "met": self.met,
-            "happened": [happening.shown() for happening in self.happened],
-            "waiting": [told(attempt) for attempt in self.waiting],
-        }
-
-
-def told(attempt: Attempt) -> dict[str, Any]:
-    """Give an attempt as JSON shows it."""
+def attempt_details(attempt: Attempt) -> dict[str, Any]:
+    """Return an attempt as JSON shows it."""
     return {
         "attempt_id": attempt.attempt,
         "delivery_id": attempt.delivery,
@@ -115,8 +82,8 @@ def told(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def told_job(job: Job) -> dict[str, Any]:
-    """Give a job that ended as JSON shows it."""
+def job_details(job: Job) -> dict[str, Any]:
+    """Return a job that ended as JSON shows it."""
     return {
         "job_id": job.id,
         "kind": job.kind,

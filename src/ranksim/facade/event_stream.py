@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from ranksim.facade.event_log import Happening, Happenings
+from ranksim.facade.event_log import EventLog, LoggedEvent
 from ranksim.facade.twin import Twin
 from ranksim.serving.asgi import Header, Receive, Scope, Send, hung_up
 
@@ -21,9 +21,9 @@ HEADERS: list[Header] = [
 async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, send: Send) -> None:
     """Send everything that happens after number `after` (None: from now on) until somebody hangs up.
 
-    Where happenings are not remembered any more, an event "missed" says how many.
+    Where some are not remembered any more, an event "missed" says how many.
     """
-    now = twin.happenings.last
+    now = twin.event_log.last
     last = now if after is None or after > now else after
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     if scope["method"] == "HEAD":
@@ -34,7 +34,7 @@ async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, 
     scope["ranksim.stop"] = leaving.cancel  # a server that shuts down calls it
     try:
         while not leaving.done():
-            happened = await _next(twin.happenings, last, leaving)
+            happened = await _next(twin.event_log, last, leaving)
             await _part(send, _missed(last, happened) + "".join(map(_event, happened)) or ": alive\n\n")
             last = happened[-1].seq if happened else last
     finally:
@@ -42,9 +42,9 @@ async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, 
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _next(happenings: Happenings, last: int, leaving: asyncio.Task[None]) -> list[Happening]:
+async def _next(log: EventLog, last: int, leaving: asyncio.Task[None]) -> list[LoggedEvent]:
     """Wait for what happens next; nothing once the client is leaving or a heartbeat is due."""
-    coming = asyncio.create_task(happenings.after(last))
+    coming = asyncio.create_task(log.after(last))
     await asyncio.wait({leaving, coming}, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     if coming.done():
         return coming.result()
@@ -52,14 +52,14 @@ async def _next(happenings: Happenings, last: int, leaving: asyncio.Task[None]) 
     return []
 
 
-def _missed(last: int, happened: list[Happening]) -> str:
+def _missed(last: int, happened: list[LoggedEvent]) -> str:
     missing = happened[0].seq - last - 1 if happened else 0
     return f"event: missed\ndata: {missing}\n\n" if missing else ""
 
 
-def _event(happening: Happening) -> str:
-    data = json.dumps(happening.shown(), ensure_ascii=False)
-    return f"id: {happening.seq}\nevent: {happening.what}\ndata: {data}\n\n"
+def _event(event: LoggedEvent) -> str:
+    data = json.dumps(event.shown(), ensure_ascii=False)
+    return f"id: {event.seq}\nevent: {event.what}\ndata: {data}\n\n"
 
 
 async def _part(send: Send, text: str) -> None:

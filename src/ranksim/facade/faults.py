@@ -101,7 +101,7 @@ class Faults:
         self._seed = seed
         self._made = 0
         self.active: dict[str, Active] = {}
-        self.changed: Callable[[], None] | None = None
+        self.changed: Callable[[], None] = lambda: None
         """Told when rules come, go or strike, so that they can be kept."""
 
     def saved(self) -> dict[str, Any]:
@@ -116,16 +116,12 @@ class Faults:
             active = Active(shown["id"], Rule.model_validate(given), shown["seen"], Counter(shown["effects"]))
             self.active[active.id] = active
 
-    def _change(self) -> None:
-        if self.changed is not None:
-            self.changed()
-
     def add(self, rule: Rule) -> Active:
         """Put a rule in force, after those that are."""
         self._made += 1
         active = Active(f"fault_{self._made}", rule)
         self.active[active.id] = active
-        self._change()
+        self.changed()
         return active
 
     def remove(self, rule: str) -> None:
@@ -133,12 +129,12 @@ class Faults:
         if rule not in self.active:
             raise BadInput(f"fault: there is none with the id {rule!r}")
         del self.active[rule]
-        self._change()
+        self.changed()
 
     def clear(self) -> None:
         """End all rules."""
         self.active.clear()
-        self._change()
+        self.changed()
 
     def reset(self) -> None:
         """End all rules, and number them anew: what rules do is drawn by their numbers."""
@@ -154,7 +150,7 @@ class Faults:
                 fault = fault or Fault()
                 self._strike(active, fault)
         if fault is not None:
-            self._change()
+            self.changed()
         return fault
 
     def _strike(self, active: Active, fault: Fault) -> None:

@@ -56,7 +56,7 @@ def metrics(twin: Twin) -> bytes:
                     for effect, count in sorted(rule.effects.items())
                 ),
             ),
-            _metric("happenings_total", "counter", "Things that happened.", _one(twin.happenings.last)),
+            _metric("happenings_total", "counter", "Things that happened.", _one(twin.event_log.last)),
             _metric("due_work", "gauge", "Pieces of work on the agenda.", _one(len(state.agenda))),
             _metric(
                 "next_due_seconds",

@@ -143,7 +143,7 @@ class Verdict:
         return self.verified
 
 
-class Journal:
+class RequestJournal:
     """The last exchanges, at most `kept` and `kept_bytes` of them; the oldest are forgotten first."""
 
     def __init__(self, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:

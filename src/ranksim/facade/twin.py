@@ -1,32 +1,32 @@
 """One fake deployment: the service, its clock, and the webhook attempts under way.
 
 Everything here runs on one event loop and touches the service synchronously, so nothing is locked: while an
-attempt is out, calls are answered at the clock's current instant.
+attempt is under way, calls are answered at the clock's current instant.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
-
-from pydantic_core import from_json
 
 from ranksim.clock import DAY, SECOND, Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import Condition
-from ranksim.facade.event_log import Advance, AdvanceUnderWay, Happening, Happenings, told, told_job
+from ranksim.facade.attempts import AttemptsUnderWay
+from ranksim.facade.event_log import EventLog, LoggedEvent, attempt_details, job_details
 from ranksim.facade.faults import Faults
-from ranksim.facade.journal.protocol import Record, Saved, policy_digest
-from ranksim.facade.request_journal import Journal
+from ranksim.facade.journal.journaled_service import ADMINISTRATION, JournaledService
+from ranksim.facade.request_journal import RequestJournal
 from ranksim.facade.sender import HttpSender, Sender
-from ranksim.facade.virtual_clock import LAST, Timekeeper, is_instant
+from ranksim.facade.snapshots import Snapshot, Snapshots
+from ranksim.facade.timer import Timer
+from ranksim.facade.virtual_clock import VirtualClock
 from ranksim.rules.webhooks import acknowledged, sign
 from ranksim.service import jobs
 from ranksim.service.administration import ENVIRONMENTS
@@ -35,26 +35,12 @@ from ranksim.service.context import JOB_ENDS
 from ranksim.service.service import Service
 from ranksim.serving.wall_clock import wall
 
-log = logging.getLogger("ranksim.facade")
-
 LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
 """How far an advance until a condition goes before it gives up."""
 
-LONGEST_SLEEP_S = 3600.0
 
-ADMINISTRATION = frozenset(
-    {"open_account", "issue_key", "withdraw_key", "change_plan", "set_add_on", "set_status", "waive"}
-)
-"""What the API itself does not offer: methods of `Service` that `Twin.administer` passes on."""
-
-
-@dataclass(slots=True, eq=False)
-class Out:
-    """An attempt that is out: the task that sends it, and the answer while it waits for its turn."""
-
-    attempt: Attempt
-    task: asyncio.Task[None] | None = None
-    answer: Answer | None = None
+async def _nothing_to_wait_for() -> None:
+    """Commit what nobody keeps."""
 
 
 class Twin:
@@ -86,48 +72,44 @@ class Twin:
         self.seed = seed
         self.settle_timeout = settle_timeout
         self.sender: Sender = sender or HttpSender()
-        self.clock = Timekeeper(clock, start, traffic_clock, signature_clock, read_wall)
+        self.clock = VirtualClock(clock, start, traffic_clock, signature_clock, read_wall)
         self.keys: dict[str, str] = {}
         """The first key of each environment."""
-        self.record: Record | None = None
-        self.commit: Callable[[], Awaitable[None]] | None = None
-        """Awaited before a reply or an attempt goes out, so that what led to it is kept; raises NotKept."""
         self.faults = Faults(seed)
-        self.journal: Journal | None = Journal()
-        """The requests that came over HTTP; None remembers none."""
-        self.snapshots: dict[str, Saved] = {}
+        self.snapshots = Snapshots()
         """What the control API saved, by name."""
+        self.requests: RequestJournal | None = RequestJournal()
+        """The requests that came over HTTP; None remembers none."""
         self.replies: Counter[tuple[str, int]] = Counter()
         """Operations answered, by name and status."""
         self.answers: Counter[str] = Counter()
         """Attempts answered: acknowledged, rejected with a status, or unanswered."""
-        self.happenings = Happenings()
+        self.event_log = EventLog()
+        self.began: Callable[[Service], Service | JournaledService] = lambda service: service
+        """Told when another world begins; returns the service to go on with, which may record its inputs."""
+        self.commit = _nothing_to_wait_for
+        """Awaited before a reply or an attempt goes out, so that what led to it is kept; raises NotKept."""
         plans = list(self.policy.catalogue.plans)
         self.plan = plan or ("pro" if "pro" in plans else plans[-1])
         """The plan of accounts for which no other is wanted."""
         self.first, self.empty = start, empty
         """How a reset begins: at which instant, None for the wall clock's, and whether without accounts."""
-        self._out: dict[int, Out] = {}
-        self._unsent: list[Out] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed: Micros | None = None
+        self.attempts = AttemptsUnderWay(self._deliver, self._report_answers)
+        self._timer = Timer(self.clock, self.next_due, self._ring)
         self.world_id = _new_world()
-        self.service = self._new_service()
+        self.service: Service | JournaledService = self._new_service()
 
     # Calls
 
     def now(self) -> Micros:
-        """Give the current instant."""
+        """Return the current instant."""
         return self.clock.now()
 
     def call(self, call: Call) -> Reply:
-        """Answer one call at the current instant; say `written` once the reply is on its way."""
+        """Answer one call at the current instant; report `written` once the reply is on its way."""
         now = self.clock.now()
         self._work(now)
-        traffic = self.clock.traffic(now)
-        if self.record is not None:
-            self.record("handle", now, {"call": call, "traffic_now": traffic})
-        reply, tasks = self.service.handle(call, now, traffic)
+        reply, tasks = self.service.handle(call, now, self.clock.traffic(now))
         self._after(tasks, now)
         if reply.outcome == "granted":
             self._note_granted(reply, now)
@@ -137,10 +119,7 @@ class Twin:
         """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""
         now = self.clock.now()
         self._work(now)
-        traffic = self.clock.traffic(now)
-        if self.record is not None:
-            self.record("handle_batch", now, {"calls": list(calls), "traffic_now": traffic})
-        replies, tasks = self.service.handle_batch(calls, now, traffic)
+        replies, tasks = self.service.handle_batch(calls, now, self.clock.traffic(now))
         self._after(tasks, now)
         for reply in replies:
             if reply.outcome == "granted":
@@ -149,12 +128,8 @@ class Twin:
 
     def written(self, reply: Reply) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92)."""
-        if not reply.flight:
-            return
-        now = self.clock.now()
-        if self.record is not None:
-            self.record("written", now, {"flight": reply.flight})
-        self.service.written(reply, now)
+        if reply.flight:
+            self.service.written(reply, self.clock.now())
 
     def administer(self, method: str, **arguments: Any) -> Any:
         """Do what the API does not offer: a method of `ADMINISTRATION`, now. Raises BadInput."""
@@ -163,8 +138,6 @@ class Twin:
         now = self.clock.now()
         self._work(now)
         result = getattr(self.service, method)(now=now, **arguments)
-        if self.record is not None:
-            self.record(method, now, arguments)
         self._after([], now)
         return result
 
@@ -177,10 +150,7 @@ class Twin:
             raise BadInput(f"job: there is none with the id {job!r}")
         if found.status in (jobs.DONE, jobs.FAILED):
             raise BadInput(f"job: {job} has ended already, {found.status}")
-        arguments = {"job": job, "outcome": outcome, "cost": cost, "error": error}
-        tasks = self.service.ended(now=now, **arguments)  # type: ignore[arg-type]  # one dict of mixed types
-        if self.record is not None:
-            self.record("ended", now, arguments)
+        tasks = self.service.ended(job, outcome, now, cost, error)
         self._note_job(job, now)
         self._after(tasks, now)
 
@@ -192,20 +162,18 @@ class Twin:
         """Change how time runs, from here on. Raises BadInput."""
         self._work(self.clock.now())
         self.clock.set_clock(clock, traffic, signature)
-        now = self.clock.now()
-        settings = {
-            "clock": str(self.clock.rate),
-            "traffic_clock": self.clock.traffic_clock,
-            "signature_clock": self.clock.signature,
-        }
-        if self.record is not None:
-            self.record("set_clock", now, settings)
-        self.happenings.note(now, "clock.set", **settings)
-        self._apply_answers()
-        self._arm(anew=True)
+        self.event_log.note(
+            self.clock.now(),
+            "clock.set",
+            clock=str(self.clock.rate),
+            traffic_clock=self.clock.traffic_clock,
+            signature_clock=self.clock.signature,
+        )
+        self._report_answers()
+        self._timer.arm(anew=True)
 
     def next_due(self) -> Micros | None:
-        """Give the instant of the next piece of work, or None."""
+        """Return the instant of the next piece of work, or None."""
         return self.service.next_due()
 
     async def advance(
@@ -220,26 +188,24 @@ class Twin:
 
         `by` is a duration, `to` an instant; with `until` the clock stops where the condition comes true, at
         the latest there, or 400 days on without either. `timeout` (seconds of wall time) bounds the whole.
-        Under every clock time stands still while attempts are out. Raises BadInput, and AdvanceUnderWay.
+        Under every clock time stands still while attempts are under way. Raises BadInput, and
+        AdvanceUnderWay.
         """
-        if self.happenings.gathered is not None:
+        if self.event_log.gathered is not None:
             raise AdvanceUnderWay("clock: an advance is under way; wait until it has returned")
-        happened: list[Happening] = []
-        self.happenings.gathered = happened
+        happened: list[LoggedEvent] = []
+        self.event_log.gathered = happened
         self.clock.hold()
         try:
             target = self._target(by, to, until)
             limit = self.settle_timeout if timeout is None else timeout
             settled = await self._run(target, until, limit)
         finally:
-            self.happenings.gathered = None
+            self.event_log.gathered = None
             self.clock.release()
-            self._arm(anew=True)
-            if self.record is not None:
-                self.record("moved", self.clock.now(), {})
+            self._timer.arm(anew=True)
         met = None if until is None else until.met(self.service.state)
-        waiting = [out.attempt for out in self._out.values()]
-        return Advance(settled, self.clock.now(), target, met, happened, waiting)
+        return Advance(settled, self.clock.now(), target, met, happened, self.attempts.attempts())
 
     async def advance_to_next(self, timeout: float | None = None) -> Advance:
         """Advance to the next piece of work; where there is none the clock stays."""
@@ -263,11 +229,11 @@ class Twin:
         return to
 
     async def _run(self, target: Micros, until: Condition | None, timeout: float) -> bool:
-        """Go from instant to instant up to `target`; tells whether everything settled."""
+        """Go from instant to instant up to `target`; return whether everything settled."""
         world, deadline = self.world_id, asyncio.get_running_loop().time() + timeout
         while True:
             self._work(self.clock.now())
-            settled = await self._settle(deadline)
+            settled = await self.attempts.settle(deadline)
             if self.world_id != world:
                 raise BadInput("clock: another world began while this one was advanced")
             if not settled:
@@ -281,18 +247,6 @@ class Twin:
                 return True
             self.clock.move_to(due)
 
-    async def _settle(self, deadline: float) -> bool:
-        """Wait until no attempt is out; False when `deadline`, of the loop's clock, comes first."""
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(0)  # whoever calls meanwhile is served between two instants too
-        while self._out:
-            self._send_unsent()
-            sending = [out.task for out in self._out.values() if out.task is not None]
-            left = deadline - loop.time()
-            if left <= 0 or (await asyncio.wait(sending, timeout=left))[1]:
-                return False
-        return True
-
     # Work that falls due
 
     def _work(self, now: Micros) -> None:
@@ -304,8 +258,6 @@ class Twin:
             found = self.service.state.jobs
             ending = [job for job in ending if found[job].status not in (jobs.DONE, jobs.FAILED)]
             tasks = self.service.advance(due)
-            if tasks and self.record is not None:
-                self.record("advance", due, {})
             for job in ending:
                 self._note_job(job, due)
             self._take(tasks, due)
@@ -315,16 +267,21 @@ class Twin:
         if tasks:
             self._take(tasks, now)
         self._work(now)
-        self._arm()
+        self._timer.arm()
+
+    def _ring(self) -> None:
+        self._work(self.clock.now())
+        self._timer.arm(anew=True)
+
+    # Attempts
 
     def _take(self, tasks: list[Task], now: Micros) -> None:
         for task in tasks:
             if isinstance(task, Attempt):
                 attempt = self._signed(task)
-                out = self._out[attempt.attempt] = Out(attempt)
-                self._unsent.append(out)
-                self.happenings.note(now, "attempt.sent", **told(attempt))
-        self._send_unsent()
+                self.attempts.add(attempt)
+                self.event_log.note(now, "attempt.sent", **attempt_details(attempt))
+        self.attempts.send()
 
     def _signed(self, attempt: Attempt) -> Attempt:
         """Sign anew where signatures tell wall time."""
@@ -334,74 +291,38 @@ class Twin:
         signature = sign(secret, self.clock.signed_at(self.clock.now()) // SECOND, attempt.body)
         return replace(attempt, headers={**attempt.headers, "Service-Signature": signature})
 
-    # Attempts
+    async def _deliver(self, attempt: Attempt) -> Answer:
+        """Send an attempt, once what led to it is kept."""
+        await self.commit()
+        return await self.sender.send(attempt, self.policy.facts.webhook_timeout / SECOND)
 
-    def _send_unsent(self) -> None:
-        """Begin to send what waits; outside of an event loop it goes on waiting."""
-        if not self._unsent:
-            return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        unsent, self._unsent = self._unsent, []
-        for out in unsent:
-            out.task = loop.create_task(self._send(out))
-
-    async def _send(self, out: Out) -> None:
-        try:
-            if self.commit is not None:
-                await self.commit()
-            answer = await self.sender.send(out.attempt, self.policy.facts.webhook_timeout / SECOND)
-        except asyncio.CancelledError:
-            out.task = None
-            if self._is_out(out):
-                self._unsent.append(out)
-            raise
-        except Exception as error:
-            log.exception("the sender failed")
-            answer = Answer(None, f"failed: {type(error).__name__}")
-        if self._is_out(out):
-            out.answer = answer
-            self._apply_answers()
-
-    def _is_out(self, out: Out) -> bool:
-        """Tell whether an attempt still is of this world."""
-        return self._out.get(out.attempt.attempt) is out
-
-    def _apply_answers(self) -> None:
+    def _report_answers(self) -> None:
         """Report the answers that are here: as they come, or in order of sending where no time passes."""
-        for out in list(self._out.values()):
-            if out.answer is not None:
-                self._answered(out, out.answer)
-            elif self.clock.ordered:
-                return
+        while (answered := self.attempts.pop_answered(ordered=self.clock.ordered)) is not None:
+            self._report(*answered)
 
-    def _answered(self, out: Out, answer: Answer) -> None:
-        attempt, now = out.attempt, self.clock.now()
+    def _report(self, attempt: Attempt, answer: Answer) -> None:
+        now = self.clock.now()
         self._work(now)
-        del self._out[attempt.attempt]
         state = self.service.state
         endpoint = state.endpoints.get(attempt.endpoint)
         enabled = endpoint is not None and endpoint.enabled
-        if self.record is not None:
-            self.record("attempted", now, {"attempt": attempt.attempt, "answer": answer})
         tasks = self.service.attempted(attempt.attempt, answer, now)
         record = state.attempts[state.accounts[attempt.account].attempts[-1]]
         due = record.next_attempt_at
         acknowledges = acknowledged(answer.status, answer.duration, self.policy.facts)
         rejects = "unanswered" if record.status_code is None else "rejected"
         self.answers["acknowledged" if acknowledges else rejects] += 1
-        self.happenings.note(
+        self.event_log.note(
             now,
             "attempt.answered",
-            **told(attempt),
+            **attempt_details(attempt),
             status_code=record.status_code,
             error=record.error,
             next_attempt_at=None if due is None else iso(due),
         )
         if endpoint is not None and enabled and not endpoint.enabled:
-            self.happenings.note(
+            self.event_log.note(
                 now,
                 "endpoint.disabled",
                 endpoint_id=endpoint.id,
@@ -410,117 +331,55 @@ class Twin:
             )
         self._after(tasks, now)
 
-    # The timer of a running clock
-
-    def _arm(self, *, anew: bool = False) -> None:
-        """Set the timer to the next piece of work, where time runs by itself."""
-        due = self.service.next_due()
-        if due == self._armed and not anew:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._armed = None
-        wait = None if due is None else self.clock.wall_until(due)
-        if wait is None:
-            return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        self._timer = loop.call_later(min(wait / SECOND, LONGEST_SLEEP_S), self._ring)
-        self._armed = due
-
-    def _ring(self) -> None:
-        self._work(self.clock.now())
-        self._arm(anew=True)
-
-    async def start(self) -> None:
-        """Begin to run on this event loop: the timer, and what waits to be sent."""
-        self._send_unsent()
-        self._arm(anew=True)
-
-    async def close(self) -> None:
-        """Stop the timer and what is being sent; attempts without an answer stay out."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._armed = None
-        tasks = [out.task for out in self._out.values() if out.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.sender.close()
-        if self.commit is not None:
-            await self.commit()
-
     # What happens
 
     def _note_job(self, job: str, at: Micros) -> None:
         found = self.service.state.jobs[job]
-        self.happenings.note(at, f"job.{found.status}", **told_job(found))
+        self.event_log.note(at, f"job.{found.status}", **job_details(found))
 
     def _note_granted(self, reply: Reply, at: Micros) -> None:
         data = (reply.body or {}).get("data", {})
         details = {"operation": reply.operation, "account_id": reply.account}
         if reply.operation == "jobs.create":
             details |= {"job_id": data["id"], "kind": data["kind"], "domain_id": data["domain_id"]}
-        self.happenings.note(at, "call.granted", **details)
+        self.event_log.note(at, "call.granted", **details)
 
-    # Worlds
+    # Beginning and ending
+
+    async def start(self) -> None:
+        """Begin to run on this event loop: the timer, and what waits to be sent."""
+        self.attempts.send()
+        self._timer.arm(anew=True)
+
+    async def close(self) -> None:
+        """Stop the timer and what is being sent; attempts without an answer stay under way."""
+        self._timer.stop()
+        await self.attempts.stop()
+        await self.sender.close()
+        await self.commit()
 
     def snapshot(self) -> bytes:
-        """Give the whole world as JSON; `restore` reads it back under the same policy."""
+        """Return the whole world as JSON; `restore` reads it back under the same policy."""
         now = self.clock.now()
-        heading = {
-            "ranksim_snapshot": 1,
-            "policy": policy_digest(self.policy),
-            "now": now,
-            "traffic": self.clock.traffic(now),
-            "keys": self.keys,
-        }
-        return json.dumps(heading)[:-1].encode() + b', "state": ' + self.service.save() + b"}"
+        return Snapshot(now, self.clock.traffic(now), self.keys, self.service.save()).dump(self.policy)
 
     def restore(self, snapshot: bytes) -> None:
         """Begin a new world where a snapshot was taken; what was under way then is sent again.
 
         Raises BadInput, and then changes nothing.
         """
-        try:
-            saved = from_json(snapshot)
-            now, traffic, keys = saved["now"], saved["traffic"], dict(saved["keys"])
-            policy, state = saved["policy"], json.dumps(saved["state"]).encode()
-            sound = is_instant(now) and isinstance(traffic, int) and abs(traffic) <= 2 * LAST
-            sound = sound and all(isinstance(text, str) for pair in keys.items() for text in pair)
-        except (ValueError, TypeError, KeyError):
-            sound = False
-        if not sound:
-            raise BadInput("snapshot: expected the JSON that a snapshot of ranksim gave")
-        if policy != policy_digest(self.policy):
-            raise BadInput(
-                "snapshot: was taken under another policy; start with the policy it was taken under"
-            )
-        service = Service.restore(state, self.policy)
-        self.keys = keys
-        self._begin(service, now, traffic)
-
-    def save_as(self, name: str, saved: Saved) -> None:
-        """Remember a saved world under a name."""
-        self.snapshots[name] = saved
-        if self.record is not None:
-            self.record("snapshot", self.now(), {"name": name, "now": saved.now, "world": saved.world})
-
-    def forget(self, name: str) -> None:
-        """Forget a saved world. Raises KeyError."""
-        del self.snapshots[name]
-        if self.record is not None:
-            self.record("snapshot", self.now(), {"name": name, "now": 0, "world": None})
+        saved = Snapshot.parse(snapshot, self.policy)
+        service = Service.restore(saved.state, self.policy)
+        self.keys = dict(saved.keys)
+        self._begin(service, saved.now, saved.traffic)
 
     def reset(self) -> None:
         """Begin anew, as at the start: accounts, keys, the first instant; no fault rules and no journal."""
         self.clock.jump(self.clock.wall() if self.first is None else self.first)
         self._begin(self._new_service(), self.clock.now())
         self.faults.reset()
-        if self.journal is not None:
-            self.journal.clear()
+        if self.requests is not None:
+            self.requests.clear()
 
     def _new_service(self) -> Service:
         service = Service(self.policy, self.seed)
@@ -534,23 +393,16 @@ class Twin:
         return service
 
     def _begin(self, service: Service, now: Micros, traffic: Micros | None = None) -> None:
-        self.service = service
         self.world_id = _new_world()
         self.clock.jump(now, traffic)
-        if self.record is not None:
-            self.record("began", now, {})
-        self.happenings.note(now, "world.began", world_id=self.world_id)
+        self.service = self.began(service)
+        self.event_log.note(now, "world.began", world_id=self.world_id)
         self.resume(now)
 
     def resume(self, now: Micros) -> None:
         """Go on with a world: what was under way is sent again, under the same numbers (S93)."""
         self._work(now)
-        for out in self._out.values():
-            if out.task is not None:
-                out.task.cancel()
-        self._out, self._unsent = {}, []
-        if self.record is not None:
-            self.record("resume", now, {})
+        self.attempts.forget()
         self._after(self.service.resume(now), now)
 
 

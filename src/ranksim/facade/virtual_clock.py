@@ -55,7 +55,7 @@ class Rate:
         return f"scaled:{self.over}" if self.under == 1 else f"scaled:{self.over}/{self.under}"
 
 
-class Timekeeper:
+class VirtualClock:
     """Tells the instant that the service lives in, and the one that its rate windows read.
 
     `clock` is "real", "manual" or "scaled:N" with an integer ratio (60, 1/10); `start` (µs) is the first
@@ -82,6 +82,8 @@ class Timekeeper:
                 "clock: expected a start from the year 1 to the year 9999, which timestamps can name"
             )
         self._held = False
+        self.changed: Callable[[str], None] = lambda what: None
+        """Told "set_clock" when the clock was set, and "moved" when an advance has ended."""
         self.traffic_clock = _one_of("traffic clock", traffic, TRAFFIC_CLOCKS)
         self.traffic_ahead = 0
         """How far traffic time is ahead of its source: a change of source never turns it back."""
@@ -149,6 +151,7 @@ class Timekeeper:
             read = self.traffic(now)
             self.traffic_clock, self.traffic_ahead = source, 0
             self._catch_up(read)
+        self.changed("set_clock")
 
     def hold(self) -> None:
         """Stand still, whatever the mode, until `release`: an advance is under way."""
@@ -157,6 +160,7 @@ class Timekeeper:
     def release(self) -> None:
         """Run on from the instant that the clock stands at."""
         self._wall_then, self._held = self.wall(), False
+        self.changed("moved")
 
     def jump(self, to: Micros, traffic: Micros | None = None) -> None:
         """Begin another world at any instant, earlier ones included; its rate windows read `traffic` last."""

@@ -694,7 +694,7 @@ def test_requests_are_verified_and_misses_explained() -> None:
 def test_without_a_journal_there_are_no_requests() -> None:
     async def story() -> None:
         twin = make()
-        twin.journal = None
+        twin.requests = None
         async with panel(twin) as control:
             await control.job()
             assert (await control.refused("GET", "/requests"))[0] == 404

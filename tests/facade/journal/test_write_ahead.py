@@ -20,10 +20,10 @@ from ranksim.errors import BadInput
 from ranksim.facade.app import create_app
 from ranksim.facade.faults import Rule
 from ranksim.facade.journal import sqlite, write_ahead
-from ranksim.facade.journal.protocol import Saved, policy_digest
 from ranksim.facade.journal.sqlite import StateFile
-from ranksim.facade.journal.write_ahead import Durable, attach, replay
+from ranksim.facade.journal.write_ahead import WriteAheadLog, attach, replay
 from ranksim.facade.sender import Scripted
+from ranksim.facade.snapshots import SavedWorld, policy_digest
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.service.context import Context
@@ -99,10 +99,10 @@ class Memory:
             raise self.error
 
 
-def kept(twin: Twin, every: int = 1_000) -> tuple[Memory, Durable]:
+def kept(twin: Twin, every: int = 1_000) -> tuple[Memory, WriteAheadLog]:
     """Keep a twin in memory."""
     memory = Memory()
-    durable = Durable(twin, memory, every)
+    durable = WriteAheadLog(twin, memory, every)
     memory.begin(durable.world())
     durable.begin()
     return memory, durable
@@ -235,9 +235,9 @@ class Story:
                 twin.faults.clear()
             case "save" if details == "not a":
                 if "a" in twin.snapshots:
-                    twin.forget("a")
+                    twin.snapshots.drop("a")
             case "save":
-                twin.save_as(details, Saved(twin.now(), twin.snapshot()))
+                twin.snapshots.save(details, SavedWorld(twin.now(), twin.snapshot()))
             case "commit":
                 await self.compare()
 
@@ -269,7 +269,8 @@ class Story:
         at.service.advance(now)
         twin.service.advance(now)
         assert at.service.save() == twin.service.save()
-        assert (at.keys, at.faults, at.snapshots) == (twin.keys, twin.faults.saved(), twin.snapshots)
+        assert (at.keys, at.faults) == (twin.keys, twin.faults.saved())
+        assert at.snapshots == dict(twin.snapshots)
         other = make(read_wall=self.wall)
         other.clock.resume(at.clock, at.now, at.traffic)
         assert (other.now(), other.clock.traffic(now)) == (now, twin.clock.traffic(now))
@@ -561,12 +562,8 @@ def test_nothing_goes_out_under_a_number_that_a_restart_could_give_away(tmp_path
         await durable.commit()
         await silent.during(twin.advance(by=HOUR), sent=1)
 
-    moved = twin.record
-    assert moved is not None
-    # The process dies during the advance: that it ended was never noted.
-    twin.record = lambda method, now, given: None if method == "moved" else moved(method, now, given)
+    twin.clock.changed = lambda what: None  # the process dies during the advance: that it ended is not noted
     run(before)
-    assert twin.record is not None
     durable.close()
     again = make()
     durable = attach(again, path)
@@ -624,7 +621,7 @@ def test_what_fell_due_while_nobody_was_there_is_done_at_its_instant(tmp_path: P
     again = make(read_wall=wall)
     durable = attach(again, path)
     assert again.service.state.jobs[job].finished_at == START + 20 * MINUTE
-    assert "job.done" in [one.what for one in again.happenings]
+    assert "job.done" in [one.what for one in again.event_log]
 
     async def after() -> None:
         await again.start()
@@ -675,19 +672,19 @@ def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     twin = make(seed=3)
     durable = attach(twin, path)
     crawl(twin, "a.example")
-    twin.save_as("one", Saved(twin.now(), twin.snapshot() + b"\n"))
-    twin.save_as("two", Saved(twin.now(), b"\xff\n"))
-    twin.forget("two")
+    twin.snapshots.save("one", SavedWorld(twin.now(), twin.snapshot() + b"\n"))
+    twin.snapshots.save("two", SavedWorld(twin.now(), b"\xff\n"))
+    twin.snapshots.drop("two")
     twin.faults.add(Rule(operation="domains.*", error_rate=0.5, latency={"exponential": {"mean": "1s"}}))
     twin.faults.remove(twin.faults.add(Rule(error_rate=1.0)).id)
     struck = [twin.faults.pick(Call("domains.list")) for _ in range(20)]
     saved, rules = dict(twin.snapshots), [one.shown() for one in twin.faults.active.values()]
     durable.close()
-    assert twin.faults.changed is None
+    twin.faults.changed()  # what changes now is kept nowhere
 
     again = make()
     durable = attach(again, path)
-    assert again.snapshots == saved
+    assert dict(again.snapshots) == saved
     assert list(again.snapshots) == ["one"]
     assert [one.shown() for one in again.faults.active.values()] == rules
     assert again.faults.add(Rule(error_rate=1.0)).id == "fault_3"

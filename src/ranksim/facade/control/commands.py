@@ -14,8 +14,8 @@ from ranksim.errors import BadInput
 from ranksim.facade.advance_until import Condition, EndpointDisabled, JobFinished, meter_resets
 from ranksim.facade.control import schemas
 from ranksim.facade.faults import Rule
-from ranksim.facade.journal.protocol import Saved
-from ranksim.facade.request_journal import Expected, Journal, NearMiss
+from ranksim.facade.request_journal import Expected, NearMiss, RequestJournal
+from ranksim.facade.snapshots import SavedWorld
 from ranksim.facade.twin import Twin
 from ranksim.facade.virtual_clock import is_instant
 from ranksim.service.administration import LIMITS, STATUSES
@@ -138,7 +138,7 @@ async def list_snapshots(twin: Twin, asked: Asked) -> schemas.SnapshotList:
 
 async def save(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
     """Save the world under a name; what had the name is overwritten."""
-    return _save(twin, asked.body.name, Saved(twin.now(), twin.snapshot()))
+    return _save(twin, asked.body.name, SavedWorld(twin.now(), twin.snapshot()))
 
 
 async def get_snapshot(twin: Twin, asked: Asked) -> bytes:
@@ -153,13 +153,13 @@ async def put_snapshot(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
         raise BadInput("body: expected the JSON that a snapshot of ranksim gave")
     if not re.fullmatch(schemas.NAME, name):
         raise BadInput(f"name: expected letters, digits, dots, underscores and hyphens, found {name!r}")
-    return _save(twin, name, Saved(now, asked.raw))
+    return _save(twin, name, SavedWorld(now, asked.raw))
 
 
 async def drop_snapshot(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
     """Forget a saved world."""
     saved = _snapshot(twin, asked)
-    twin.forget(asked.path["name"])
+    twin.snapshots.drop(asked.path["name"])
     return _saved(asked.path["name"], saved)
 
 
@@ -171,27 +171,27 @@ async def restore(twin: Twin, asked: Asked) -> schemas.WorldShown:
 
 async def fork(twin: Twin, asked: Asked) -> schemas.ForkShown:
     """Save the world under a name and go on in a copy of it, a new world, from which restoring leads back."""
-    saved = Saved(twin.now(), twin.snapshot())
+    saved = SavedWorld(twin.now(), twin.snapshot())
     shown = _save(twin, asked.body.name, saved)
     twin.restore(saved.world)
     return {"saved": shown, "world": await get_world(twin, asked)}
 
 
-def _snapshot(twin: Twin, asked: Asked) -> Saved:
+def _snapshot(twin: Twin, asked: Asked) -> SavedWorld:
     name = asked.path["name"]
     if name not in twin.snapshots:
         raise Missing(f"snapshot: there is none with the name {name!r}")
     return twin.snapshots[name]
 
 
-def _save(twin: Twin, name: str, saved: Saved) -> schemas.SnapshotShown:
+def _save(twin: Twin, name: str, saved: SavedWorld) -> schemas.SnapshotShown:
     if name not in twin.snapshots and len(twin.snapshots) >= MOST_SNAPSHOTS:
         raise Conflict(f"snapshot: there are {MOST_SNAPSHOTS} already; delete some")
-    twin.save_as(name, saved)
+    twin.snapshots.save(name, saved)
     return _saved(name, saved)
 
 
-def _saved(name: str, saved: Saved) -> schemas.SnapshotShown:
+def _saved(name: str, saved: SavedWorld) -> schemas.SnapshotShown:
     return {"name": name, "now": iso(saved.now), "bytes": len(saved.world)}
 
 
@@ -385,10 +385,10 @@ async def clear_faults(twin: Twin, asked: Asked) -> schemas.FaultList:
 # Requests
 
 
-def _journal(twin: Twin) -> Journal:
-    if twin.journal is None:
+def _journal(twin: Twin) -> RequestJournal:
+    if twin.requests is None:
         raise Missing("requests: this deployment keeps no journal of requests")
-    return twin.journal
+    return twin.requests
 
 
 async def list_requests(twin: Twin, asked: Asked) -> schemas.RequestList:

@@ -16,11 +16,11 @@ from pydantic_core import to_json
 
 from ranksim.contract.yamlfile import Located, ModelT, explain, validate
 from ranksim.errors import BadInput
+from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.control import schemas
 from ranksim.facade.control.commands import Asked, Conflict, Missing
 from ranksim.facade.control.document import document
 from ranksim.facade.control.routes import PREFIX, Route, find
-from ranksim.facade.event_log import AdvanceUnderWay
 from ranksim.facade.event_stream import stream
 from ranksim.facade.http import requests
 from ranksim.facade.http.requests import JSON

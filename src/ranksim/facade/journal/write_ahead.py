@@ -12,7 +12,6 @@ import asyncio
 import json
 import logging
 import sqlite3
-from base64 import b64decode
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,13 +24,15 @@ from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.faults import Faults
-from ranksim.facade.journal.protocol import NotKept, Saved, policy_digest
+from ranksim.facade.journal import journaled_service
+from ranksim.facade.journal.journaled_service import JournaledService, bytes_of
+from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.journal.sqlite import StateFile
-from ranksim.facade.twin import ADMINISTRATION, Twin
-from ranksim.service.calls import Answer, Call, Reply
+from ranksim.facade.snapshots import SavedWorld, policy_digest
+from ranksim.facade.twin import Twin
 from ranksim.service.service import Service
 
-log = logging.getLogger("ranksim.facade")
+logger = logging.getLogger("ranksim.facade")
 
 SNAPSHOT_EVERY = 20_000
 """Inputs after which a new snapshot bounds the time of a replay."""
@@ -39,10 +40,8 @@ SNAPSHOT_EVERY = 20_000
 IDLE_S = 0.05
 """How long an input that nobody waits for may stay in memory."""
 
-OF_THE_CLOCK = ("set_clock", "moved")
 
-
-def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> Durable:
+def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> WriteAheadLog:
     """Let a twin go on from a state file, and keep everything there; a new file begins with the twin's world.
 
     From a file that holds a world come its state, keys, seed, plan, start and clock, whatever the twin was
@@ -51,9 +50,9 @@ def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> Durable:
     """
     file = StateFile(path, policy_digest(twin.policy))
     try:
-        durable = Durable(twin, file, every)
+        log = WriteAheadLog(twin, file, every)
         if file.world is None:
-            file.begin(durable.world())
+            file.begin(log.world())
         else:
             _go_on(twin, file)
     except sqlite3.Error as error:
@@ -62,13 +61,13 @@ def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> Durable:
     except BaseException:
         file.close()
         raise
-    durable.begin()
+    log.begin()
     if file.world is not None:
         twin.resume(twin.now())
-    return durable
+    return log
 
 
-class Durable:
+class WriteAheadLog:
     """Writes a twin's inputs to a state file. See `attach`."""
 
     def __init__(self, twin: Twin, file: StateFile, every: int = SNAPSHOT_EVERY) -> None:
@@ -81,18 +80,39 @@ class Durable:
         """The world that the file leads to; inputs alone do not lead to another."""
         self._write: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._closed = False
         self._thread = ThreadPoolExecutor(1, "ranksim state file")
 
     def begin(self) -> None:
         """Begin to record; what the file holds leads to the world as it is now."""
-        self._world_kept = self._twin.world_id
-        self._twin.record, self._twin.commit = self.record, self.commit
-        self._twin.faults.changed = self._faults_changed
+        twin = self._twin
+        self._world_kept = twin.world_id
+        assert isinstance(twin.service, Service), "one file keeps a world"
+        twin.service = JournaledService(twin.service, self.record)
+        twin.began, twin.commit = self._began, self.commit
+        twin.clock.changed = self._clock_changed
+        twin.faults.changed = self._faults_changed
+        twin.snapshots.changed = self._snapshots_changed
+
+    def _began(self, service: Service) -> JournaledService:
+        """Record that another world began, which inputs alone do not lead to."""
+        self.record("began", self._twin.now(), {})
+        return JournaledService(service, self.record)
+
+    def _clock_changed(self, what: str) -> None:
+        self.record(what, self._twin.now(), self._twin.clock.saved())
+
+    def _faults_changed(self) -> None:
+        self.record("faults", self._twin.now(), self._twin.faults.saved())
+
+    def _snapshots_changed(self, name: str, saved: SavedWorld | None) -> None:
+        now, world = (0, None) if saved is None else (saved.now, saved.world)
+        self.record("snapshot", self._twin.now(), {"name": name, "now": now, "world": world})
 
     def record(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
-        """Note one input."""
-        if method in OF_THE_CLOCK:
-            arguments = self._twin.clock.saved()
+        """Note one input; none once the file is closed."""
+        if self._closed:
+            return
         self._lines.append(to_json((method, now, arguments), bytes_mode="base64"))
         self._recorded += 1
         if self._idle is None:
@@ -108,7 +128,7 @@ class Durable:
         """Write what is left and close the file, outside of an event loop. Raises BadInput."""
         if self._idle is not None:
             self._idle.cancel()
-        self._twin.record = self._twin.commit = self._twin.faults.changed = None
+        self._closed = True
         self._thread.shutdown()
         try:
             if self._lines:
@@ -133,9 +153,6 @@ class Durable:
         }
         worlds = [saved.world for saved in twin.snapshots.values()]
         return b"".join([json.dumps(heading).encode(), b"\n", *worlds, twin.service.save()])
-
-    def _faults_changed(self) -> None:
-        self.record("faults", self._twin.now(), self._twin.faults.saved())
 
     # Writing
 
@@ -185,7 +202,7 @@ class Durable:
                 self._file.begin(write.world)
                 self._since, self._world_kept = 0, write.world_id
         except sqlite3.Error as error:
-            log.error("the state file cannot be written: %s", error)
+            logger.error("the state file cannot be written: %s", error)
             raise NotKept(f"the state file cannot be written ({error})") from error
         del self._lines[:count]
         self._kept += count
@@ -221,7 +238,7 @@ class Replayed:
     now: Micros
     traffic: Micros
     faults: dict[str, Any]
-    snapshots: dict[str, Saved]
+    snapshots: dict[str, SavedWorld]
 
 
 def replay(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
@@ -232,7 +249,7 @@ def replay(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
             method, now, arguments = from_json(line)
             at.now = max(at.now, now)
             at.traffic = max(at.traffic, arguments.get("traffic_now", 0))
-            _redo(at, method, now, arguments)
+            _replay_one(at, method, now, arguments)
             at.service.advance(now)
     return at
 
@@ -242,7 +259,7 @@ def _opened(world: bytes, policy: Policy) -> Replayed:
     heading = from_json(line)
     snapshots = {}
     for name, now, size in heading["snapshots"]:
-        snapshots[name], rest = Saved(now, rest[:size]), rest[size:]
+        snapshots[name], rest = SavedWorld(now, rest[:size]), rest[size:]
     return Replayed(
         Service.restore(rest, policy),
         heading["world_id"],
@@ -256,25 +273,9 @@ def _opened(world: bytes, policy: Policy) -> Replayed:
     )
 
 
-def _redo(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> None:
-    """Take in one input again."""
-    service = at.service
+def _replay_one(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> None:
+    """Take in one input again: of what is around the service here, of the service there."""
     match method:
-        case "handle" | "handle_batch":
-            if method == "handle":
-                arguments["call"] = _call(arguments["call"])
-            else:
-                arguments["calls"] = [_call(fields) for fields in arguments["calls"]]
-            try:
-                getattr(service, method)(now=now, **arguments)
-            except Exception:
-                log.exception("a call failed, as it did when it came")
-        case "written":
-            service.written(Reply(0, None, flight=arguments["flight"]), now)
-        case "attempted":
-            service.attempted(arguments["attempt"], Answer(**arguments["answer"]), now)
-        case "ended" | "advance" | "resume":
-            getattr(service, method)(now=now, **arguments)
         case "set_clock" | "moved":
             at.clock = arguments
         case "faults":
@@ -282,29 +283,17 @@ def _redo(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> 
         case "snapshot" if arguments["world"] is None:
             del at.snapshots[arguments["name"]]
         case "snapshot":
-            at.snapshots[arguments["name"]] = Saved(arguments["now"], _bytes(arguments["world"]))
-        case _ if method in ADMINISTRATION:
-            getattr(service, method)(now=now, **arguments)
+            at.snapshots[arguments["name"]] = SavedWorld(arguments["now"], bytes_of(arguments["world"]))
         case _:
-            raise BadInput(f"state file: expected an input that this version knows, found {method!r}")
-
-
-def _call(fields: dict[str, Any]) -> Call:
-    call = Call(**fields)
-    if call.raw is not None:
-        call.raw = _bytes(fields["raw"])
-    return call
-
-
-def _bytes(text: str) -> bytes:
-    return b64decode(text, altchars=b"-_")
+            journaled_service.replay(at.service, method, now, arguments)
 
 
 def _go_on(twin: Twin, file: StateFile) -> None:
     """Put a twin where a file ends."""
     at = replay(file.world or b"", file.batches, twin.policy)
     file.batches = []
-    twin.service, twin.keys, twin.world_id, twin.snapshots = at.service, at.keys, at.world_id, at.snapshots
+    twin.service, twin.keys, twin.world_id = at.service, at.keys, at.world_id
+    twin.snapshots.resume(at.snapshots)
     twin.seed, twin.plan, twin.first, twin.empty = at.beginning
     twin.faults = Faults(twin.seed)
     twin.faults.resume(at.faults)

@@ -1,0 +1,102 @@
+"""A whole world as JSON, to go back to, and the worlds that are remembered under a name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Self
+
+from pydantic_core import from_json
+
+from ranksim.clock import Micros
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.facade.virtual_clock import LAST, is_instant
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A world at an instant: what its windows read, its first keys, and the saved state of its service."""
+
+    now: Micros
+    traffic: Micros
+    keys: Mapping[str, str]
+    state: bytes
+    """JSON, as `Service.save` returns it."""
+
+    def dump(self, policy: Policy) -> bytes:
+        """Return it as JSON, bound to the policy in force."""
+        heading = {
+            "ranksim_snapshot": 1,
+            "policy": policy_digest(policy),
+            "now": self.now,
+            "traffic": self.traffic,
+            "keys": self.keys,
+        }
+        members = [f"{json.dumps(name)}: {json.dumps(value)}".encode() for name, value in heading.items()]
+        return b"{" + b", ".join([*members, b'"state": ' + self.state]) + b"}"
+
+    @classmethod
+    def parse(cls, snapshot: bytes, policy: Policy) -> Self:
+        """Parse what `dump` returned. Raises BadInput, also where it was taken under another policy."""
+        try:
+            saved = from_json(snapshot)
+            now, traffic, keys = saved["now"], saved["traffic"], dict(saved["keys"])
+            digest, state = saved["policy"], json.dumps(saved["state"]).encode()
+            sound = is_instant(now) and isinstance(traffic, int) and abs(traffic) <= 2 * LAST
+            sound = sound and all(isinstance(text, str) for pair in keys.items() for text in pair)
+        except (ValueError, TypeError, KeyError):
+            sound = False
+        if not sound:
+            raise BadInput("snapshot: expected the JSON that a snapshot of ranksim gave")
+        if digest != policy_digest(policy):
+            raise BadInput(
+                "snapshot: was taken under another policy; start with the policy it was taken under"
+            )
+        return cls(now, traffic, keys, state)
+
+
+def policy_digest(policy: Policy) -> str:
+    """Return what tells one policy from another."""
+    return sha256(policy.model_dump_json().encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class SavedWorld:
+    """A snapshot that is remembered, as JSON, and the instant at which it was taken."""
+
+    now: Micros
+    world: bytes
+
+
+class Snapshots(Mapping[str, SavedWorld]):
+    """The worlds that the control API saved, by name. `changed` is told each, with None once dropped."""
+
+    def __init__(self) -> None:
+        self._worlds: dict[str, SavedWorld] = {}
+        self.changed: Callable[[str, SavedWorld | None], None] = lambda name, saved: None
+
+    def __getitem__(self, name: str) -> SavedWorld:
+        return self._worlds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._worlds)
+
+    def __len__(self) -> int:
+        return len(self._worlds)
+
+    def save(self, name: str, saved: SavedWorld) -> None:
+        """Remember a world under a name; what had the name is forgotten."""
+        self._worlds[name] = saved
+        self.changed(name, saved)
+
+    def drop(self, name: str) -> None:
+        """Forget a world. Raises KeyError."""
+        del self._worlds[name]
+        self.changed(name, None)
+
+    def resume(self, worlds: Mapping[str, SavedWorld]) -> None:
+        """Go on with worlds that were kept in a file."""
+        self._worlds = dict(worlds)
