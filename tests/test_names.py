@@ -15,12 +15,11 @@ MAY_BE_TWO: dict[str, str] = {
 
 # Names that still stand for two things. The list only shrinks.
 STILL_TWO = {
-    "Account", "Actor", "Answer", "Asked", "Block", "Calendar", "Caller", "Choice", "Clock", "Condition",
-    "CooldownInterpretation", "Customer", "Delivery", "Deployment", "Difference", "Domain", "Entry",
-    "Exchange", "Finding", "Observation", "Operation", "Options", "Outage", "Outcome", "Pace", "Pause",
-    "Plan", "Pool", "Portfolio", "Precision", "Received", "Receiver", "Recorder", "Refusal", "Replay",
+    "Account", "Answer", "Asked", "Block", "Calendar", "Caller", "Choice", "Clock", "Condition",
+    "CooldownInterpretation", "Delivery", "Deployment", "Difference", "Domain", "Entry",
+    "Exchange", "Finding", "Observation", "Operation", "Outage", "Outcome", "Pace", "Pause",
+    "Plan", "Pool", "Portfolio", "Precision", "Received", "Receiver", "Replay",
     "Request", "Response", "Rule", "Segment", "Tally", "Trial", "Until", "Verdict", "Ways", "Workers",
-    "_Account",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What a purse permits: a cap that holds within its stated bound, and dry runs alone."""
+"""What a budget permits: a cap that holds within its stated bound, and dry runs alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranksim.callers.budget import BLIND, Purse, guarded, spends
+from ranksim.callers.budget import BLIND, Budget, guarded, spends
 from ranksim.callers.steps import Pause, Received, Send
 
 JOB = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1"})
@@ -36,89 +36,89 @@ def test_what_spends() -> None:
 
 
 def test_without_a_cap_everything_is_permitted() -> None:
-    purse = Purse()
-    assert [purse.permit(send) for send in (JOB, READ, WIDER)] == [JOB, READ, WIDER]
-    assert purse.refused == 0
+    budget = Budget()
+    assert [budget.permit(send) for send in (JOB, READ, WIDER)] == [JOB, READ, WIDER]
+    assert budget.refused == 0
 
 
 def test_dry_run_only() -> None:
-    purse = Purse(dry_run_only=True)
-    assert purse.permit(READ) is READ
-    assert purse.permit(NARROW) is NARROW
-    tried = purse.permit(JOB)
+    budget = Budget(dry_run_only=True)
+    assert budget.permit(READ) is READ
+    assert budget.permit(NARROW) is NARROW
+    tried = budget.permit(JOB)
     assert tried is not None
     assert tried.body == {"kind": "crawl", "domain_id": "dom_1", "dry_run": True}
     for send in (Send("jobs.create", raw=b"{}"), WIDER, GRAPHQL_JOB):
-        assert purse.permit(send) is None
-    assert purse.refused == 3
+        assert budget.permit(send) is None
+    assert budget.refused == 3
 
 
 def test_nothing_is_spent_where_nobody_can_read_what_was() -> None:
-    purse = Purse(cap=1_000_000)
-    assert purse.permit(JOB) is None
-    purse.saw(USAGE, Received(200, {"data": {}}, {}, 0, 1))
-    assert purse.permit(JOB) is None
-    assert purse.permit(DRY) is DRY
+    budget = Budget(cap=1_000_000)
+    assert budget.permit(JOB) is None
+    budget.saw(USAGE, Received(200, {"data": {}}, {}, 0, 1))
+    assert budget.permit(JOB) is None
+    assert budget.permit(DRY) is DRY
 
 
 def test_one_call_while_no_price_is_known_then_a_few() -> None:
-    purse = Purse(cap=10_000_000)
-    purse.saw(USAGE, usage("3.00"))
-    assert purse.permit(JOB) is JOB
-    assert purse.permit(JOB) is None
-    purse.saw(USAGE, usage("3.40"))
-    assert [purse.permit(JOB) for _ in range(BLIND + 1)] == [JOB] * BLIND + [None]
-    assert purse.spent() == 400_000 + BLIND * 400_000
+    budget = Budget(cap=10_000_000)
+    budget.saw(USAGE, usage("3.00"))
+    assert budget.permit(JOB) is JOB
+    assert budget.permit(JOB) is None
+    budget.saw(USAGE, usage("3.40"))
+    assert [budget.permit(JOB) for _ in range(BLIND + 1)] == [JOB] * BLIND + [None]
+    assert budget.spent() == 400_000 + BLIND * 400_000
 
 
 def test_what_was_spent_before_does_not_count() -> None:
-    purse = Purse(cap=500_000)
-    purse.saw(USAGE, usage(100))
-    assert purse.permit(JOB) is JOB
-    purse.saw(USAGE, usage(100.5))
-    assert purse.permit(JOB) is None
-    assert purse.reading(JOB) is None
+    budget = Budget(cap=500_000)
+    budget.saw(USAGE, usage(100))
+    assert budget.permit(JOB) is JOB
+    budget.saw(USAGE, usage(100.5))
+    assert budget.permit(JOB) is None
+    assert budget.reading(JOB) is None
 
 
 def test_a_call_of_known_price_is_permitted_only_where_it_fits() -> None:
-    purse = Purse(cap=1_000_000)
-    purse.saw(USAGE, usage(0))
-    assert purse.permit(JOB) is JOB
-    purse.saw(USAGE, usage("0.60"))
-    assert purse.permit(JOB) is None
+    budget = Budget(cap=1_000_000)
+    budget.saw(USAGE, usage(0))
+    assert budget.permit(JOB) is JOB
+    budget.saw(USAGE, usage("0.60"))
+    assert budget.permit(JOB) is None
 
 
 def test_what_was_spent_before_the_month_turned_still_counts() -> None:
-    purse = Purse(cap=1_000_000)
+    budget = Budget(cap=1_000_000)
 
     def read(spent: str, resets_at: str) -> None:
         data = {"cost": {"spent": spent, "resets_at": resets_at}}
-        purse.saw(USAGE, Received(200, {"data": data}, {}, 0, 1))
+        budget.saw(USAGE, Received(200, {"data": data}, {}, 0, 1))
 
     read("7.00", "2026-04-01")
-    assert purse.permit(JOB) is JOB
+    assert budget.permit(JOB) is JOB
     read("7.40", "2026-04-01")
-    assert purse.permit(JOB) is JOB
+    assert budget.permit(JOB) is JOB
     read("7.20", "2026-04-01")  # a job failed and gave back what was reserved for it
-    assert purse.spent() == 400_000
-    assert purse.permit(JOB) is JOB
+    assert budget.spent() == 400_000
+    assert budget.permit(JOB) is JOB
     read("0.10", "2026-05-01")
-    assert purse.spent() == 400_000 + 400_000 + 100_000
-    assert purse.permit(JOB) is None
+    assert budget.spent() == 400_000 + 400_000 + 100_000
+    assert budget.permit(JOB) is None
 
 
 def test_a_cost_that_is_no_number_says_nothing() -> None:
-    purse = Purse(cap=1_000_000)
+    budget = Budget(cap=1_000_000)
     for spent in ("Infinity", "NaN", "1e999999999", "much", None, [1]):
-        purse.saw(USAGE, usage(spent))
-        assert purse.permit(JOB) is None
+        budget.saw(USAGE, usage(spent))
+        assert budget.permit(JOB) is None
 
 
 def test_keys_of_one_account_share_what_it_spends() -> None:
-    purse = Purse(cap=1_000_000, accounts={"main": "acc_1", "second": "acc_1"})
-    purse.saw(USAGE, usage("1.00"))
-    purse.saw(Send("account.usage", "second"), usage("1.60"))
-    assert purse.spent() == 600_000
+    budget = Budget(cap=1_000_000, accounts={"main": "acc_1", "second": "acc_1"})
+    budget.saw(USAGE, usage("1.00"))
+    budget.saw(Send("account.usage", "second"), usage("1.60"))
+    assert budget.spent() == 600_000
 
 
 def program() -> Generator[Any, Any, int]:
@@ -134,8 +134,8 @@ def program() -> Generator[Any, Any, int]:
 @settings(max_examples=60)
 def test_the_cap_is_overshot_by_no_more_than_said(prices: list[int], cap: int) -> None:
     """Beyond the cap lie at most one call of unknown price and what `BLIND` calls are dearer than before."""
-    purse, spent, dearest, bound = Purse(cap=cap), 0, 0, 0
-    running, answer, price = guarded(program(), purse), None, iter(prices)
+    budget, spent, dearest, bound = Budget(cap=cap), 0, 0, 0
+    running, answer, price = guarded(program(), budget), None, iter(prices)
     try:
         while True:
             step = running.send(answer)
@@ -152,11 +152,11 @@ def test_the_cap_is_overshot_by_no_more_than_said(prices: list[int], cap: int) -
     except StopIteration as end:
         granted = end.value
     assert spent <= cap + bound
-    assert granted == 60 or spent + dearest >= cap or purse.refused
+    assert granted == 60 or spent + dearest >= cap or budget.refused
 
 
 def test_what_is_not_permitted_is_answered_like_silence() -> None:
-    running = guarded(program(), Purse(cap=0))
+    running = guarded(program(), Budget(cap=0))
     steps, answer = [], None
     for _ in range(6):
         step = running.send(answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranksim.callers.cleanup import mark, tidy
+from ranksim.callers.cleanup import mark, remove_created
 from ranksim.callers.discovery import Reach, explore
 from ranksim.callers.manners import pages
 from ranksim.callers.profiles import profile
@@ -41,9 +41,9 @@ def test_only_what_the_run_made_goes() -> None:
     assert len(made["domains"]) > 5
     assert made["scans"]
     assert made["webhooks"]
-    rehearsal.alone(tidy(reach, 78))
+    rehearsal.alone(remove_created(reach, 78))
     assert names(rehearsal, "main") == made
-    rehearsal.alone(tidy(reach, 77, BASE))
+    rehearsal.alone(remove_created(reach, 77, BASE))
     assert {key: names(rehearsal, key) for key in target.keys} == before
 
 

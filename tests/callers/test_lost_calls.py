@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ranksim.callers.discovery import Reach, explore
-from ranksim.callers.lost_calls import Unknown, resolve
+from ranksim.callers.lost_calls import Unknown, resolve_lost
 from ranksim.callers.steps import Pause, Program, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.sim.rehearsal import START, Rehearsal
@@ -36,7 +36,7 @@ def test_what_took_effect_is_replayed() -> None:
 
     rehearsal.together([program()], rehearsal.now + MINUTE)
     assert [one.send for one in rehearsal.unknown] == [replace(POST, lose=True)]
-    rehearsal.alone(resolve(reach, rehearsal.unknown))
+    rehearsal.alone(resolve_lost(reach, rehearsal.unknown))
     lost, again, *reads = rehearsal.trace.exchanges
     assert (lost.status, again.status) == (None, 201)
     assert again.response_headers["idempotent-replayed"] == "true"
@@ -46,7 +46,7 @@ def test_what_took_effect_is_replayed() -> None:
 
 def test_what_never_arrived_is_done_now() -> None:
     rehearsal, reach = world()
-    rehearsal.alone(resolve(reach, [Unknown(POST, "x9"), Unknown(POST, "x10")]))
+    rehearsal.alone(resolve_lost(reach, [Unknown(POST, "x9"), Unknown(POST, "x10")]))
     posts = [one for one in rehearsal.trace.exchanges if one.method == "POST"]
     assert [one.status for one in posts] == [201]
     assert "idempotent-replayed" not in posts[0].response_headers
@@ -55,8 +55,8 @@ def test_what_never_arrived_is_done_now() -> None:
 
 def test_nothing_lost_nothing_sent() -> None:
     rehearsal, reach = world()
-    rehearsal.alone(resolve(reach, []))
-    rehearsal.alone(resolve(reach, [Unknown(replace(POST, idempotency_key=None))]))
+    rehearsal.alone(resolve_lost(reach, []))
+    rehearsal.alone(resolve_lost(reach, [Unknown(replace(POST, idempotency_key=None))]))
     assert rehearsal.trace.exchanges == []
 
 
@@ -64,7 +64,7 @@ def test_what_a_key_may_not_read_is_left_alone() -> None:
     rehearsal, reach = world()
     body = {"domain_id": reach.keys["scoped"].domain_id, "name": "lost"}
     send = Send("labels.create", "scoped", body=body, idempotency_key="k-2")
-    rehearsal.alone(resolve(reach, [Unknown(send)]))
+    rehearsal.alone(resolve_lost(reach, [Unknown(send)]))
     assert [one.operations[0] for one in rehearsal.trace.exchanges] == [
         "labels.create",
         "jobs.list",
@@ -79,7 +79,7 @@ def test_a_twin_in_flight_is_waited_for() -> None:
         yield replace(POST, lose=True)
 
     rehearsal.together([program()], rehearsal.now + 2 * MILLISECOND)
-    rehearsal.alone(resolve(reach, rehearsal.unknown))
+    rehearsal.alone(resolve_lost(reach, rehearsal.unknown))
     answers: list[Any] = [one.status for one in rehearsal.trace.exchanges if one.method == "POST"]
     assert answers[-1] == 201
     assert rehearsal.now > START

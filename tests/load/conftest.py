@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from ranksim.callers.target import Target
-from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
 from ranksim.testing import Server
 
@@ -152,7 +152,9 @@ class Recording:
     def __init__(self, path: Path, url: str) -> None:
         self.path = path
         self.target = Target.simple(url, TOKEN)
-        self.recorder = Recorder(path, part="w1", clock=Clock.here(), salt=b"salt", tokens=[TOKEN])
+        self.recorder = PartRecorder(
+            path, part="w1", clock=AnchoredClock.here(), salt=b"salt", tokens=[TOKEN]
+        )
         self.sessions: list[Session] = []
 
     def session(self, timeout: float = 60.0) -> Session:

@@ -21,10 +21,10 @@ from ranksim.load import processes
 from ranksim.load.users import user_class
 
 HOUR = 3_600_000_000
-here = processes.Clock.here
+here = processes.AnchoredClock.here
 processes.machine = lambda: "elsewhere"
 processes.merging.HEADER = "a file that is not there"
-processes.Clock.here = lambda: replace(here(), anchor=here().anchor + HOUR, host="elsewhere")
+processes.AnchoredClock.here = lambda: replace(here(), anchor=here().anchor + HOUR, host="elsewhere")
 Everyday = user_class("everyday")
 """
 """A worker on another machine, as far as can be told: its clock is an hour ahead, its files are its own."""

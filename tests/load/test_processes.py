@@ -22,8 +22,8 @@ def test_a_run_that_is_being_opened_is_undone_when_locust_quits(monkeypatch: pyt
                 undone.append(True)
                 raise
 
-    monkeypatch.setattr(processes, "Run", Opening)
-    monkeypatch.setattr(processes.Options, "target", lambda self: None)
+    monkeypatch.setattr(processes, "LoadRun", Opening)
+    monkeypatch.setattr(processes.LoadOptions, "target", lambda self: None)
     given = ("target", "out", "spend_cap", "dry_run_only", "sharing", "gzip", "seed")
     runner = SimpleNamespace(
         register_message=lambda *_: None, worker_count=2, target_user_count=2, stop=lambda: None
@@ -31,7 +31,7 @@ def test_a_run_that_is_being_opened_is_undone_when_locust_quits(monkeypatch: pyt
     environment = SimpleNamespace(
         runner=runner, host="", parsed_options=SimpleNamespace(**dict.fromkeys(given))
     )
-    leader = processes.Leader(environment, processes.Seat(), "everyday", distributed=True)
+    leader = processes.Leader(environment, processes.WorkerContext(), "everyday", distributed=True)
     opening = gevent.spawn(leader.begin)
     gevent.sleep(0)
     assert not undone

@@ -18,8 +18,8 @@ import pytest
 
 from ranksim.errors import BadInput
 from ranksim.load.merging import merge
-from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver, ask
-from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver, ask
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.receiver.receiver import STALL, WATCH, Receiver, watch
 from ranksim.rules import webhooks
 from ranksim.trace import SECRET_FIELDS, Trace
@@ -41,14 +41,14 @@ def post(url: str, body: bytes = b"{}", **headers: str) -> int:
 
 
 @pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    made = Recorder(tmp_path / "part-w1.jsonl", part="w1", clock=Clock.here(), salt=b"s")
+def recorder(tmp_path: Path) -> Iterator[PartRecorder]:
+    made = PartRecorder(tmp_path / "part-w1.jsonl", part="w1", clock=AnchoredClock.here(), salt=b"s")
     yield made
     made.close()
 
 
 @pytest.fixture
-def local(tmp_path: Path, recorder: Recorder) -> Iterator[LocalReceiver]:
+def local(tmp_path: Path, recorder: PartRecorder) -> Iterator[LocalReceiver]:
     made = LocalReceiver(tmp_path, recorder.clock)
     yield made
     made.stop()
@@ -60,12 +60,12 @@ def created(url: str, endpoint: str = "end_1", name: str = "secret") -> str:
 
 @pytest.mark.parametrize("name", sorted(SECRET_FIELDS))
 def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
-    tmp_path: Path, recorder: Recorder, local: LocalReceiver, name: str
+    tmp_path: Path, recorder: PartRecorder, local: LocalReceiver, name: str
 ) -> None:
-    ear = Ear(local.url, "run", recorder)
+    client = ReceiverClient(local.url, "run", recorder)
     before = recorder.clock.now()
-    url = ear.listen("500,302:/elsewhere,200")
-    ear.told(created(url, name=name))
+    url = client.listen("500,302:/elsewhere,200")
+    client.observe(created(url, name=name))
     signed = webhooks.sign(SECRET, before // 1_000_000, b"{}")
 
     statuses = [
@@ -94,8 +94,8 @@ def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
         assert SECRET not in file.read_text(encoding="utf-8")
 
 
-def test_a_delivery_is_logged_before_it_is_answered(recorder: Recorder, local: LocalReceiver) -> None:
-    url = urlsplit(Ear(local.url, "run", recorder).listen("timeout"))
+def test_a_delivery_is_logged_before_it_is_answered(recorder: PartRecorder, local: LocalReceiver) -> None:
+    url = urlsplit(ReceiverClient(local.url, "run", recorder).listen("timeout"))
     with closing(http.client.HTTPConnection(url.netloc, timeout=600)) as connection:
         connection.request("POST", url.path, b"{}")
         until(lambda: local.log.read_bytes().endswith(b"\n"))
@@ -108,8 +108,8 @@ def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from ranksim.load.receiving import LocalReceiver
-from ranksim.load.recorder import Clock
-made = LocalReceiver(Path({str(tmp_path)!r}), Clock.here())
+from ranksim.load.recorder import AnchoredClock
+made = LocalReceiver(Path({str(tmp_path)!r}), AnchoredClock.here())
 print(made._process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
@@ -129,17 +129,17 @@ def _until_gone(pid: int) -> None:
         waited.wait(0.02)
 
 
-def test_a_receiver_that_cannot_begin_says_why(tmp_path: Path, recorder: Recorder) -> None:
+def test_a_receiver_that_cannot_begin_says_why(tmp_path: Path, recorder: PartRecorder) -> None:
     (tmp_path / "receiver.jsonl").mkdir()
     with pytest.raises(BadInput, match=r"the webhook receiver did not begin: .*--log: .*receiver\.jsonl"):
         LocalReceiver(tmp_path, recorder.clock)
 
 
-def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: Recorder) -> None:
+def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: PartRecorder) -> None:
     hour = 3_600_000_000
     with Receiver(clock=lambda: recorder.clock.now() + hour) as receiver:
         remote = RemoteReceiver(receiver.url, recorder.clock)
-        url = Ear(receiver.url, "run", recorder).listen("200")
+        url = ReceiverClient(receiver.url, "run", recorder).listen("200")
         before = recorder.clock.now()
         post(url)
         post(receiver.url + "/of/others")
@@ -154,12 +154,12 @@ def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: Recorder) -> None:
         RemoteReceiver(receiver.url, recorder.clock)
 
 
-def test_a_receiver_elsewhere_is_sent_its_token(recorder: Recorder) -> None:
+def test_a_receiver_elsewhere_is_sent_its_token(recorder: PartRecorder) -> None:
     with Receiver(token="open") as receiver:
         remote = RemoteReceiver(receiver.url, recorder.clock, "open")
-        ear = Ear(receiver.url, "run", recorder, "open")
-        url = ear.listen("418")
-        ear.told(created(url))
+        client = ReceiverClient(receiver.url, "run", recorder, "open")
+        url = client.listen("418")
+        client.observe(created(url))
         assert post(url) == 418
         [came] = remote.fetch("run", recorder)
         assert (came["status"], came["signature"]["valid"]) == (418, False)
@@ -171,19 +171,19 @@ def test_a_receiver_elsewhere_is_sent_its_token(recorder: Recorder) -> None:
 
 
 def test_settings_for_other_receivers_are_not_for_ours(
-    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, recorder: PartRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANKSIM_RECEIVE_CONTROL_TOKEN", "open")
     monkeypatch.setenv("RANKSIM_RECEIVE_SCRIPT", "500")
     local = LocalReceiver(tmp_path, recorder.clock)
     try:
         assert post(local.url) == 200
-        assert Ear(local.url, "run", recorder).listen("200")
+        assert ReceiverClient(local.url, "run", recorder).listen("200")
     finally:
         local.stop()
 
 
-def test_what_a_receiver_elsewhere_no_longer_keeps_is_noted(recorder: Recorder) -> None:
+def test_what_a_receiver_elsewhere_no_longer_keeps_is_noted(recorder: PartRecorder) -> None:
     with Receiver(keep=2) as receiver:
         for number in range(3):
             post(f"{receiver.url}/run/w1/{number}")
@@ -207,7 +207,7 @@ def test_what_a_receiver_elsewhere_no_longer_keeps_is_noted(recorder: Recorder) 
     ],
 )
 def test_a_receiver_elsewhere_that_fails_at_the_end_is_bad_input(
-    recorder: Recorder, server: Scripted, listed: Act
+    recorder: PartRecorder, server: Scripted, listed: Act
 ) -> None:
     clock = reply(200, {"now": recorder.clock.now()})
     server.acts = [clock, clock, listed]
@@ -216,23 +216,23 @@ def test_a_receiver_elsewhere_that_fails_at_the_end_is_bad_input(
         remote.fetch("run", recorder)
 
 
-def test_without_a_receiver_there_is_no_url_and_a_note(recorder: Recorder) -> None:
+def test_without_a_receiver_there_is_no_url_and_a_note(recorder: PartRecorder) -> None:
     with Receiver() as receiver:
         gone = receiver.url
-    ear = Ear(gone, "run", recorder)
-    assert ear.listen("200") == ""
-    ear.told(created(f"{gone}/run/w1/1"))
+    client = ReceiverClient(gone, "run", recorder)
+    assert client.listen("200") == ""
+    client.observe(created(f"{gone}/run/w1/1"))
     assert [line["text"] for line in lines_of(recorder.path) if line["kind"] == "note"] == [
         "the webhook receiver could not be reached"
     ] * 2
 
 
-def test_replies_that_tell_of_other_urls_are_left_alone(recorder: Recorder) -> None:
+def test_replies_that_tell_of_other_urls_are_left_alone(recorder: PartRecorder) -> None:
     with Receiver() as receiver:
-        ear = Ear(receiver.url, "run", recorder)
-        ear.told(created("https://example.com/hook"))
-        ear.told(created(f"{receiver.url}/otherrun/w1/1"))
-        ear.told(json.dumps({"data": [{"id": "end_2", "url": f"{receiver.url}/run/w1/1"}]}))
+        client = ReceiverClient(receiver.url, "run", recorder)
+        client.observe(created("https://example.com/hook"))
+        client.observe(created(f"{receiver.url}/otherrun/w1/1"))
+        client.observe(json.dumps({"data": [{"id": "end_2", "url": f"{receiver.url}/run/w1/1"}]}))
         assert ask(receiver.url, "GET", "/scripts") == {"*": ["200"]}
     assert lines_of(recorder.path) == [{"kind": "endpoint", "path": "/run/w1/1", "endpoint": "end_2"}]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ranksim.callers.steps import Send
 from ranksim.load.merging import merge
-from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.trace import Trace
 
 from .conftest import TOKEN, lines_of
@@ -18,8 +18,8 @@ from .conftest import TOKEN, lines_of
 TOLD = {"request_headers": {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "r1"}, "body": ""}
 
 
-def recorder(path: Path, salt: bytes = b"salt", part: str = "w1") -> Recorder:
-    return Recorder(path, part=part, clock=Clock.here(), salt=salt, tokens=[TOKEN])
+def recorder(path: Path, salt: bytes = b"salt", part: str = "w1") -> PartRecorder:
+    return PartRecorder(path, part=part, clock=AnchoredClock.here(), salt=salt, tokens=[TOKEN])
 
 
 def test_what_is_written_is_there_at_once(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_key_that_is_a_word_of_ours_leaves_the_trace_readable(tmp_path: Path) 
     """A deployment of one's own may well have a key called "main", "test" or even "kind"."""
     words = ["main", "test", "kind", "e"]
     path = tmp_path / "part-w1.jsonl"
-    made = Recorder(path, part="w1", clock=Clock.here(), salt=b"salt", tokens=words)
+    made = PartRecorder(path, part="w1", clock=AnchoredClock.here(), salt=b"salt", tokens=words)
     told = {**TOLD, "api_key": "main", "operations": ["webhooks.test"], "method": "POST", "path": "/v1/test"}
     made.ended(made.began(Send("x"), 5, told), 7, status=201, response='{"main":"e"}', effect="yes")
     made.close()
@@ -91,9 +91,10 @@ def test_a_killed_process_leaves_what_it_sent(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
-from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.callers.steps import Send
-made = Recorder(Path({str(tmp_path / "part-w1.jsonl")!r}), part="w1", clock=Clock.here(), salt=b"")
+path = Path({str(tmp_path / "part-w1.jsonl")!r})
+made = PartRecorder(path, part="w1", clock=AnchoredClock.here(), salt=b"")
 told = dict(request_headers={{}}, body="", operations=["domains.create"], method="POST", path="/v1/domains")
 made.ended(made.began(Send("domains.create"), 5, told), 6, status=201, effect="yes")
 made.began(Send("domains.create"), 7, told)

@@ -8,8 +8,8 @@ import pytest
 
 from ranksim.callers.target import Target
 from ranksim.errors import BadInput
-from ranksim.load.recorder import Clock
-from ranksim.load.run import Part, Run, Shared, Wishes
+from ranksim.load.recorder import AnchoredClock
+from ranksim.load.run import LoadRun, Part, RunSettings, Shared
 from ranksim.receiver.receiver import Receiver
 
 
@@ -17,7 +17,7 @@ def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_pat
     out = tmp_path / "out"
     out.symlink_to(tmp_path / "gone" / "away")
     with pytest.raises(BadInput, match=r"out/\.parts-.*: cannot be written \(.*\); give another --out"):
-        Run(Target.simple("http://127.0.0.1:1", "rk_1"), Wishes(out))
+        LoadRun(Target.simple("http://127.0.0.1:1", "rk_1"), RunSettings(out))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -27,7 +27,7 @@ def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_pat
 def test_why_nothing_was_answered_is_told(host: str, why: str, tmp_path: Path) -> None:
     told = rf"no key of the target works \(main: nothing was answered: {why}\); check the address"
     with pytest.raises(BadInput, match=told):
-        Run(Target.simple(f"http://{host}", "rk_1"), Wishes(tmp_path / "out"))
+        LoadRun(Target.simple(f"http://{host}", "rk_1"), RunSettings(tmp_path / "out"))
     assert not list(tmp_path.iterdir())
 
 
@@ -42,13 +42,13 @@ def test_every_process_of_a_run_has_the_receivers_token(tmp_path: Path) -> None:
             }
         )
         with pytest.raises(BadInput, match="no key of the target works"):  # its receiver does
-            Run(target, Wishes(tmp_path / "out"))
+            LoadRun(target, RunSettings(tmp_path / "out"))
         with pytest.raises(BadInput, match="expected `ranksim receive` to answer there"):
-            Run(target.model_copy(update={"receiver_token": "rt_wrong"}), Wishes(tmp_path / "out"))
-        shared = Shared("run", str(tmp_path), Clock.here(), "00", 1, 1, 1, 1, receiver.url, {})
+            LoadRun(target.model_copy(update={"receiver_token": "rt_wrong"}), RunSettings(tmp_path / "out"))
+        shared = Shared("run", str(tmp_path), AnchoredClock.here(), "00", 1, 1, 1, 1, receiver.url, {})
         part = Part(shared, target, "w1")
-        assert part.ear is not None
-        assert part.ear.listen("200")
+        assert part.receiver is not None
+        assert part.receiver.listen("200")
         part.recorder.note("said", text_of_another="it was rt_open")
         part.close()
     assert "rt_open" not in part.recorder.path.read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from ranksim.callers.http import effect_of
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.errors import BadInput
-from ranksim.load.recorder import Clock
-from ranksim.load.session import Outcome, refused
+from ranksim.load.recorder import AnchoredClock
+from ranksim.load.session import CallOutcome, refused
 
 from .conftest import TOKEN, Act, Recording, Scripted, answer_and_close, close, raw, reply, reset, until
 
@@ -242,7 +242,7 @@ def test_effect(send: Send, method: str, status: int, body: object, effect: str)
     ],
 )
 def test_refusals(status: int, body: object, expected: bool) -> None:
-    assert refused(Outcome(Received(status, body, {}, 0, 0))) is expected
+    assert refused(CallOutcome(Received(status, body, {}, 0, 0))) is expected
 
 
 # TLS
@@ -290,7 +290,7 @@ def test_a_certificate_of_a_known_authority_is_accepted(
 
 
 def test_the_clock_never_goes_back_and_is_near_wall_time(walls: Callable[[], int]) -> None:
-    clock = Clock.here()
+    clock = AnchoredClock.here()
     readings = [clock.now() for _ in range(1000)]
     assert readings == sorted(readings)
     before, now, after = walls(), clock.now(), walls()

@@ -22,7 +22,7 @@ HELD_BACK = "calls were held back by the spend cap or --dry-run-only"
 
 
 @dataclass(slots=True)
-class _Account:
+class _AccountSpend:
     """What is known of one key's account: µUSD spent at first and at last, and calls permitted since.
 
     `resets_at` is when what was spent begins anew, and `earlier` what was spent by us before it last did.
@@ -42,7 +42,7 @@ class _Account:
 
 
 @dataclass(slots=True)
-class Purse:
+class Budget:
     """Permits what may be sent. `cap` is µUSD for the whole run, None for no cap.
 
     What was spent is known from readings of account usage alone. Between two of them one spending call is
@@ -58,10 +58,10 @@ class Purse:
     """Name of a key to its account, where known; keys of one account share what it spends."""
     refused: int = 0
     """Calls that were not permitted."""
-    _accounts: dict[str, _Account] = field(default_factory=dict)
+    _accounts: dict[str, _AccountSpend] = field(default_factory=dict)
 
     def permit(self, send: Send) -> Send | None:
-        """Give what may be sent in place of a call, or None: nothing."""
+        """Return what may be sent in place of a call, or None: nothing."""
         permitted = self._permit(send)
         self.refused += permitted is None
         return permitted
@@ -86,7 +86,7 @@ class Purse:
         return send
 
     def reading(self, send: Send) -> Send | None:
-        """Give the reading that is wanted before a spending call can be permitted, or None."""
+        """Return the reading that is wanted before a spending call can be permitted, or None."""
         if self.cap is None or self.dry_run_only or not spends(send):
             return None
         account = self._of(send.key)
@@ -115,18 +115,18 @@ class Purse:
             account.dearest = 0
         account.last, account.since = max(account.last, spent), 0
 
-    def _of(self, key: str) -> _Account:
-        return self._accounts.setdefault(self.accounts.get(key) or key, _Account())
+    def _of(self, key: str) -> _AccountSpend:
+        return self._accounts.setdefault(self.accounts.get(key) or key, _AccountSpend())
 
     def spent(self) -> int:
-        """Give the most that this run has spent so far, as far as can be known, in µUSD."""
+        """Return the most that this run has spent so far, as far as can be known, in µUSD."""
         return sum(account.spent() for account in self._accounts.values())
 
 
-def guarded(program: Generator[Any, Any, Any], purse: Purse) -> Generator[Any, Any, Any]:
-    """Run a program with what a purse permits; what it does not permit is answered like silence.
+def guarded(program: Generator[Any, Any, Any], budget: Budget) -> Generator[Any, Any, Any]:
+    """Run a program with what a budget permits; what it does not permit is answered like silence.
 
-    Readings that the purse wants are sent in between.
+    Readings that the budget wants are sent in between.
     """
     answer: Any = None
     while True:
@@ -135,26 +135,26 @@ def guarded(program: Generator[Any, Any, Any], purse: Purse) -> Generator[Any, A
         except StopIteration as end:
             return end.value
         if isinstance(step, Send):
-            answer = yield from _guarded_send(step, purse)
+            answer = yield from _guarded_send(step, budget)
         else:
             answer = yield step
 
 
-def _guarded_send(send: Send, purse: Purse) -> Generator[Any, Any, Received]:
-    wanted = purse.reading(send)
+def _guarded_send(send: Send, budget: Budget) -> Generator[Any, Any, Received]:
+    wanted = budget.reading(send)
     if wanted is not None:
-        purse.saw(wanted, (yield wanted))
-    permitted = purse.permit(send)
+        budget.saw(wanted, (yield wanted))
+    permitted = budget.permit(send)
     if permitted is None:
         now = yield Pause(1_000)
         return Received(0, None, {}, now, now)
     answer: Received = yield permitted
-    purse.saw(permitted, answer)
+    budget.saw(permitted, answer)
     return answer
 
 
 def spends(send: Send) -> bool:
-    """Tell whether a call can spend or commit spend: one of the seven, and no dry run (S51)."""
+    """Return whether a call can spend or commit spend: one of the seven, and no dry run (S51)."""
     operation = OPERATIONS.get(send.operation)
     if operation is None or not operation.spends:
         return False

@@ -13,11 +13,11 @@ MOST_REMOVED = 2_000
 
 
 def mark(seed: int) -> str:
-    """Give the mark of a run: what its hosts, names and Idempotency-Keys begin with."""
+    """Return the mark of a run: what its hosts, names and Idempotency-Keys begin with."""
     return f"ranksim-{seed % (1 << 48):x}"
 
 
-def tidy(reach: Reach, seed: int, receiver: str = "") -> Program:
+def remove_created(reach: Reach, seed: int, receiver: str = "") -> Program:
     """Remove what the run created: scans, endpoints, lists, then domains, and keywords with them.
 
     Only what carries the run's mark is touched, and endpoints whose URL begins with `receiver`, where the

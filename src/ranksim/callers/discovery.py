@@ -60,13 +60,13 @@ class KeyReach:
     reads: Mapping[str, Any] = field(default_factory=dict)
 
     def room(self) -> int | None:
-        """Give how many slots are free, or None where that cannot be read."""
+        """Return how many slots are free, or None where that cannot be read."""
         slots = self._object("slots.get")
         limit, used = slots.get("limit"), slots.get("used")
         return max(0, int(limit - used)) if _is_number(limit) and _is_number(used) else None
 
     def left(self, metric: str) -> int | None:
-        """Give what is left of the first metered allowance whose name holds `metric`, or None."""
+        """Return what is left of the first metered allowance whose name holds `metric`, or None."""
         metrics = self._object("account.usage").get("metrics")
         for entry in metrics if isinstance(metrics, list) else ():
             if isinstance(entry, dict) and metric in str(entry.get("metric")):
@@ -76,7 +76,7 @@ class KeyReach:
         return None
 
     def ids(self, operation: str) -> tuple[str, ...]:
-        """Give the ids on the first page of a list, or none."""
+        """Return the ids on the first page of a list, or none."""
         found = self.reads.get(operation)
         items = found if isinstance(found, list) else []
         return tuple(str(item["id"]) for item in items if isinstance(item, dict) and "id" in item)
@@ -99,21 +99,21 @@ class Reach:
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def can(self, operation: str, key: str = "") -> bool:
-        """Tell whether nothing speaks against an operation (or "graphql") with a key, or the main one."""
+        """Return whether nothing speaks against an operation (or "graphql") with a key, or the main one."""
         lacks = self.keys[key].lacks if key in self.keys else self.lacks
         return bool(self.main) and operation not in lacks
 
     def usable(self) -> tuple[KeyReach, ...]:
-        """Give the keys that work."""
+        """Return the keys that work."""
         return tuple(key for key in self.keys.values() if key.usable)
 
     def of(self, *purposes: str) -> tuple[KeyReach, ...]:
-        """Give the keys that work and are for one of these purposes."""
+        """Return the keys that work and are for one of these purposes."""
         return tuple(key for key in self.usable() if key.purpose in purposes)
 
 
 def declared(target: Target, found: Mapping[str, KeyReach]) -> dict[str, TraceKey]:
-    """Say whose each key of a target is, for the header of a trace: as was found, else as the target says."""
+    """Declare whose each key of a target is, for a trace's header: as found, else as the target says."""
     return {
         name: TraceKey(
             account=(found[name].account if name in found else "") or key.account,
@@ -197,27 +197,34 @@ def _fits(answer: Received) -> bool:
 
 
 def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
-    """Say of keys that were called full what they were found to be, and of others whose they are."""
+    """Correct keys that were called full by what they were found to be, and find whose others are."""
     first = next((key for key in keys.values() if key.usable and key.purpose == "full"), None)
     for key in keys.values():
-        purpose = key.purpose
-        if purpose == "full" and key.usable:
-            account = key.reads.get("account.get")
-            if isinstance(account, dict) and account.get("status") in INACTIVE:
-                purpose = "past_due"
-            elif "account.get" in key.lacks and len(key.ids("domains.list")) == 1 and key is not first:
-                purpose = "scoped"
-            elif first is not None and key is not first and key.environment != first.environment:
-                purpose = "other_environment"
-            elif first is not None and key is not first and key.account and first.account:
-                purpose = "second" if key.account == first.account else "other_account"
+        called_full = key.usable and key.purpose == "full"
+        purpose = _found_purpose(key, first) if first is not None and called_full else key.purpose
         domains = key.ids("domains.list")
         domain = domains[0] if purpose == "scoped" and len(domains) == 1 else key.domain_id
         yield replace(key, purpose=purpose, domain_id=domain, account=key.account or _owner(key, keys))
 
 
+def _found_purpose(key: KeyReach, first: KeyReach) -> str:
+    """Return what a key that was called full was found to be, beside the first of them."""
+    account = key.reads.get("account.get")
+    if isinstance(account, dict) and account.get("status") in INACTIVE:
+        return "past_due"
+    if key is first:
+        return "full"
+    if "account.get" in key.lacks and len(key.ids("domains.list")) == 1:
+        return "scoped"
+    if key.environment != first.environment:
+        return "other_environment"
+    if key.account and first.account:
+        return "second" if key.account == first.account else "other_account"
+    return "full"
+
+
 def _owner(key: KeyReach, keys: Mapping[str, KeyReach]) -> str:
-    """Give the account of a key that may not read it: the only one that lists all its domains; else ""."""
+    """Return the account of a key that may not read it: the only one that lists all its domains; else ""."""
     domains = set(key.ids("domains.list"))
     near = (other for other in keys.values() if other.account and other.environment == key.environment)
     owners = {other.account for other in near if domains and domains.issubset(other.ids("domains.list"))}

@@ -21,7 +21,7 @@ class Unknown:
     exchange: str = ""
 
 
-def resolve(reach: Reach, unknown: Sequence[Unknown]) -> Program:
+def resolve_lost(reach: Reach, unknown: Sequence[Unknown]) -> Program:
     """Send lost POSTs again under their Idempotency-Keys, each once, then read what they may have changed.
 
     The deployment replays the reply of a call that took effect (S47); one that never arrived does its work

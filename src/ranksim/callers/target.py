@@ -36,7 +36,7 @@ def _token(given: Any, info: ValidationInfo) -> Any:
 
 
 def _sendable(token: str) -> str:
-    """Take what can stand in a header; a wrong one is not shown."""
+    """Validate what stands in a header; a wrong one is not shown."""
     if re.fullmatch("[!-~]+", token) is None:
         raise ValueError(
             "expected an API key or token, which has letters and signs of ASCII only and no space"
@@ -45,7 +45,7 @@ def _sendable(token: str) -> str:
 
 
 def _url(given: str) -> str:
-    """Take a URL that requests can be sent to; it names no user, since the key says who asks."""
+    """Validate a URL that requests can be sent to; it names no user, since the key says who asks."""
     try:
         sound = _URL.fullmatch(given) is not None and urlsplit(given).port != 0
     except ValueError:
@@ -56,7 +56,7 @@ def _url(given: str) -> str:
 
 
 def _base(given: str) -> str:
-    """Take a URL that paths are put behind."""
+    """Validate a URL that paths are put behind."""
     if "?" in given or "#" in given:
         raise ValueError(f"expected a URL without a query or fragment, found {given!r}")
     return given.rstrip("/")
@@ -128,7 +128,7 @@ class Target(Frozen):
 
     @classmethod
     def simple(cls, host: str, token: str, variables: Mapping[str, str] | None = None) -> Self:
-        """Know a base URL and one key, and nothing else. Raises BadInput.
+        """Build the target of a base URL and one key. Raises BadInput.
 
         `variables` are the environment variables that a token "env:NAME" is looked up in.
         """
@@ -136,15 +136,15 @@ class Target(Frozen):
         return validate(cls, Located("target", given, {}), variables)
 
     def token(self, key: str) -> str | None:
-        """Give what a key's requests carry: None for "", and a token that nobody has for a name unknown."""
+        """Return what a key's requests carry: None for "", and a token that nobody has for a name unknown."""
         if not key:
             return None
         return self.keys[key].token if key in self.keys else f"rk_none_{key}"
 
     def environment_of(self, key: str) -> str:
-        """Give the environment where a key belongs; the first one for no key and for unknown ones."""
+        """Return the environment where a key belongs; the first one for no key and for unknown ones."""
         return self.keys[key].environment if key in self.keys else next(iter(self.environments))
 
     def graphql_url(self, environment: str) -> str:
-        """Give the GraphQL URL of an environment."""
+        """Return the GraphQL URL of an environment."""
         return self.graphql.get(environment) or self.environments[environment] + "/graphql"

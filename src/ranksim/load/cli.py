@@ -19,7 +19,7 @@ from ranksim.extras import missing
 if TYPE_CHECKING:
     from ranksim.callers.profiles import Profile
     from ranksim.callers.target import Target
-    from ranksim.load.options import Options
+    from ranksim.load.options import LoadOptions
 
 
 def load(
@@ -97,7 +97,7 @@ def load(
       ranksim load --target deployment.yaml --profile burst --users 20 --out burst
     """  # fmt: skip
     from ranksim.callers import profiles as known
-    from ranksim.load.options import KEY, Options
+    from ranksim.load.options import KEY, LoadOptions
 
     if profiles:
         for one in known.PROFILES:
@@ -110,15 +110,15 @@ def load(
     if target is not None and host:
         raise BadInput("--host: expected either --host and --key or --target, found both")
     sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
-    options = Options(
+    options = LoadOptions(
         host, "" if target is None else str(target.resolve()), "" if out is None else str(out), spend_cap,
         dry_run_only, sharing, gzip, seed,
     )  # fmt: skip
     _run(options, chosen, users or chosen.users, _length(duration, chosen), processes)
 
 
-def _run(options: Options, chosen: Profile, users: int, length: Micros, processes: int) -> None:
-    from ranksim.load.launch import Plan, launch
+def _run(options: LoadOptions, chosen: Profile, users: int, length: Micros, processes: int) -> None:
+    from ranksim.load.launch import LaunchPlan, launch
     from ranksim.load.run import trace_path
 
     deployment = options.target()
@@ -126,7 +126,7 @@ def _run(options: Options, chosen: Profile, users: int, length: Micros, processe
     trace = trace_path(directory, options.gzip)
     if trace.name not in ("trace.jsonl", "trace.jsonl.gz"):
         raise BadInput(f"{directory}: holds a trace already; give another directory with --out")
-    plan = Plan(
+    plan = LaunchPlan(
         profile=chosen.name,
         host=next(iter(deployment.environments.values())),
         users=users,

@@ -9,22 +9,22 @@ from typing import Any
 
 from ranksim.callers.steps import Listen, Pause, Received, Send, Until
 from ranksim.clock import SECOND, Micros
-from ranksim.load.receiving import Ear
-from ranksim.load.session import Outcome, Session
+from ranksim.load.receiving import ReceiverClient
+from ranksim.load.session import CallOutcome, Session
 
 
 def drive(
     program: Generator[Any, Any, Any],
     session: Session,
-    ear: Ear | None = None,
+    receiver: ReceiverClient | None = None,
     *,
-    heard: Callable[[Send, Outcome], None] | None = None,
+    on_call: Callable[[Send, CallOutcome], None] | None = None,
     idle: Callable[[], AbstractContextManager[Any]] = nullcontext,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Any:
-    """Run a program to its end and give what it returns; None when it was stopped.
+    """Run a program to its end and return what it returns; None when it was stopped.
 
-    `heard` is told of every call, `idle` surrounds every wait, and `stopped` is asked before every step.
+    `on_call` is handed every call, `idle` surrounds every wait, and `stopped` is asked before every step.
     """
     clock = session.recorder.clock
     answer: Any = None
@@ -32,9 +32,9 @@ def drive(
         while not stopped():
             step = program.send(answer)
             if isinstance(step, Send):
-                answer = _send(step, session, heard)
+                answer = _send(step, session, on_call)
             elif isinstance(step, Listen):
-                answer = "" if ear is None else ear.listen(step.script)
+                answer = "" if receiver is None else receiver.listen(step.script)
             else:
                 with idle():
                     answer = _wait(step, clock.now)
@@ -45,10 +45,10 @@ def drive(
     return None
 
 
-def _send(send: Send, session: Session, heard: Callable[[Send, Outcome], None] | None) -> Received:
+def _send(send: Send, session: Session, on_call: Callable[[Send, CallOutcome], None] | None) -> Received:
     outcome = session.perform(send)
-    if heard is not None:
-        heard(send, outcome)
+    if on_call is not None:
+        on_call(send, outcome)
     return outcome.received
 
 

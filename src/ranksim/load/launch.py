@@ -34,7 +34,7 @@ LOG = "locust.log"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LaunchPlan:
     """One run of Locust: `variables` are the environment variables that carry our options."""
 
     profile: str
@@ -47,7 +47,7 @@ class Plan:
     processes: int = 1
 
 
-def launch(plan: Plan, progress: Callable[[float], None] = lambda share: None) -> None:
+def launch(plan: LaunchPlan, progress: Callable[[float], None] = lambda share: None) -> None:
     """Run Locust to its end. Raises BadInput when nothing could be loaded, KeyboardInterrupt when it was
     stopped before anything was.
     """  # fmt: skip
@@ -69,7 +69,7 @@ def launch(plan: Plan, progress: Callable[[float], None] = lambda share: None) -
         _salvage(plan, asked)
 
 
-def _words(plan: Plan) -> list[str]:
+def _words(plan: LaunchPlan) -> list[str]:
     words = [sys.executable, "-m", "locust", "-f", "locustfile.py", "--headless", "--only-summary"]
     words += ["--host", plan.host, "--users", str(plan.users), "--spawn-rate", str(min(plan.users, 100))]
     words += ["--stop-timeout", str(STOP_TIMEOUT)]
@@ -87,7 +87,7 @@ def _free_port() -> int:
         return port
 
 
-def _variables(plan: Plan, folder: Path) -> dict[str, str]:
+def _variables(plan: LaunchPlan, folder: Path) -> dict[str, str]:
     """The environment of the child: ours, without what would change Locust's own options."""
     ours = ("LOCUST_", "RANKSIM_LOAD_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
@@ -115,7 +115,7 @@ def _stopping() -> Iterator[list[int]]:
 
 
 def _wait(
-    child: subprocess.Popen[bytes], plan: Plan, asked: list[int], progress: Callable[[float], None]
+    child: subprocess.Popen[bytes], plan: LaunchPlan, asked: list[int], progress: Callable[[float], None]
 ) -> None:
     """Wait for the child; the first signal ends the load in good order, the second kills."""
     began, passed_on = time.monotonic(), 0
@@ -133,7 +133,7 @@ def _wait(
                     os.killpg(child.pid, signal.SIGKILL)
 
 
-def _salvage(plan: Plan, asked: list[int]) -> None:
+def _salvage(plan: LaunchPlan, asked: list[int]) -> None:
     """Make a trace of what a child that did not come to its end has left."""
     left = sorted(plan.out.glob(".parts-*"))
     if not left:

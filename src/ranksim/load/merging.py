@@ -70,7 +70,7 @@ def merge(directory: Path, path: Path) -> Merged:
 
 
 def lost(directory: Path) -> list[Unknown]:
-    """Give the POSTs with an Idempotency-Key whose replies nobody saw, from the parts so far."""
+    """Return the POSTs with an Idempotency-Key whose replies nobody saw, from the parts so far."""
     found = []
     for part in sorted(directory.glob("part-*.jsonl")):
         for line in _joined(part, Merged()):
@@ -100,7 +100,7 @@ def _sent(line: Line, idempotency_key: str) -> Send:
 
 
 def _body(text: str) -> tuple[dict[str, Any] | None, bytes | None]:
-    """Give a body as an object, or as it stands where that would not be sent in the same bytes."""
+    """Return a body as an object, or as it stands where that would not be sent in the same bytes."""
     try:
         body = json.loads(text)
     except ValueError:
@@ -137,7 +137,7 @@ def _count(line: Mapping[str, Any], merged: Merged) -> None:
 
 
 def _timed(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
-    """Give each line with its instant; one without takes that of the line before."""
+    """Return each line with its instant; one without takes that of the line before."""
     last = 0
     for line in lines:
         found = line.get("sent", line.get("received", line.get("t")))

@@ -18,7 +18,7 @@ KEY = "RANKSIM_KEY"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LoadOptions:
     """The options of a run; `file` is the target file, "" without one."""
 
     host: str = ""
@@ -31,8 +31,8 @@ class Options:
     seed: int | None = None
 
     @classmethod
-    def of(cls, environment: Any) -> Options:
-        """Take them from a Locust environment."""
+    def of(cls, environment: Any) -> LoadOptions:
+        """Read them from a Locust environment."""
         found = environment.parsed_options
         return cls(
             environment.host or "",
@@ -65,7 +65,7 @@ class Options:
         )
 
     def variables(self) -> dict[str, str]:
-        """Give them as environment variables, which our arguments of Locust are read from."""
+        """Return them as environment variables, which our arguments of Locust are read from."""
         said = {
             "TARGET": self.file,
             "SPEND_CAP": self.spend_cap,

@@ -25,9 +25,9 @@ from ranksim.callers.discovery import Reach
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.errors import BadInput
 from ranksim.load import merging
-from ranksim.load.options import Options
-from ranksim.load.recorder import Clock, machine
-from ranksim.load.run import Part, Run, Shared, Wishes, reach_from_message
+from ranksim.load.options import LoadOptions
+from ranksim.load.recorder import AnchoredClock, machine
+from ranksim.load.run import LoadRun, Part, RunSettings, Shared, reach_from_message
 
 ASK, TELL, PING, PONG = "ranksim_ask", "ranksim_tell", "ranksim_ping", "ranksim_pong"
 STOP, LINES, DONE, ENDED = "ranksim_stop", "ranksim_lines", "ranksim_done", "ranksim_ended"
@@ -51,7 +51,7 @@ CHUNK = 1 << 18
 log = logging.getLogger("ranksim.load")
 
 
-class Seat:
+class WorkerContext:
     """What the users of this process need: their part, what they can exercise, and their numbers."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Seat:
         self._place = 0
 
     def number(self, profile: str) -> int:
-        """Give the number of the next user of a profile, which no user of another process has."""
+        """Return the number of the next user of a profile, which no user of another process has."""
         assert self.part is not None
         return next(self._numbers[profile]) * self.part.shared.processes + self._place
 
@@ -85,19 +85,19 @@ class Leader:
     `profile` names what is run; `distributed` says that workers run the users.
     """
 
-    def __init__(self, environment: Any, seat: Seat, profile: str, *, distributed: bool) -> None:
+    def __init__(self, environment: Any, context: WorkerContext, profile: str, *, distributed: bool) -> None:
         self.environment = environment
         self.runner = environment.runner
-        self.seat = seat
+        self.context = context
         self.profile = profile
         self.distributed = distributed
-        self.run: Run | None = None
+        self.run: LoadRun | None = None
         self._opening: gevent.Greenlet | None = None
         self._asked: list[str] = []
         self._places = count()
         self._working: set[str] = set()
         self._finished = 0
-        seat.ended = self._one_ended
+        context.ended = self._one_ended
         if distributed:
             self.runner.register_message(ASK, self._on_ask)
             self.runner.register_message(PING, self._on_ping)
@@ -116,15 +116,15 @@ class Leader:
         """Open the run before the first user begins; when that cannot be, end with exit code 2."""
         self._finished, self._places = 0, count()
         self._working.clear()
-        options = Options.of(self.environment)
+        options = LoadOptions.of(self.environment)
         workers = self.runner.worker_count if self.distributed else 0
         users = max(1, self.runner.target_user_count)
-        wishes = Wishes(
+        settings = RunSettings(
             options.directory(self.profile), self.profile, users, workers, options.seed, options.gzip
         )
         self._opening = gevent.getcurrent()
         try:
-            self.run = Run(options.target(), wishes)
+            self.run = LoadRun(options.target(), settings)
         except BadInput as error:
             self._refuse(error)
             return
@@ -135,7 +135,7 @@ class Leader:
             for client in asked:
                 self._tell(client)
         else:
-            self.seat.take(self.run.part, 0)
+            self.context.take(self.run.part, 0)
         if seconds := os.environ.get(SECONDS):
             gevent.spawn_later(float(seconds), self._leave)
 
@@ -147,7 +147,7 @@ class Leader:
         if self.distributed:
             self._gather()
         self.run = None
-        self.seat.leave()
+        self.context.leave()
         try:
             merged = run.finish(_totals(self.environment.stats))
         except (BadInput, OSError) as error:
@@ -202,8 +202,8 @@ class Leader:
     def _tell(self, client: str) -> None:
         assert self.run is not None
         self._working.add(client)
-        told = {"place": next(self._places), "shared": self.run.shared.to_message()}
-        self.runner.send_message(TELL, told, client)
+        shared = {"place": next(self._places), "shared": self.run.shared.to_message()}
+        self.runner.send_message(TELL, shared, client)
 
     def _on_ping(self, environment: Any, msg: Any) -> None:
         if self.run is not None:
@@ -219,16 +219,16 @@ class Leader:
 class Worker:
     """A process that runs some of the users, and records a part of its own."""
 
-    def __init__(self, environment: Any, seat: Seat) -> None:
+    def __init__(self, environment: Any, context: WorkerContext) -> None:
         self.environment = environment
         self.runner = environment.runner
-        self.seat = seat
+        self.context = context
         self._elsewhere: Path | None = None
         self._place = 0
         self._ahead: tuple[Micros, Micros] | None = None
         self._pong: AsyncResult = AsyncResult()
         self._closing: gevent.Greenlet | None = None
-        seat.ended = lambda: self.runner.send_message(ENDED, {})
+        context.ended = lambda: self.runner.send_message(ENDED, {})
         self.runner.register_message(TELL, self._on_tell, concurrent=True)
         self.runner.register_message(PONG, lambda environment, msg: self._pong.set(msg.data["now"]))
         self.runner.register_message(STOP, lambda environment, msg: self.runner.stop(), concurrent=True)
@@ -239,8 +239,8 @@ class Worker:
 
     def end(self) -> None:
         """Close the part, and say so; meanwhile Locust must go on listening, or clocks cannot be compared."""
-        part = self.seat.part
-        self.seat.leave()
+        part = self.context.part
+        self.context.leave()
         self._closing = gevent.spawn(self._close, part)
 
     def leave(self) -> None:
@@ -267,25 +267,25 @@ class Worker:
             if not (Path(shared.directory) / merging.HEADER).exists():
                 self._elsewhere = Path(tempfile.mkdtemp(prefix="ranksim-part-"))
                 shared = replace(shared, directory=str(self._elsewhere))
-            part = Part(shared, Options.of(self.environment).target(), f"w{self._place + 1}", clock)
+            part = Part(shared, LoadOptions.of(self.environment).target(), f"w{self._place + 1}", clock)
         except (BadInput, OSError) as error:
             log.error("%s", error)
             self.environment.process_exit_code = 2
-            self.seat.ready.set()
+            self.context.ready.set()
             return
         if self._ahead is not None:
             part.recorder.shift(*self._ahead)
-        self.seat.take(part, self._place % shared.processes)
+        self.context.take(part, self._place % shared.processes)
 
-    def _clock(self, shared: Shared) -> Clock:
+    def _clock(self, shared: Shared) -> AnchoredClock:
         """The leader's clock, or where that is another machine's, one of our own, and compare them."""
         if shared.clock.machine == machine():
             return shared.clock
-        clock = Clock.here()
+        clock = AnchoredClock.here()
         self._compare(clock)
         return clock
 
-    def _compare(self, clock: Clock) -> None:
+    def _compare(self, clock: AnchoredClock) -> None:
         """Bound by how much the leader's clock is ahead of ours, now and since it was first compared."""
         low, high = DISTANT_PAST, DISTANT_FUTURE
         for _ in range(PINGS):

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.errors import BadInput
-from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.trace import SECRET_FIELDS
 
 CONTROL = "/_receiver"
@@ -33,14 +33,14 @@ PATIENCE = 10.0
 _ANNOUNCED = re.compile(r"receiving at (\S+?),")
 
 
-class Ear:
+class ReceiverClient:
     """The paths of a receiver that one process of the run has webhooks sent to.
 
     `url` is where the deployment and we reach the receiver; `prefix` is the run's own, so that runs which
     share a receiver do not share paths; `token` is what the receiver's control wants, if anything.
     """
 
-    def __init__(self, url: str, prefix: str, recorder: Recorder, token: str | None = None) -> None:
+    def __init__(self, url: str, prefix: str, recorder: PartRecorder, token: str | None = None) -> None:
         self.url = url
         self.token = token
         self.prefix = prefix
@@ -54,7 +54,7 @@ class Ear:
         said = {"path": path, "script": script.split(",")}
         return self.url + path if self._ask("PUT", "/scripts", said) else ""
 
-    def told(self, reply: str) -> None:
+    def observe(self, reply: str) -> None:
         """Learn from a reply which endpoint has a path of ours, and by which secret it signs."""
         if f"{self.url}/{self.prefix}/" not in reply:
             return
@@ -88,7 +88,7 @@ class LocalReceiver:
     begin.
     """
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: AnchoredClock) -> None:
         self.log = directory / "receiver.jsonl"
         words = [sys.executable, "-m", "ranksim", "receive", "--port", "0", "--tolerance", "-1"]
         words += ["--log", str(self.log), "--anchor", str(clock.anchor), "--with-parent"]
@@ -127,15 +127,15 @@ class LocalReceiver:
 class RemoteReceiver:
     """`ranksim receive` somewhere else: clocks are compared, and what came is fetched at the end."""
 
-    def __init__(self, url: str, clock: Clock, token: str | None = None) -> None:
+    def __init__(self, url: str, clock: AnchoredClock, token: str | None = None) -> None:
         self.url = url
         self.token = token
         self.clock = clock
         self.began = clock.now()
         self.ahead = self._compare()
 
-    def fetch(self, prefix: str, recorder: Recorder) -> list[dict[str, Any]]:
-        """Give what came for this run, with instants on our clock, and note how well the clocks agree.
+    def fetch(self, prefix: str, recorder: PartRecorder) -> list[dict[str, Any]]:
+        """Return what came for this run, with instants on our clock, and note how well the clocks agree.
 
         Raises BadInput when the receiver does not answer, or not as one does.
         """
@@ -144,7 +144,7 @@ class RemoteReceiver:
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{self.url}: expected what came to `ranksim receive` there ({error})") from None
 
-    def _fetch(self, prefix: str, recorder: Recorder) -> list[dict[str, Any]]:
+    def _fetch(self, prefix: str, recorder: PartRecorder) -> list[dict[str, Any]]:
         again = self._compare()
         low, high = max(self.ahead[0], again[0]), min(self.ahead[1], again[1])
         if low > high:

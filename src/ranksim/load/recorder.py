@@ -37,7 +37,7 @@ def machine() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class AnchoredClock:
     """The monotonic clock of one machine, anchored once to wall time.
 
     `anchor` is wall time less monotonic time, µs; processes of one machine that share it have one clock.
@@ -48,7 +48,7 @@ class Clock:
     machine: str
 
     @classmethod
-    def here(cls) -> Clock:
+    def here(cls) -> AnchoredClock:
         """Anchor the clock of this machine to its wall time."""
         return cls(time.time_ns() // 1000 - time.monotonic_ns() // 1000, platform.node(), machine())
 
@@ -62,7 +62,7 @@ class Clock:
         return {"host": self.host, "anchor": self.anchor, "resolution": max(1, round(resolution * 1_000_000))}
 
 
-class Recorder:
+class PartRecorder:
     """Writes one part of a trace; lines of other processes are in parts of their own.
 
     `part` begins the ids of its exchanges, `salt` is mixed into the digests of secrets, `tokens` are keys
@@ -70,7 +70,7 @@ class Recorder:
     """
 
     def __init__(
-        self, path: Path, *, part: str, clock: Clock, salt: bytes, tokens: Iterable[str] = ()
+        self, path: Path, *, part: str, clock: AnchoredClock, salt: bytes, tokens: Iterable[str] = ()
     ) -> None:
         self.path = path
         self.part = part
@@ -80,8 +80,8 @@ class Recorder:
         self._count = 0
         self._file = path.open("ab", buffering=0)
 
-    def began(self, send: Send, sent: Micros, told: Mapping[str, Any]) -> str:
-        """Write a call down before it is made; `told` is what the trace says of it. Gives its id."""
+    def began(self, send: Send, sent: Micros, described: Mapping[str, Any]) -> str:
+        """Write a call down before it is made; `described` is what the trace says of it. Returns its id."""
         self._count += 1
         name = f"{self.part}.{self._count}"
         self._write(
@@ -94,9 +94,9 @@ class Recorder:
                 "clock_host": self.clock.host,
                 "status": None,
                 "effect": "unknown",
-                **told,
-                "request_headers": safe_headers(told["request_headers"]),
-                "body": hide_secrets(told["body"], self.salt),
+                **described,
+                "request_headers": safe_headers(described["request_headers"]),
+                "body": hide_secrets(described["body"], self.salt),
             }
         )
         return name
@@ -143,7 +143,7 @@ class Recorder:
             self._hidden[token] = digest(token, self.salt)
 
     def close(self) -> None:
-        """Say that nothing more will come from this process. A second call does nothing."""
+        """Declare that nothing more will come from this process. A second call does nothing."""
         if not self._file.closed:
             self._write({"closed": self.part, "t": self.clock.now()})
             self._file.close()
@@ -156,7 +156,7 @@ class Recorder:
             rest = rest[os.write(self._file.fileno(), rest) :]
 
     def _safe(self, value: Any) -> Any:
-        """Give a value without what must not be written."""
+        """Return a value without what must not be written."""
         if isinstance(value, str):
             for token, shown in self._hidden.items():
                 value = value.replace(token, shown)

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ranksim.callers.budget import HELD_BACK, Purse, guarded
-from ranksim.callers.cleanup import tidy
+from ranksim.callers.budget import HELD_BACK, Budget, guarded
+from ranksim.callers.cleanup import remove_created
 from ranksim.callers.discovery import KeyReach, Reach, declared, explore, state
-from ranksim.callers.lost_calls import resolve
+from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.steps import Program
 from ranksim.callers.target import Target
 from ranksim.errors import BadInput
@@ -28,8 +28,8 @@ from ranksim.files import check_file
 from ranksim.load import merging
 from ranksim.load.driver import drive
 from ranksim.load.merging import Merged
-from ranksim.load.receiving import Ear, LocalReceiver, RemoteReceiver
-from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
 from ranksim.trace import Header
 
@@ -41,67 +41,67 @@ class Shared:
     """What all processes of a run have in common, so that their parts fit together.
 
     `directory` is where parts are written, `receiver` the receiver's URL ("" without one), `processes` how
-    many share the users and `purses` the spend cap. `salt` is hexadecimal.
+    many share the users and `budgets` the spend cap. `salt` is hexadecimal.
     """
 
     run: str
     directory: str
-    clock: Clock
+    clock: AnchoredClock
     salt: str
     seed: int
     users: int
     processes: int
-    purses: int
+    budgets: int
     receiver: str
     reach: dict[str, Any]
 
     def to_message(self) -> dict[str, Any]:
-        """Give it as plain data."""
+        """Return it as plain data."""
         return asdict(self)
 
     @classmethod
     def from_message(cls, data: Mapping[str, Any]) -> Shared:
         """Read it back."""
-        return cls(**{**data, "clock": Clock(**data["clock"])})
+        return cls(**{**data, "clock": AnchoredClock(**data["clock"])})
 
 
 class Part:
-    """What one process of a run records with: its file, its sessions and its purse."""
+    """What one process of a run records with: its file, its sessions and its budget."""
 
-    def __init__(self, shared: Shared, target: Target, name: str, clock: Clock | None = None) -> None:
+    def __init__(self, shared: Shared, target: Target, name: str, clock: AnchoredClock | None = None) -> None:
         self.shared = shared
         self.target = target
-        self.recorder = Recorder(
+        self.recorder = PartRecorder(
             Path(shared.directory) / f"part-{name}.jsonl",
             part=name,
             clock=clock or shared.clock,
             salt=bytes.fromhex(shared.salt),
             tokens=[*(key.token for key in target.keys.values()), target.receiver_token or ""],
         )
-        self.ear = (
-            Ear(shared.receiver, shared.run, self.recorder, target.receiver_token)
+        self.receiver = (
+            ReceiverClient(shared.receiver, shared.run, self.recorder, target.receiver_token)
             if shared.receiver
             else None
         )
         self._tls = ssl.create_default_context()
-        share = None if target.spend_cap is None else target.spend_cap // shared.purses
-        self.purse = Purse(share, target.dry_run_only)
-        self.purse.accounts = {name: key["account"] for name, key in shared.reach.get("keys", {}).items()}
+        share = None if target.spend_cap is None else target.spend_cap // shared.budgets
+        self.budget = Budget(share, target.dry_run_only)
+        self.budget.accounts = {name: key["account"] for name, key in shared.reach.get("keys", {}).items()}
 
     def session(self, client: str = "") -> Session:
         """Connections of one user."""
-        told = None if self.ear is None else self.ear.told
-        return Session(self.target, self.recorder, client=client, told=told, tls=self._tls)
+        on_reply = None if self.receiver is None else self.receiver.observe
+        return Session(self.target, self.recorder, client=client, on_reply=on_reply, tls=self._tls)
 
     def guarded(self, program: Program) -> Program:
         """Run a program within what may be spent."""
-        return guarded(program, self.purse)
+        return guarded(program, self.budget)
 
     def perform(self, program: Generator[Any, Any, Any], client: str) -> Any:
-        """Run a program to its end and give what it returns."""
+        """Run a program to its end and return what it returns."""
         session = self.session(client)
         try:
-            return drive(program, session, self.ear)
+            return drive(program, session, self.receiver)
         finally:
             session.close()
 
@@ -110,7 +110,7 @@ class Part:
 
         Its record is removed with the directory of the parts.
         """
-        aside = Recorder(
+        aside = PartRecorder(
             Path(self.shared.directory) / "aside.jsonl",
             part="aside",
             clock=self.shared.clock,
@@ -119,20 +119,20 @@ class Part:
         )
         session = Session(self.target, aside, tls=self._tls)
         try:
-            drive(program, session, self.ear)
+            drive(program, session, self.receiver)
         finally:
             session.close()
             aside.close()
 
     def close(self) -> None:
         """Write down that this process is done."""
-        if self.purse.refused:
-            self.recorder.note(HELD_BACK, calls=self.purse.refused)
+        if self.budget.refused:
+            self.recorder.note(HELD_BACK, calls=self.budget.refused)
         self.recorder.close()
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunSettings:
     """What was asked for: where the trace goes, by which profile, for how many users.
 
     `workers` is how many processes run the users, 0 when the leading one does.
@@ -146,14 +146,14 @@ class Wishes:
     gzip: bool = False
 
 
-class Run:
+class LoadRun:
     """A run, from the process that leads it. Raises BadInput when nothing can be loaded."""
 
-    def __init__(self, target: Target, wishes: Wishes) -> None:
+    def __init__(self, target: Target, settings: RunSettings) -> None:
         self.target = target
-        self.wishes = wishes
-        self.path = trace_path(wishes.out, wishes.gzip)
-        self.clock = Clock.here()
+        self.settings = settings
+        self.path = trace_path(settings.out, settings.gzip)
+        self.clock = AnchoredClock.here()
         self.started = self.clock.now()
         name = secrets.token_hex(4)
         self.directory = self.path.parent / f".parts-{name}"
@@ -164,10 +164,10 @@ class Run:
             self.directory.mkdir(parents=True, mode=0o700)
             self._receiver = self._receive()
             url = "" if self._receiver is None else self._receiver.url
-            seed = wishes.seed if wishes.seed is not None else secrets.randbits(32)
+            seed = settings.seed if settings.seed is not None else secrets.randbits(32)
             shared = Shared(
-                name, str(self.directory.resolve()), self.clock, secrets.token_hex(16), seed, wishes.users,
-                max(1, wishes.workers), wishes.workers + 1, url, {},
+                name, str(self.directory.resolve()), self.clock, secrets.token_hex(16), seed, settings.users,
+                max(1, settings.workers), settings.workers + 1, url, {},
             )  # fmt: skip
             self._write_header(Reach(target))
             self.part = Part(shared, target, "0")
@@ -177,7 +177,7 @@ class Run:
                 self.part.recorder.close()
                 raise
             self.shared = self.part.shared = replace(shared, reach=reach_to_message(self.reach))
-            self.part.purse.accounts = {key.name: key.account for key in self.reach.keys.values()}
+            self.part.budget.accounts = {key.name: key.account for key in self.reach.keys.values()}
         except BaseException as error:
             self._stop_receiver()
             shutil.rmtree(self.directory if not new else self.path.parent, ignore_errors=True)
@@ -193,9 +193,9 @@ class Run:
             return self._merged
         try:
             lost = merging.lost(self.directory)
-            self.part.perform(self.part.guarded(resolve(self.reach, lost)), "resolve")
+            self.part.perform(self.part.guarded(resolve_lost(self.reach, lost)), "resolve")
             self.part.perform(state(self.reach), "after")
-            self.part.perform_unrecorded(tidy(self.reach, self.shared.seed, self.shared.receiver))
+            self.part.perform_unrecorded(remove_created(self.reach, self.shared.seed, self.shared.receiver))
         finally:
             if totals is not None:
                 self.part.recorder.note("what Locust counted", **totals)
@@ -228,8 +228,8 @@ class Run:
             exclusive=self.target.exclusive,
             clock=self.clock.described(),
         )
-        told = {**header.model_dump(), "profile": self.wishes.profile, "users": self.wishes.users}
-        (self.directory / merging.HEADER).write_text(json.dumps(told), encoding="utf-8")
+        described = {**header.model_dump(), "profile": self.settings.profile, "users": self.settings.users}
+        (self.directory / merging.HEADER).write_text(json.dumps(described), encoding="utf-8")
 
     def _receive(self) -> LocalReceiver | RemoteReceiver | None:
         if self.target.receiver is not None:
@@ -265,7 +265,7 @@ def trace_path(out: Path, packed: bool) -> Path:
 
 
 def reach_to_message(found: Reach) -> dict[str, Any]:
-    """Give what can be exercised as plain data, without the target and its keys' tokens."""
+    """Return what can be exercised as plain data, without the target and its keys' tokens."""
     keys = {
         name: {**{field: getattr(key, field) for field in KeyReach.__slots__}, "lacks": dict(key.lacks),
                "reads": dict(key.reads)}

@@ -21,7 +21,7 @@ from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.clock import Micros
 from ranksim.errors import BadInput
-from ranksim.load.recorder import Clock, Recorder
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 
 LARGEST_REPLY = 64 << 20
 """Bytes; a longer reply counts as lost."""
@@ -31,7 +31,7 @@ MOST_SELECTED = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """What came of a call: `received` is what the program is told; `error` is "" when a reply was seen."""
 
     received: Received
@@ -42,7 +42,7 @@ class Outcome:
 class Session:
     """Makes the calls of one user, one at a time. Close it at the end.
 
-    `told` is called with every JSON reply that was seen, as text; `timeout` is how long to wait for a
+    `on_reply` is called with every JSON reply that was seen, as text; `timeout` is how long to wait for a
     connection, and between two pieces of a reply, in seconds. `tls` verifies certificates, by default as the
     system does.
     """
@@ -50,22 +50,22 @@ class Session:
     def __init__(
         self,
         target: Target,
-        recorder: Recorder,
+        recorder: PartRecorder,
         *,
         client: str = "",
         timeout: float = 60.0,
-        told: Callable[[str], None] | None = None,
+        on_reply: Callable[[str], None] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.target = target
         self.recorder = recorder
         self.client = client
         self.timeout = timeout
-        self.told = told
+        self.on_reply = on_reply
         self.tls = tls or ssl.create_default_context()
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
 
-    def perform(self, send: Send) -> Outcome:
+    def perform(self, send: Send) -> CallOutcome:
         """Make a call. Raises BadInput when the target has no such environment."""
         request, clock = _Request.of(send, self.target), self.recorder.clock
         try:
@@ -73,7 +73,7 @@ class Session:
         except (OSError, ValueError, http.client.HTTPException) as broken:
             return self._not_sent(send, request, _described(broken))
         sent = clock.now()
-        name = self.recorder.began(send, sent, request.told(self.client))
+        name = self.recorder.began(send, sent, request.described(self.client))
         reply, error, effect = None, "stopped before a reply was seen", "unknown"
         try:
             reply = _asked(connection, request, clock, listening=not send.lose)
@@ -87,7 +87,7 @@ class Session:
                 self._drop(request.base)
                 self.recorder.ended(name, effect=effect, error=error)
         if reply is None:
-            return Outcome(Received(0, None, {}, sent, clock.now(), error), error)
+            return CallOutcome(Received(0, None, {}, sent, clock.now(), error), error)
         return self._seen(send, request, name, sent, reply)
 
     def close(self) -> None:
@@ -95,10 +95,10 @@ class Session:
         for base in list(self._connections):
             self._drop(base)
 
-    def _seen(self, send: Send, request: _Request, name: str, sent: Micros, reply: _Reply) -> Outcome:
+    def _seen(self, send: Send, request: _Request, name: str, sent: Micros, reply: _Reply) -> CallOutcome:
         body = _json(reply.text)
-        if self.told is not None and body is not None:
-            self.told(reply.text)
+        if self.on_reply is not None and body is not None:
+            self.on_reply(reply.text)
         self.recorder.ended(
             name,
             reply.received,
@@ -108,13 +108,13 @@ class Session:
             effect=effect_of(send, request.method, reply.status, body),
         )
         lower = {header.lower(): value for header, value in reply.headers.items()}
-        return Outcome(Received(reply.status, body, lower, sent, reply.received), "", len(reply.text))
+        return CallOutcome(Received(reply.status, body, lower, sent, reply.received), "", len(reply.text))
 
-    def _not_sent(self, send: Send, request: _Request, why: str) -> Outcome:
+    def _not_sent(self, send: Send, request: _Request, why: str) -> CallOutcome:
         now = self.recorder.clock.now()
-        name = self.recorder.began(send, now, request.told(self.client))
+        name = self.recorder.began(send, now, request.described(self.client))
         self.recorder.ended(name, effect="none", error=f"not sent: {why}")
-        return Outcome(Received(0, None, {}, now, now, why), f"not sent: {why}")
+        return CallOutcome(Received(0, None, {}, now, now, why), f"not sent: {why}")
 
     def _connected(self, base: tuple[str, str]) -> http.client.HTTPConnection:
         """A connection that the other side has not closed as yet."""
@@ -153,7 +153,7 @@ class _Reply:
 
 
 def _asked(
-    connection: http.client.HTTPConnection, request: _Request, clock: Clock, *, listening: bool
+    connection: http.client.HTTPConnection, request: _Request, clock: AnchoredClock, *, listening: bool
 ) -> _Reply | None:
     """Send a request and read its reply, or none where nobody listens."""
     try:
@@ -217,7 +217,7 @@ class _Request:
             body=body,
         )
 
-    def told(self, client: str) -> dict[str, Any]:
+    def described(self, client: str) -> dict[str, Any]:
         """What the trace says of the call."""
         return {
             "target": self.environment,
@@ -236,7 +236,7 @@ class _Request:
 
 
 def _addressed(send: Send, environment: str, target: Target) -> tuple[str, str, str]:
-    """Give the method, the path as the trace has it, and the URL without its query."""
+    """Return the method, the path as the trace has it, and the URL without its query."""
     if send.surface == "graphql":
         return "POST", "/graphql", target.graphql_url(environment)
     path = path_of(send)
@@ -248,7 +248,7 @@ def _headers(token: str | None) -> dict[str, str]:
     return headers if token is None else headers | {"Authorization": f"Bearer {token}"}
 
 
-def refused(outcome: Outcome) -> bool:
+def refused(outcome: CallOutcome) -> bool:
     """Whether the deployment refused in the way it promises: a 4xx with a JSON object."""
     received = outcome.received
     return 400 <= received.status <= 499 and isinstance(received.body, dict)

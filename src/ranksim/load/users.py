@@ -23,14 +23,14 @@ from ranksim.callers.steps import Send
 from ranksim.clock import MILLISECOND, SECOND
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
-from ranksim.load.options import Options, add_arguments
-from ranksim.load.processes import GRACE, Leader, Seat, Worker
-from ranksim.load.session import Outcome, refused
+from ranksim.load.options import LoadOptions, add_arguments
+from ranksim.load.processes import GRACE, Leader, Worker, WorkerContext
+from ranksim.load.session import CallOutcome, refused
 
 PARENT = "RANKSIM_LOAD_PARENT"
 """The environment variable that names the process which is to be followed to its end."""
 
-SEAT = Seat()
+CONTEXT = WorkerContext()
 """Where the users of this process find what they need. Locust has one environment a process."""
 
 
@@ -52,25 +52,25 @@ class ProfileUser(User):
     def perform(self) -> None:
         """Run the program."""
         with self._idle():
-            SEAT.ready.wait()
-        part, reach = SEAT.part, SEAT.reach
+            CONTEXT.ready.wait()
+        part, reach = CONTEXT.part, CONTEXT.reach
         if part is not None and reach is not None:
-            number = SEAT.number(self.profile.name)
+            number = CONTEXT.number(self.profile.name)
             program = self.profile.program(reach, number, part.shared.users, part.shared.seed)
             session = part.session(f"{self.profile.name}-{number}")
             try:
                 drive(
                     part.guarded(program),
                     session,
-                    part.ear,
-                    heard=self._heard,
+                    part.receiver,
+                    on_call=self._observe,
                     idle=self._idle,
                     stopped=self._stopping,
                 )
             finally:
                 session.close()
             if not self._stopping():
-                SEAT.ended()
+                CONTEXT.ended()
         if not self._stopping():
             with self._idle():
                 Event().wait()
@@ -87,7 +87,7 @@ class ProfileUser(User):
         if self._state == LOCUST_STATE_WAITING:
             self._state = LOCUST_STATE_RUNNING
 
-    def _heard(self, send: Send, outcome: Outcome) -> None:
+    def _observe(self, send: Send, outcome: CallOutcome) -> None:
         """Count a call in Locust's statistics. A refusal that the API promises is no failure."""
         received = outcome.received
         self.environment.events.request.fire(
@@ -103,7 +103,7 @@ class ProfileUser(User):
         )
 
 
-def _failure(outcome: Outcome) -> Exception | None:
+def _failure(outcome: CallOutcome) -> Exception | None:
     if outcome.error:
         return ConnectionError(outcome.error)
     if outcome.received.ok or refused(outcome):
@@ -115,16 +115,16 @@ def _failure(outcome: Outcome) -> Exception | None:
 
 
 def _on_init(environment: Any, runner: Any, **_: Any) -> None:
-    """Give this process its role in the runs to come."""
+    """Assign this process its role in the runs to come."""
     here: Leader | Worker
     if isinstance(runner, WorkerRunner):
-        here = Worker(environment, SEAT)
+        here = Worker(environment, CONTEXT)
         # Locust counts every few seconds; what came since then would be missing from the leader's totals.
         environment.events.test_stop.add_listener(lambda **_: runner._send_stats())
     else:
         _set_host(environment)
         names = "-".join(kind.profile.name for kind in environment.user_classes)
-        here = Leader(environment, SEAT, names, distributed=isinstance(runner, MasterRunner))
+        here = Leader(environment, CONTEXT, names, distributed=isinstance(runner, MasterRunner))
     environment.events.test_start.add_listener(lambda **_: here.begin())
     environment.events.test_stop.add_listener(lambda **_: here.end())
     environment.events.quitting.add_listener(lambda **_: here.leave())
@@ -134,7 +134,7 @@ def _on_init(environment: Any, runner: Any, **_: Any) -> None:
 
 def _set_host(environment: Any) -> None:
     """Show where a target file leads to."""
-    options = Options.of(environment)
+    options = LoadOptions.of(environment)
     if options.file:
         with suppress(BadInput):  # which is told when the run begins
             environment.host = next(iter(options.target().environments.values()))

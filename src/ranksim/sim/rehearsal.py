@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json, to_json
 
-from ranksim.callers.budget import Purse, guarded
+from ranksim.callers.budget import Budget, guarded
 from ranksim.callers.discovery import Reach, declared, explore, state
 from ranksim.callers.http import effect_of, headers_of, path_of
-from ranksim.callers.lost_calls import Unknown, resolve
+from ranksim.callers.lost_calls import Unknown, resolve_lost
 from ranksim.callers.network import Network, Ways
 from ranksim.callers.profiles import Profile
 from ranksim.callers.steps import Received, Send
@@ -396,7 +396,7 @@ def rehearse(
     start: Micros = START,
     skew: Micros = 0,
     alter: Alter | None = None,
-    purse: Purse | None = None,
+    budget: Budget | None = None,
     path: Path | None = None,
 ) -> Trace:
     """Run a profile against a service in virtual time; return the trace that a recorder would have written.
@@ -408,13 +408,13 @@ def rehearse(
     """
     rehearsal = Rehearsal(service, target, network, seed, start, skew, alter)
     reach: Reach = rehearsal.alone(explore(target))
-    spending = Purse(target.spend_cap, target.dry_run_only) if purse is None else purse
+    spending = Budget(target.spend_cap, target.dry_run_only) if budget is None else budget
     spending.accounts = {key.name: key.account for key in reach.keys.values()}
     count = profile.users if users is None else users
     rehearsal.alone(state(reach))
     programs = [guarded(profile.program(reach, user, count, seed), spending) for user in range(count)]
     rehearsal.together(programs, rehearsal.now + (profile.duration if duration is None else duration))
-    rehearsal.alone(guarded(resolve(reach, rehearsal.unknown), spending))
+    rehearsal.alone(guarded(resolve_lost(reach, rehearsal.unknown), spending))
     rehearsal.alone(state(reach))
     trace = rehearsal.finish(reach)
     if path is not None:

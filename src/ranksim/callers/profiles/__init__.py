@@ -33,7 +33,7 @@ PROFILES = (
 
 
 def profile(name: str) -> Profile:
-    """Give the profile of a name. Raises BadInput."""
+    """Return the profile of a name. Raises BadInput."""
     for known in PROFILES:
         if known.name == name:
             return known

@@ -52,7 +52,7 @@ KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
 
 
 @dataclass(slots=True)
-class Customer:
+class EverydayUser:
     """One user: what is theirs, the jobs they wait for, and what they found the deployment to lack."""
 
     reach: Reach
@@ -136,20 +136,20 @@ def everyday(reach: Reach, user: int, users: int, seed: int) -> Program:
     yield Pause(draw.randrange(2 * SECOND))
     if not reach.main:
         return
-    customer = Customer(reach, draw, named(seed, "day", user), seed)
-    customer.domain = yield from a_domain(reach, seed, "day", user)
-    if customer.domain:
-        customer.listed = yield from a_list(reach, seed, customer.domain, "day", user)
-    if customer.listed:
-        customer.scan = yield from a_scan(reach, customer.domain, [customer.listed], customer.name)
-    if user == 0 and customer.domain:
+    me = EverydayUser(reach, draw, named(seed, "day", user), seed)
+    me.domain = yield from a_domain(reach, seed, "day", user)
+    if me.domain:
+        me.listed = yield from a_list(reach, seed, me.domain, "day", user)
+    if me.listed:
+        me.scan = yield from a_scan(reach, me.domain, [me.listed], me.name)
+    if user == 0 and me.domain:
         yield from an_endpoint(reach, "200")
     while True:
-        send = customer.next()
+        send = me.next()
         if reach.can(GRAPHQL) and draw.randrange(5) == 0:
             send = over_graphql(send) or send
         answer: Received = yield send
-        customer.saw(send, answer)
+        me.saw(send, answer)
         yield Pause(_think(draw, answer))
 
 

@@ -41,7 +41,7 @@ RENAME = "mutation ($id: ID!, $label: String) { updateDomain(id: $id, input: {la
 
 
 def over_graphql(send: Send) -> Send | None:
-    """Give the GraphQL twin of a call, or None where there is none here."""
+    """Return the GraphQL twin of a call, or None where there is none here."""
     body = send.body or {}
     variables: dict[str, Any] = {}
     if send.operation in READS:

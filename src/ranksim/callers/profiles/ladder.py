@@ -42,21 +42,21 @@ class Rung:
     taken: int = 0
 
     def new(self) -> int:
-        """Give a number that was not used before."""
+        """Return a number that was not used before."""
         self.taken += 1
         return self.taken
 
     def once(self) -> str:
-        """Give an Idempotency-Key that was not used before."""
+        """Return an Idempotency-Key that was not used before."""
         return named(self.seed, "ladder", self.user, self.key.name, self.new())
 
     def too_many(self) -> int:
-        """Give more keywords than there are slots free, as far as that is known."""
+        """Return more keywords than there are slots free, as far as that is known."""
         room = self.key.room()
         return MOST_WORDS if room is None else min(room + 1, MOST_WORDS)
 
     def words(self, count: int = 1) -> list[str]:
-        """Give keywords that were not used before."""
+        """Return keywords that were not used before."""
         return words(self.seed, "ladder", self.key.name, self.new(), count=count)
 
 

@@ -28,7 +28,7 @@ def a_host(seed: int, *parts: object) -> str:
 
 
 def id_of(answer: Received) -> str:
-    """Give the id of what was made, or ""."""
+    """Return the id of what was made, or ""."""
     data = answer.data
     return str(data.get("id", "")) if answer.ok and isinstance(data, Mapping) else ""
 
@@ -48,7 +48,7 @@ def a_domain(reach: Reach, seed: int, *parts: object, key: str = "") -> Making:
 
 
 def an_old_domain(reach: Reach, key: str = "") -> str:
-    """Give a domain that was there before and that a key can see, or ""."""
+    """Return a domain that was there before and that a key can see, or ""."""
     key = key or reach.main
     if key not in reach.keys:
         return ""
@@ -102,7 +102,7 @@ def words(seed: int, *parts: object, count: int = 1, first: int = 0) -> list[str
 
 
 def next_meeting(every: Micros) -> Generator[Any, Any, Micros]:
-    """Give the next instant that is a multiple of `every`, after now."""
+    """Return the next instant that is a multiple of `every`, after now."""
     now: Micros = yield Pause(0)
     return (now // every + 1) * every
 
@@ -116,7 +116,7 @@ def meet(every: Micros, ahead: Micros = 0) -> Generator[Any, Any, Micros]:
 
 
 def over(answer: Received) -> bool:
-    """Tell whether a reply shows a job that has ended, however its states are called (U39)."""
+    """Return whether a reply shows a job that has ended, however its states are called (U39)."""
     job = answer.data if isinstance(answer.data, Mapping) else {}
     return job.get("status") in ("done", "failed") or bool(job.get("finished_at") or job.get("error_detail"))
 

@@ -28,7 +28,7 @@ class Probe:
 
 
 def window_of(reach: Reach) -> Micros:
-    """Give the length of a rate window on our clock."""
+    """Return the length of a rate window on our clock."""
     return WINDOW // reach.target.traffic_scale
 
 
@@ -94,7 +94,7 @@ def until_admitted(probe: Probe, key: str) -> Generator[Any, Any, Micros]:
 
 
 def share(count: int, partner: int, partners: int) -> int:
-    """Give one partner's share of a count."""
+    """Return one partner's share of a count."""
     return count // partners + (partner < count % partners)
 
 

@@ -39,7 +39,7 @@ class Stake:
     racers: int
 
     def share(self, left: int | None, rounds: int) -> int:
-        """Give how many units to ask for: within so many rounds all together want more than is left."""
+        """Return how many units to ask for: within so many rounds all together want more than is left."""
         return 1 if left is None else max(1, min(MOST_UNITS, left // (rounds * self.racers) + 1))
 
 

@@ -148,7 +148,7 @@ def _plain(case: str, send: Send, draw: Chance) -> Program:
 
 
 def _another(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a body that asks for something else."""
+    """Return a body that asks for something else."""
     name = next((name for name in ("host", "name", "keywords", "kind") if name in body), "label")
     value = body.get(name)
     if name == "keywords":

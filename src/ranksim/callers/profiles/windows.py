@@ -26,7 +26,7 @@ PHASES = (45, 10)
 
 
 def parts(user: int, users: int) -> list[tuple[RateClass, int, int]]:
-    """Give what a user probes: (class, its number among the partners, how many partners)."""
+    """Return what a user probes: (class, its number among the partners, how many partners)."""
     if users < len(CLASSES):
         mine = CLASSES[user::users]
         return [(rate_class, 0, 1) for rate_class in mine]
