@@ -290,7 +290,7 @@ def _progress() -> Iterator[Callable[[int, int, float], None] | None]:
 
 def _heading(scenario: Scenario, result: Result, command: str) -> Heading:
     from ranksim.report.assumptions import overrides
-    from ranksim.report.heading import Heading, Verdict
+    from ranksim.report.heading import ExpectationVerdict, Heading
     from ranksim.sim.expectations import judge
 
     findings = judge(scenario.expect, result)
@@ -305,7 +305,7 @@ def _heading(scenario: Scenario, result: Result, command: str) -> Heading:
         seed=result.seed,
         version=ranksim.__version__,
         policy=scenario.policy.name,
-        verdicts=tuple(Verdict(finding.passed, finding.text) for finding in findings),
+        verdicts=tuple(ExpectationVerdict(finding.passed, finding.text) for finding in findings),
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
         overrides=overrides(scenario.policy),
         command=command,

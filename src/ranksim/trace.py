@@ -62,13 +62,13 @@ Instant = Annotated[int, Field(ge=0)]
 # Entries
 
 
-class Entry(BaseModel):
+class TraceEntry(BaseModel):
     """One line of a trace: strict types, unknown fields ignored (E46)."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
 
-class TraceKey(Entry):
+class TraceKey(TraceEntry):
     """Whose a key is, as the header tells it."""
 
     account: str = ""
@@ -76,7 +76,7 @@ class TraceKey(Entry):
     domain_id: str | None = None
 
 
-class Header(Entry):
+class Header(TraceEntry):
     """The first line: version, start (µs), targets and keys by name, `exclusive`: nobody else was there."""
 
     ranksim_trace: Literal[1] = 1
@@ -87,7 +87,7 @@ class Header(Entry):
     clock: dict[str, Any] = Field(default_factory=dict)
 
 
-class Exchange(Entry):
+class Exchange(TraceEntry):
     """A call and its reply. `received` and `status` are null when no reply was seen.
 
     `planned` is when the caller meant to send. `effect` is what is known of the call's effect: it changed
@@ -126,7 +126,7 @@ class Exchange(Entry):
         return self
 
 
-class Signature(Entry):
+class Signature(TraceEntry):
     """What a receiver made of a signature; null `valid` where nobody checked."""
 
     valid: bool | None = None
@@ -134,7 +134,7 @@ class Signature(Entry):
     checked_by: str = ""
 
 
-class Delivery(Entry):
+class Delivery(TraceEntry):
     """A webhook attempt as its receiver saw it; `status` is what the receiver answered, null for silence."""
 
     kind: Literal["delivery"] = "delivery"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranksim.capacity.sync import Plan, Street, Sync, eager, evenly, fastest_pace, sync_time
+from ranksim.capacity.sync import RateWindow, Sync, SyncSchedule, eager, evenly, fastest_pace, sync_time
 from ranksim.clock import MINUTE, SECOND
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -17,7 +17,7 @@ from ranksim.sim.scenario import Scenario
 from ranksim.sim.world import World
 
 
-def found(sync: Sync, window: str, way: str, **policy: Any) -> Plan:
+def found(sync: Sync, window: str, way: str, **policy: Any) -> SyncSchedule:
     plans = sync_time(sync, Policy().replace(**policy)).plans
     return next(plan for plan in plans if (plan.window, plan.way) == (window, way))
 
@@ -49,9 +49,9 @@ def test_three_hundred_requests(window: str, way: str, time: int, refused: int) 
 
 
 def test_at_exactly_the_limit_the_sliding_counter_refuses_an_even_pace() -> None:
-    street = Street("sliding_counter", 120, MINUTE)
-    assert evenly(street, Sync(300, batch=1), HALF).refused == 1
-    assert fastest_pace([street], Sync(300, batch=1)) == -(-MINUTE // 119)
+    window = RateWindow("sliding_counter", 120, MINUTE)
+    assert evenly(window, Sync(300, batch=1), HALF).refused == 1
+    assert fastest_pace([window], Sync(300, batch=1)) == -(-MINUTE // 119)
 
 
 def test_what_fits_one_window_is_sent_at_once() -> None:
@@ -70,9 +70,9 @@ def test_pacing_leaves_room_for_the_others() -> None:
 
 @pytest.mark.parametrize(("requests", "refused"), [(60, 0), (61, 1)])
 def test_a_burst_that_ends_early_still_takes_from_the_others(requests: int, refused: int) -> None:
-    street, sync = Street("first_hit", 120, MINUTE), Sync(requests, batch=1, others=60)
-    assert evenly(street, sync, 0).others_refused == refused
-    assert (fastest_pace([street], sync) == 0) is (refused == 0)
+    window, sync = RateWindow("first_hit", 120, MINUTE), Sync(requests, batch=1, others=60)
+    assert evenly(window, sync, 0).others_refused == refused
+    assert (fastest_pace([window], sync) == 0) is (refused == 0)
 
 
 @pytest.mark.fact("U2")
@@ -115,8 +115,8 @@ def test_a_simulated_client_takes_as_long(window: str) -> None:
             seen.append((now, reply.status))
 
     World(scenario, trace=Recorder()).run()
-    street = Street(window, 120, MINUTE, start=90 * SECOND)
-    plan = eager(street, Sync(3000, batch=10), "retry")
+    window = RateWindow(window, 120, MINUTE, start=90 * SECOND)
+    plan = eager(window, Sync(3000, batch=10), "retry")
     assert (seen[-1][0] - 90 * SECOND, len(seen)) == (plan.time, plan.calls)
     assert sum(status == 429 for _, status in seen) == plan.refused
 
@@ -134,19 +134,19 @@ def test_the_pace_is_never_refused_and_waiting_is_never_slower(
 ) -> None:
     sync = Sync(requests, batch=1, latency=latency, others=min(others, limit - 1))
     for name in NAMES:
-        street = Street(name, limit, MINUTE, start=start)
-        pace = fastest_pace([street], sync)
+        window = RateWindow(name, limit, MINUTE, start=start)
+        pace = fastest_pace([window], sync)
         if pace is not None:
-            plan = evenly(street, sync, pace)
+            plan = evenly(window, sync, pace)
             assert (plan.refused, plan.others_refused, plan.calls) == (0, 0, requests)
         if not sync.others:
             assert pace is not None
-            waited, retried = eager(street, sync, "wait"), eager(street, sync, "retry")
+            waited, retried = eager(window, sync, "wait"), eager(window, sync, "retry")
             assert waited.refused == 0
             assert waited.time is not None
             assert retried.time is not None
             assert waited.time <= retried.time
-            assert waited.time <= evenly(street, sync, pace).time
+            assert waited.time <= evenly(window, sync, pace).time
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ranksim.contract.policy import Policy, shipped_catalogue
 from ranksim.errors import BadInput
 from ranksim.pricing.back_test import BackTest, Side, back_test, read_accounts
 from ranksim.pricing.recording import Recording, read_recording, read_rules
-from ranksim.pricing.replay import Replay, spec_for
+from ranksim.pricing.replay import ReplayedService, spec_for
 from ranksim.report.figure import new_figure
 from ranksim.trace import TraceWriter
 
@@ -153,13 +153,13 @@ def test_what_was_not_made_is_not_found(tmp_path: Path) -> None:
 
 def test_ids_from_before_are_matched_in_their_order(tmp_path: Path) -> None:
     recording = recorded(tmp_path, call(0, "GET", "/v1/domains/dom_2"), call(1, "GET", "/v1/domains/dom_1"))
-    ids = Replay(recording, {"acme": spec_for(recording, "acme", "pro", 10)}, Policy(), 1).ids
+    ids = ReplayedService(recording, {"acme": spec_for(recording, "acme", "pro", 10)}, Policy(), 1).ids
     assert ids["acme", "dom_1"] < ids["acme", "dom_2"]
 
 
 def test_an_id_that_was_not_made_is_nobody_elses(tmp_path: Path) -> None:
     owned = {"acme": AccountSpec(plan="starter", portfolio=PortfolioSpec(keywords=500))}
-    before = Replay(recorded(tmp_path, brief(0)), owned, Policy(), 1)
+    before = ReplayedService(recorded(tmp_path, brief(0)), owned, Policy(), 1)
     (account,) = before.service.state.accounts.values()
     taken = account.keywords[0]
     made = {"data": {"created": [{"id": taken, "keyword": "one more"}]}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
-from ranksim.report.heading import Heading, Verdict
+from ranksim.report.heading import ExpectationVerdict, Heading
 
 Rows = list[dict[str, Any]]
 
@@ -188,8 +188,8 @@ def heading() -> Heading:
         version="0.1.0",
         policy="default",
         verdicts=(
-            Verdict(True, "refusals.total is 110 (100 to 120), as expected at most 150"),
-            Verdict(False, "jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above"),
+            ExpectationVerdict(True, "refusals.total is 110 (100 to 120), as expected at most 150"),
+            ExpectationVerdict(False, "jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above"),
         ),
         notes=("one sample in 2 is kept",),
         overrides=(("U1", "How the 60 s window of a key and class runs", "assumptions.window = gcra"),),

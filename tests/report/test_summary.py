@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ranksim.report.heading import Heading, Verdict
+from ranksim.report.heading import ExpectationVerdict, Heading
 from ranksim.report.summary import summary
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -80,4 +80,4 @@ def test_many_notes_are_cut_short(heading: Heading, tables: Tables) -> None:
     ],
 )
 def test_the_verdict_in_one_line(heading: Heading, holds: tuple[bool, ...], verdict: str) -> None:
-    assert replace(heading, verdicts=tuple(Verdict(one, "") for one in holds)).verdict == verdict
+    assert replace(heading, verdicts=tuple(ExpectationVerdict(one, "") for one in holds)).verdict == verdict

@@ -9,12 +9,12 @@ from types import ModuleType
 import pytest
 from scipy import stats
 
-from ranksim.study.condition import Condition, chance, quantile
+from ranksim.study.condition import MetricCondition, chance, quantile
 
 
 @pytest.fixture
-def condition(toy: ModuleType) -> Callable[[str], Condition]:
-    return lambda text: Condition.parse(text, toy.Toys())
+def condition(toy: ModuleType) -> Callable[[str], MetricCondition]:
+    return lambda text: MetricCondition.parse(text, toy.Toys())
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,12 @@ def condition(toy: ModuleType) -> Callable[[str], Condition]:
     ],
 )
 def test_it_is_read(
-    condition: Callable[[str], Condition], text: str, metric: str, sign: str, bound: float, event: object
+    condition: Callable[[str], MetricCondition],
+    text: str,
+    metric: str,
+    sign: str,
+    bound: float,
+    event: object,
 ) -> None:
     found = condition(text)
     assert (found.metric, found.sign, found.bound, found.event) == (metric, sign, pytest.approx(bound), event)
@@ -46,7 +51,7 @@ def test_it_is_read(
         ("P(level) < 2%", "expected a condition such as"),
     ],
 )
-def test_what_is_no_condition(condition: Callable[[str], Condition], text: str, message: str) -> None:
+def test_what_is_no_condition(condition: Callable[[str], MetricCondition], text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"expected|no metric") as caught:
         condition(text)
     assert message in str(caught.value)
@@ -72,7 +77,7 @@ def test_what_is_no_condition(condition: Callable[[str], Condition], text: str, 
     ],
 )
 def test_it_is_decided(
-    condition: Callable[[str], Condition], text: str, values: list[float], decision: bool | None
+    condition: Callable[[str], MetricCondition], text: str, values: list[float], decision: bool | None
 ) -> None:
     assert condition(text).decide(values, 0.05) is decision
 

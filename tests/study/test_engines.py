@@ -7,7 +7,7 @@ import pytest
 from ranksim.clock import MINUTE
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.scenario import Scenario
-from ranksim.study.engines import Observation, Worlds, value_of, within_of
+from ranksim.study.engines import Measurement, Worlds, value_of, within_of
 
 SCENARIO = """
 start: 2026-01-05T00:00:00Z
@@ -20,7 +20,7 @@ pools: {{rank_run: {{capacity: 1, duration: 4m}}}}
 """
 
 
-def observed(length: str) -> Observation:
+def observed(length: str) -> Measurement:
     worlds = Worlds(Scenario.parse(SCENARIO.format(length=length)))
     return worlds.observe(worlds.build({}), 1, 0)
 
@@ -43,17 +43,17 @@ def test_the_share_that_starts_within(length: str, bound: str, share: float) -> 
 
 def test_a_share_of_nothing_is_not_observed() -> None:
     assert value_of(observed("1h"), "jobs.rank_run.wait.within.5m", "share") is None
-    assert value_of(Observation({}), "calls.total", "count") == 0.0
-    assert value_of(Observation({}), "refusals.share", "share") is None
-    assert value_of(Observation({}), "plans.pro.spend.total", "money") == 0.0
-    assert value_of(Observation({}), "plans.pro.spend.mean", "money") is None  # of nobody
+    assert value_of(Measurement({}), "calls.total", "count") == 0.0
+    assert value_of(Measurement({}), "refusals.share", "share") is None
+    assert value_of(Measurement({}), "plans.pro.spend.total", "money") == 0.0
+    assert value_of(Measurement({}), "plans.pro.spend.mean", "money") is None  # of nobody
 
 
 def test_waits_in_the_bucket_of_the_bound_are_within() -> None:
     waits = Histogram()
     for seconds in (299, 300, 301, 310):
         waits.add(seconds * 1_000_000)
-    kept = Observation({"jobs.crawl.queued": 4}, {"jobs.crawl.wait": waits.to_plain()})
+    kept = Measurement({"jobs.crawl.queued": 4}, {"jobs.crawl.wait": waits.to_plain()})
     assert value_of(kept, "jobs.crawl.wait.within.5m", "share") == 3 / 4  # 310 s is more than 0.8 % longer
 
 

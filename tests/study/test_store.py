@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ranksim.errors import BadInput
-from ranksim.study.engines import Observation
+from ranksim.study.engines import Measurement
 from ranksim.study.store import Store
 from ranksim.study.study import Study
 
@@ -18,7 +18,7 @@ MEANING = {"engine": "toys", "inputs": "i", "design": "d", "seed": "1", "sources
 
 def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     path = tmp_path / "store"
-    observation = Observation({"a": 1.5, "b": None}, {"w": {"buckets": [[1, 2]]}})
+    observation = Measurement({"a": 1.5, "b": None}, {"w": {"buckets": [[1, 2]]}})
     with Store(path, MEANING) as store:
         store.add("p", 1, "it broke")
         store.add("p", 0, observation)

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from ranksim.contract.quantities import Duration, Frozen, Money
 from ranksim.contract.yamlfile import Located, explain
 from ranksim.draws import Purpose, entity, uniform
-from ranksim.study.engines import Observation
+from ranksim.study.engines import Measurement
 from ranksim.study.parameters import Settings, check_path, laid, tree_of
 
 UNITS = {"chance": "share", "cost": "money"}
@@ -67,7 +67,7 @@ class Toys:
     def meaning(self, built: Toy) -> str:
         return built.model_dump_json(exclude={"log", "slow"})
 
-    def observe(self, built: Toy, seed: int, index: int) -> Observation:
+    def observe(self, built: Toy, seed: int, index: int) -> Measurement:
         if built.log:
             with open(built.log, "a", encoding="utf-8") as log:
                 log.write(f"{built.workers} {index}\n")
@@ -78,7 +78,7 @@ class Toys:
         time.sleep(built.slow)
         draw = uniform(seed, entity("toy"), index, Purpose.CHOICE)
         own = uniform(seed, entity(f"toy {built.workers}"), index, Purpose.CHOICE)
-        return Observation(
+        return Measurement(
             {
                 "level": built.workers + draw,
                 "own": built.workers + own,

@@ -93,7 +93,7 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OutageOutcome:
     """What becomes of the events of one outage, on average; `disabled` is the chance that it disables."""
 
     events: float
@@ -113,7 +113,7 @@ class OutageCost:
     """
 
     outage: Outage
-    expected: Outcome
+    expected: OutageOutcome
     curve: tuple[tuple[Micros, float], ...]
     simulated: dict[str, Estimate]
 
@@ -248,18 +248,18 @@ class Failures:
         return min(1.0, sum(chances))
 
 
-def _at_random(outage: Outage, failures: Failures) -> Outcome:
+def _at_random(outage: Outage, failures: Failures) -> OutageOutcome:
     """Add up what becomes of an event, over the moments at which it may come."""
     length = outage.length
     moments = [(2 * step + 1) * length // (2 * MOMENTS) for step in range(MOMENTS)]
     outcomes = [_of_event(u, outage, failures) for u in moments]
     scale = length * failures.rate * outage.together
     mean = _mean(outcomes)
-    scaled = {field.name: scale * getattr(mean, field.name) for field in fields(Outcome)}
-    return Outcome(**scaled | {"disabled": 1 - failures.below(length)})
+    scaled = {field.name: scale * getattr(mean, field.name) for field in fields(OutageOutcome)}
+    return OutageOutcome(**scaled | {"disabled": 1 - failures.below(length)})
 
 
-def _of_event(u: Micros, outage: Outage, failures: Failures) -> Outcome:
+def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
     """Give the chances of what becomes of an event of a group that came at `u`."""
     attempts, length = failures.attempts, outage.length
     missed = 1 - failures.below(u)
@@ -273,18 +273,20 @@ def _of_event(u: Micros, outage: Outage, failures: Failures) -> Outcome:
         if u + sent < length
     )
     duplicates = sent_again + delayed if outage.failure == "late" else 0.0
-    return Outcome(1.0, delayed, exhausted, 1 - missed - alive, missed, duplicates, 0.0)
+    return OutageOutcome(1.0, delayed, exhausted, 1 - missed - alive, missed, duplicates, 0.0)
 
 
-def _mean(outcomes: Sequence[Outcome]) -> Outcome:
-    names = [field.name for field in fields(Outcome)]
-    return Outcome(**{name: math.fsum(getattr(o, name) for o in outcomes) / len(outcomes) for name in names})
+def _mean(outcomes: Sequence[OutageOutcome]) -> OutageOutcome:
+    names = [field.name for field in fields(OutageOutcome)]
+    return OutageOutcome(
+        **{name: math.fsum(getattr(o, name) for o in outcomes) / len(outcomes) for name in names}
+    )
 
 
 # Regular events
 
 
-def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[Outcome, float]:
+def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[OutageOutcome, float]:
     """Follow groups that come every so often from `phase` on: the outcome, and when it disables (or inf)."""
     came = np.arange(phase, outage.length, outage.every)
     failing = _before(came, attempts.counted, outage.length)
@@ -297,7 +299,7 @@ def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[Outcome
     cancelled = len(created) - exhausted - delayed
     made = len(_before(created, attempts.sent, over))
     duplicates = made + delayed - len(created) if outage.failure == "late" else 0
-    outcome = Outcome(
+    outcome = OutageOutcome(
         events=len(came) * outage.together,
         delayed=delayed * outage.together,
         exhausted=exhausted * outage.together,

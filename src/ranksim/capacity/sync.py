@@ -78,7 +78,7 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SyncSchedule:
     """One way under one algorithm: `time` from the first call to the last reply, `pace` between calls.
 
     `time` is None where the other clients starve the sync (refused calls that count, U4, can do that).
@@ -105,11 +105,11 @@ class SyncTime:
     assumed: str
     limit: int
     length: Micros
-    plans: tuple[Plan, ...]
+    plans: tuple[SyncSchedule, ...]
     safe_pace: Micros | None
 
     @property
-    def best(self) -> Plan:
+    def best(self) -> SyncSchedule:
         """The way to choose: the quickest of the policy's algorithm by which nobody is refused.
 
         Where several are equally quick, the even one; where none is without refusals, the one with fewest.
@@ -161,18 +161,20 @@ def sync_time(sync: Sync, policy: Policy | None = None, *, start: Micros = 0) ->
     rate_class = RateClass.WRITE if said.tracking_class == "write" else RateClass.EXPENSIVE
     limit, length = policy.facts.rates.of(rate_class), policy.facts.rate_window
     expect(sync.others < limit, "others", f"fewer than the {limit} calls of a window", sync.others)
-    streets = [Street(name, limit, length, int(said.refused_calls_count), start) for name in windows.NAMES]
-    plans: list[Plan] = []
-    for street in streets:
-        plans += (eager(street, sync, "retry"), eager(street, sync, "wait"))
-        pace = fastest_pace([street], sync)
+    rate_windows = [
+        RateWindow(name, limit, length, int(said.refused_calls_count), start) for name in windows.NAMES
+    ]
+    plans: list[SyncSchedule] = []
+    for window in rate_windows:
+        plans += (eager(window, sync, "retry"), eager(window, sync, "wait"))
+        pace = fastest_pace([window], sync)
         if pace is not None:
-            plans.append(evenly(street, sync, pace))
-    return SyncTime(sync, said.window, limit, length, tuple(plans), fastest_pace(streets, sync))
+            plans.append(evenly(window, sync, pace))
+    return SyncTime(sync, said.window, limit, length, tuple(plans), fastest_pace(rate_windows, sync))
 
 
 @dataclass(frozen=True, slots=True)
-class Street:
+class RateWindow:
     """The window that a key's calls must pass, untouched at `start`."""
 
     kind: str
@@ -196,10 +198,10 @@ class Street:
 class Traffic:
     """A window in use: the sync's calls, and between them those of the others, half a gap off."""
 
-    def __init__(self, street: Street, others: int) -> None:
-        self.window, self.ring = street.open()
+    def __init__(self, window: RateWindow, others: int) -> None:
+        self.window, self.ring = window.open()
         self.others_refused = 0
-        self._others = _every(street, others)
+        self._others = _every(window, others)
         self._next = next(self._others, None)
 
     def pass_others(self, now: Micros) -> None:
@@ -219,27 +221,27 @@ class Traffic:
         return windows.retry_after(now, self.window, self.ring)
 
 
-def _every(street: Street, others: int) -> Iterator[Micros]:
+def _every(window: RateWindow, others: int) -> Iterator[Micros]:
     """The instants of the others' calls, `others` in each window."""
     number = 0
     while others:
-        yield street.start + (2 * number + 1) * street.length // (2 * others)
+        yield window.start + (2 * number + 1) * window.length // (2 * others)
         number += 1
 
 
-def eager(street: Street, sync: Sync, way: Literal["retry", "wait"]) -> Plan:
+def eager(window: RateWindow, sync: Sync, way: Literal["retry", "wait"]) -> SyncSchedule:
     """Call as soon as the last reply is there.
 
     "retry" runs into the 429 and waits its Retry-After, whole seconds and at least one (U6); "wait" looks at
     the headers of the last reply, so it is refused only where other clients come in between.
     """
-    traffic = Traffic(street, sync.others)
-    now, calls, done = street.start, 0, 0
+    traffic = Traffic(window, sync.others)
+    now, calls, done = window.start, 0, 0
     # A window that admits anybody at all admits one call of the sync.
-    latest = street.start + (sync.requests + 2) * (street.length + sync.latency)
+    latest = window.start + (sync.requests + 2) * (window.length + sync.latency)
     while done < sync.requests:
         if now > latest:
-            return Plan(street.kind, way, None, None, calls, calls - done, traffic.others_refused)
+            return SyncSchedule(window.kind, way, None, None, calls, calls - done, traffic.others_refused)
         if way == "wait" and (pause := traffic.retry_after(now)):
             now += pause
             continue
@@ -251,41 +253,43 @@ def eager(street: Street, sync: Sync, way: Literal["retry", "wait"]) -> Plan:
             # The reply says how long, and is itself as slow as any.
             wait = max(1, -(-traffic.retry_after(now) // SECOND)) * SECOND
             now += sync.latency + wait
-    return Plan(street.kind, way, None, now - street.start, calls, calls - done, traffic.others_refused)
+    return SyncSchedule(
+        window.kind, way, None, now - window.start, calls, calls - done, traffic.others_refused
+    )
 
 
-def fastest_pace(streets: Sequence[Street], sync: Sync) -> Micros | None:
+def fastest_pace(rate_windows: Sequence[RateWindow], sync: Sync) -> Micros | None:
     """Find the fastest even pace (µs) at which nobody is refused in any of the windows, the others included.
 
     Tried are all calls back to back, then one call every length / k for k from the limit down; None when
     even one call a window is refused, or refuses somebody.
     """
-    first = streets[0]
+    first = rate_windows[0]
     for per_window in (None, *range(first.limit, 0, -1)):
         gap = 0 if per_window is None else -(-first.length // per_window)
         pace = max(gap, sync.latency)
-        if all(is_clear(evenly(street, sync, pace)) for street in streets):
+        if all(is_clear(evenly(window, sync, pace)) for window in rate_windows):
             return pace
     return None
 
 
-def is_clear(plan: Plan) -> bool:
+def is_clear(plan: SyncSchedule) -> bool:
     """Tell whether nobody was refused."""
     return plan.refused == 0 and plan.others_refused == 0
 
 
-def evenly(street: Street, sync: Sync, pace: Micros) -> Plan:
+def evenly(window: RateWindow, sync: Sync, pace: Micros) -> SyncSchedule:
     """Call every `pace`, whatever the replies; it ends with the first refusal, or when all calls are made.
 
     The other clients' calls are watched for a window longer.
     """
-    traffic = Traffic(street, sync.others)
-    now = street.start
+    traffic = Traffic(window, sync.others)
+    now = window.start
     for number in range(sync.requests):
-        now = street.start + number * pace
+        now = window.start + number * pace
         refused = 1 - int(traffic.take(now))
         if refused or traffic.others_refused:
-            return Plan(street.kind, "paced", pace, None, number + 1, refused, traffic.others_refused)
-    traffic.pass_others(now + street.length)
-    time = now + sync.latency - street.start
-    return Plan(street.kind, "paced", pace, time, sync.requests, 0, traffic.others_refused)
+            return SyncSchedule(window.kind, "paced", pace, None, number + 1, refused, traffic.others_refused)
+    traffic.pass_others(now + window.length)
+    time = now + sync.latency - window.start
+    return SyncSchedule(window.kind, "paced", pace, time, sync.requests, 0, traffic.others_refused)

@@ -99,7 +99,7 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class StaffingTrial:
     """A number of workers tried: the share that starts in time by formula, and as simulated."""
 
     workers: int
@@ -121,7 +121,7 @@ class Staffing:
     target: float
     by_formula: int
     by_simulation: int | None
-    trials: tuple[Trial, ...]
+    trials: tuple[StaffingTrial, ...]
 
     @property
     def row(self) -> Row:
@@ -147,13 +147,13 @@ class Staffing:
         return plots.workers(rows, self.kind, self.within, self.target, ax)
 
 
-def _trial_row(trial: Trial) -> Row:
+def _trial_row(trial: StaffingTrial) -> Row:
     mean, low, high = trial.simulated
     return {**asdict(trial), "simulated": mean, "simulated_low": low, "simulated_high": high}
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class WorkersNeeded:
     """The answer for all kinds: one `Staffing` each, for pools that are apart."""
 
     kinds: tuple[Staffing, ...]
@@ -182,7 +182,7 @@ def workers_needed(
     target: float = 0.95,
     replications: int = 20,
     seed: int = 1,
-) -> Workers:
+) -> WorkersNeeded:
     """Find the smallest pool for each kind of job, so that a share `target` starts within `within` (µs).
 
     `replications` peaks are simulated for each number of workers tried; with 0 only the formula answers.
@@ -193,7 +193,7 @@ def workers_needed(
     expect(bool(peaks), "jobs", "at least one kind", "none")
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)
     kinds = [_staffing(kind, peak, within, target, replications, seed) for kind, peak in peaks.items()]
-    return Workers(tuple(kinds))
+    return WorkersNeeded(tuple(kinds))
 
 
 def peaks_of(
@@ -208,10 +208,10 @@ def _staffing(kind: str, peak: Peak, within: Micros, target: float, replications
     sizes = range(1, peak.jobs + 1)
 
     @cache
-    def tried(workers: int) -> Trial:
+    def tried(workers: int) -> StaffingTrial:
         seeds = [replication_seed(seed, index) for index in range(replications)]
         seen = estimate([simulate_peak(kind, peak, workers, within, seed) for seed in seeds])
-        return Trial(workers, started_by_formula(peak, workers, within), _within_one(seen))
+        return StaffingTrial(workers, started_by_formula(peak, workers, within), _within_one(seen))
 
     def proven(workers: int) -> bool:
         low = tried(workers).simulated.low

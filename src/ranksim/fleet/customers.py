@@ -16,19 +16,18 @@ from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose
 from ranksim.fleet.offers import Offers, sold_of
-from ranksim.fleet.population import Population
-from ranksim.fleet.population import Segment as Kind
+from ranksim.fleet.population import Population, Segment
 from ranksim.fleet.requests import AVERAGE, LONGEST_GAP
 from ranksim.fleet.rows import (
     ACTIVITIES,
     OUTCOMES,
-    Customer,
-    Domain,
+    CustomerRow,
+    DomainRow,
     Habit,
     Integers,
     Reaction,
     Records,
-    Segment,
+    SegmentRow,
     blank,
     to_records,
 )
@@ -69,7 +68,7 @@ def customers_of(
     """Make the accounts with numbers in [first, last)."""
     seed = seed if population.seed is None else population.seed
     kinds = list(population.segments.values())
-    made = blank(last - first, Customer)
+    made = blank(last - first, CustomerRow)
     numbers = np.arange(first, last, dtype=np.int64)
     made["number"] = numbers
     shares = [kind.share for kind in kinds]
@@ -90,7 +89,7 @@ def customers_of(
         first_domains=first_domains,
         domains=domains,
         odds=odds,
-        segments=to_records([_segment(kind) for kind in kinds], Segment),
+        segments=to_records([_segment(kind) for kind in kinds], SegmentRow),
         habits=np.stack([_habits(kind) for kind in kinds]),
         reactions=np.stack([_reactions(kind) for kind in kinds]),
         hours=np.array([hours_of(kind) for kind in kinds], dtype=np.int64),
@@ -141,7 +140,7 @@ def levels_of(population: Population) -> Integers:
 # Of one segment
 
 
-def _set_plan(mine: Records, kind: Kind, offers: Offers, seed: int) -> None:
+def _set_plan(mine: Records, kind: Segment, offers: Offers, seed: int) -> None:
     numbers = mine["number"]
     weights = [choice.weight for choice in kind.plans.values()]
     which = [offers.sold.index(sold_of(plan, choice)) for plan, choice in kind.plans.items()]
@@ -153,7 +152,7 @@ def _set_plan(mine: Records, kind: Kind, offers: Offers, seed: int) -> None:
     mine["zone"] = np.array(zones, dtype=np.int64)[picked]
 
 
-def _set_usage(mine: Records, kind: Kind, seed: int) -> Integers:
+def _set_usage(mine: Records, kind: Segment, seed: int) -> Integers:
     """Draw how often each account does what: sets the mean gap, gives the odds of the activities."""
     rates = np.zeros((len(mine), len(ACTIVITIES)))
     for index, activity in enumerate(ACTIVITIES):
@@ -168,7 +167,7 @@ def _set_usage(mine: Records, kind: Kind, seed: int) -> Integers:
     return np.asarray(np.rint(odds * FULL).astype(np.int64))
 
 
-def _domains(mine: Records, kind: Kind, offers: Offers, seed: int) -> Records:
+def _domains(mine: Records, kind: Segment, offers: Offers, seed: int) -> Records:
     """Draw the portfolios of a segment, customer by customer, cut to what their plans have room for."""
     spec = kind.portfolio
     mine["domains"] = spec.domains.whole(_drawn(seed, 0, mine["number"], Purpose.SIZE), least=1)
@@ -176,7 +175,7 @@ def _domains(mine: Records, kind: Kind, offers: Offers, seed: int) -> Records:
     firsts = np.cumsum(counts) - counts
     owner = np.repeat(np.arange(len(mine)), counts)
     addresses = mine["number"][owner] << 20 | np.arange(len(owner)) - firsts[owner]
-    made = blank(len(owner), Domain)
+    made = blank(len(owner), DomainRow)
     made["pages"] = spec.pages.whole(_drawn(seed, 2, addresses, Purpose.SIZE))
     made["questions"] = spec.questions.whole(_drawn(seed, 3, addresses, Purpose.SIZE))
     wanted = spec.keywords.whole(_drawn(seed, 1, addresses, Purpose.SIZE))
@@ -198,7 +197,7 @@ def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> tuple[Int
     """Put the domains of all segments into one array by customer; say where those of each begin."""
     counts = made["domains"]
     first_domains = np.cumsum(counts) - counts
-    laid = blank(int(counts.sum()), Domain)
+    laid = blank(int(counts.sum()), DomainRow)
     for chosen, domains in parts:
         mine = counts[chosen]
         firsts = np.cumsum(mine) - mine
@@ -207,9 +206,9 @@ def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> tuple[Int
     return first_domains, laid
 
 
-def _segment(kind: Kind) -> Segment:
+def _segment(kind: Segment) -> SegmentRow:
     portfolio = kind.portfolio
-    return Segment(
+    return SegmentRow(
         pairings=portfolio.engine_devices,
         places=portfolio.geographies,
         steady=int(kind.arrivals == "steady"),
@@ -217,7 +216,7 @@ def _segment(kind: Kind) -> Segment:
     )
 
 
-def _habits(kind: Kind) -> Records:
+def _habits(kind: Segment) -> Records:
     sizes = {name: getattr(kind.sizes, name) for name in type(kind.sizes).model_fields}
     rows = [
         Habit(sizes[activity].low, sizes[activity].high) if activity in sizes else Habit()
@@ -226,7 +225,7 @@ def _habits(kind: Kind) -> Records:
     return to_records(rows, Habit)
 
 
-def _reactions(kind: Kind) -> Records:
+def _reactions(kind: Segment) -> Records:
     rows = []
     for outcome in range(len(OUTCOMES)):
         said = kind.after_refusal.of(outcome)
@@ -235,7 +234,7 @@ def _reactions(kind: Kind) -> Records:
     return to_records(rows, Reaction)
 
 
-def hours_of(kind: Kind) -> list[int]:
+def hours_of(kind: Segment) -> list[int]:
     """The weights of the 168 hours of the week from Monday, AVERAGE on average."""
     table = np.outer(kind.calendar.days, kind.calendar.hours).ravel()
     return [round(weight) for weight in (table * (AVERAGE / table.mean())).tolist()]

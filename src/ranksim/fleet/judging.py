@@ -11,16 +11,16 @@ from ranksim.clock import SECOND, month_end, week_end
 from ranksim.contract.facts import RateClass, Spend
 from ranksim.fleet.requests import Streams, drawn_below
 from ranksim.fleet.rows import (
+    AccountTally,
     Allowance,
-    Customer,
-    Domain,
+    CustomerRow,
+    DomainRow,
     Offer,
-    Operation,
-    Pause,
-    Request,
-    Segment,
-    Tally,
-    Ways,
+    OperationRow,
+    RequestRow,
+    RunCooldown,
+    SegmentRow,
+    ServiceTerms,
 )
 from ranksim.rules import admission, windows
 from ranksim.rules.admission import (
@@ -45,18 +45,18 @@ WRITE_CLASS = int(RateClass.WRITE)
 EXPENSIVE_CLASS = int(RateClass.EXPENSIVE)
 
 
-class Account(NamedTuple):
+class AccountRows(NamedTuple):
     """The rows of the account at hand, and the request it makes."""
 
-    customer: Customer
-    segment: Segment
+    customer: CustomerRow
+    segment: SegmentRow
     offer: Offer
     books: Books
-    tally: Tally
+    tally: AccountTally
     terms: Terms
-    ways: Ways
+    ways: ServiceTerms
     ask: Ask
-    request: Request
+    request: RequestRow
     streams: Streams
 
 
@@ -64,7 +64,11 @@ class Account(NamedTuple):
 
 
 def charge(
-    now: int, rate_class: int, limits: Sequence[Window], rings: Sequence[MutableSequence[int]], ways: Ways
+    now: int,
+    rate_class: int,
+    limits: Sequence[Window],
+    rings: Sequence[MutableSequence[int]],
+    ways: ServiceTerms,
 ) -> int:
     """Charge the call to its class; give how long until it would be admitted (µs), 0 when it is (U3, U4)."""
     if ways.debits_write and rate_class == EXPENSIVE_CLASS:
@@ -90,7 +94,7 @@ def _charge_both(now: int, limits: Sequence[Window], rings: Sequence[MutableSequ
 # The ask
 
 
-def ask_for(account: Account, operation: Operation, domain: Domain) -> None:
+def ask_for(account: AccountRows, operation: OperationRow, domain: DomainRow) -> None:
     """Fill in what the request wants to spend (S52-S58)."""
     ask, request, segment, offer = account.ask, account.request, account.segment, account.offer
     ask.spend = operation.spend
@@ -117,7 +121,7 @@ def ask_for(account: Account, operation: Operation, domain: Domain) -> None:
         size_ask(request.size, operation, domain, ask)
 
 
-def size_ask(size: int, operation: Operation, domain: Domain, ask: Ask) -> None:
+def size_ask(size: int, operation: OperationRow, domain: DomainRow, ask: Ask) -> None:
     """Ask for so many keywords, or their briefs (S56, S57)."""
     if operation.meter >= 0:
         ask.units = size
@@ -127,7 +131,7 @@ def size_ask(size: int, operation: Operation, domain: Domain, ask: Ask) -> None:
         ask.estimate = size * operation.unit_cost
 
 
-def fitted(account: Account, operation: Operation, domain: Domain, meter: Allowance) -> int:
+def fitted(account: AccountRows, operation: OperationRow, domain: DomainRow, meter: Allowance) -> int:
     """Cut an ask for several keywords to what is left, where the policy grants parts (U50, U64)."""
     ask, books, ways = account.ask, account.books, account.ways
     now, size = account.request.at, account.request.size
@@ -145,11 +149,11 @@ def fitted(account: Account, operation: Operation, domain: Domain, meter: Allowa
 
 
 def spend(
-    account: Account,
-    operation: Operation,
-    domain: Domain,
+    account: AccountRows,
+    operation: OperationRow,
+    domain: DomainRow,
     meter: Allowance,
-    cooldown: Pause,
+    cooldown: RunCooldown,
     durations: Sequence[Sequence[int]],
 ) -> int:
     """Decide an ask; book it and change the portfolio when it is granted. Gives the decision."""
@@ -178,7 +182,7 @@ def spend(
     return decision
 
 
-def remove(request: Request, domain: Domain, books: Books) -> None:
+def remove(request: RequestRow, domain: DomainRow, books: Books) -> None:
     """Take keywords away: what they occupied is held to the end of the billing month (S26)."""
     gone = min(request.size, domain.keywords)
     domain.keywords -= gone
@@ -189,7 +193,7 @@ def remove(request: Request, domain: Domain, books: Books) -> None:
 # When a refusal ends
 
 
-def refused_until(account: Account, meter: Allowance, cooldown: Pause) -> int:
+def refused_until(account: AccountRows, meter: Allowance, cooldown: RunCooldown) -> int:
     """The instant from which the limit, left alone, would let the same ask pass; `leaves` if it never would.
 
     The quota's or the month's end, the cooldown's end; slots come free with the month where holds take them.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND
-from ranksim.fleet.judging import Account, ask_for, charge, refused_until, remove, spend
+from ranksim.fleet.judging import AccountRows, ask_for, charge, refused_until, remove, spend
 from ranksim.fleet.requests import (
     Course,
     arrival,
@@ -23,12 +23,12 @@ from ranksim.fleet.rows import (
     LIMITED,
     REMOVE,
     Allowance,
-    Domain,
-    Entry,
+    DomainRow,
+    LoggedRequest,
     Month,
-    Operation,
-    Pause,
-    Request,
+    OperationRow,
+    RequestRow,
+    RunCooldown,
 )
 from ranksim.fleet.tallying import (
     count,
@@ -154,7 +154,7 @@ def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Led
     """
     customer, request = given.customers[row], desk.request[0]
     streams = streams_of(seed, customer.number)
-    account = Account(
+    account = AccountRows(
         customer,
         given.segments[customer.segment],
         given.offers[customer.offer],
@@ -213,13 +213,13 @@ def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Led
     return logged
 
 
-def limit(request: Request, wait: int) -> None:
+def limit(request: RequestRow, wait: int) -> None:
     """Refuse a request by the rate limit, until the instant that Retry-After tells (S100, U6)."""
     request.outcome = LIMITED
     request.until = request.at + max(1, -(-wait // SECOND)) * SECOND
 
 
-def pass_through(account: Account, domain: Domain) -> None:
+def pass_through(account: AccountRows, domain: DomainRow) -> None:
     """Let a request pass that spends nothing: a read, a write, or keywords that go."""
     account.request.outcome = GRANTED
     account.request.until = account.request.at
@@ -228,11 +228,11 @@ def pass_through(account: Account, domain: Domain) -> None:
 
 
 def buy(
-    account: Account,
-    operation: Operation,
-    domain: Domain,
+    account: AccountRows,
+    operation: OperationRow,
+    domain: DomainRow,
     meter: Allowance,
-    cooldown: Pause,
+    cooldown: RunCooldown,
     durations: Sequence[Sequence[int]],
     month: Month,
 ) -> None:
@@ -248,7 +248,7 @@ def buy(
         request.until = refused_until(account, meter, cooldown)
 
 
-def write(request: Request, number: int, entry: Entry) -> None:
+def write(request: RequestRow, number: int, entry: LoggedRequest) -> None:
     """Write a request into the log."""
     entry.account = number
     entry.at = request.at

@@ -9,16 +9,16 @@ from ranksim.contract.facts import Decision, JobKind, RateClass, Spend
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet.population import Choice, Population
+from ranksim.fleet.population import PlanChoice, Population
 from ranksim.fleet.rows import (
     ACTIVITIES,
     READ,
     Allowance,
     Integers,
     Offer,
-    Operation,
+    OperationRow,
     Records,
-    Ways,
+    ServiceTerms,
     to_records,
 )
 from ranksim.rules import windows
@@ -52,7 +52,7 @@ class Offers:
     durations: Integers
 
 
-def sold_of(plan: str, choice: Choice) -> Sold:
+def sold_of(plan: str, choice: PlanChoice) -> Sold:
     """Name a plan with its add-ons."""
     return plan, tuple(sorted((name, count) for name, count in choice.add_ons.items() if count))
 
@@ -90,7 +90,7 @@ def offers_of(population: Population, policy: Policy) -> Offers:
     operations = [
         to_records(
             [_operation(policy, plan, activity, metrics, bits) for activity in range(len(ACTIVITIES))],
-            Operation,
+            OperationRow,
         )
         for plan in plans
     ]
@@ -105,7 +105,7 @@ def offers_of(population: Population, policy: Policy) -> Offers:
         meters=np.stack(meters),
         windows=to_records([_window(policy, rate_class) for rate_class in RateClass], Window),
         terms=to_records([terms_of(policy)], type(terms_of(policy))),
-        ways=to_records([_ways(policy)], Ways),
+        ways=to_records([_ways(policy)], ServiceTerms),
         durations=_durations(policy),
     )
 
@@ -122,12 +122,12 @@ def _offer(plan: Plan, bits: dict[str, int]) -> Offer:
 
 def _operation(
     policy: Policy, plan: Plan, activity: int, metrics: tuple[str, ...], bits: dict[str, int]
-) -> Operation:
+) -> OperationRow:
     if activity >= READ:
-        return Operation(rate_class=RateClass.READ if activity == READ else RateClass.WRITE)
+        return OperationRow(rate_class=RateClass.READ if activity == READ else RateClass.WRITE)
     spend = Spend(activity)
     metric = plan.metric_of(spend.label)
-    return Operation(
+    return OperationRow(
         spend=spend,
         rate_class=_rate_class(policy, spend),
         checks=checks_of(policy, spend),
@@ -183,10 +183,10 @@ def _window(policy: Policy, rate_class: RateClass) -> Window:
     )
 
 
-def _ways(policy: Policy) -> Ways:
+def _ways(policy: Policy) -> ServiceTerms:
     said = policy.assumptions
     by_slots = said.dimension_refusal == "slot_limit_exceeded"
-    return Ways(
+    return ServiceTerms(
         debits_write=int(said.expensive_debits_write),
         cooldown_by_domain=int(said.cooldown_scope == "domain"),
         cap_refuses=int(said.cap == "refuse"),

@@ -24,7 +24,7 @@ ONE = Amount.constant(1.0)
 NONE = Amount.constant(0.0)
 
 
-class Calendar(Frozen):
+class BusyTimes(Frozen):
     """When customers are busy: weights of the 24 hours of their day and the 7 days from Monday.
 
     `zones` spreads their clocks: time ahead of UTC → weight. A weight is relative to the average of the week.
@@ -44,7 +44,7 @@ class Calendar(Frozen):
         return self
 
 
-class Portfolio(Frozen):
+class InitialPortfolio(Frozen):
     """What customers track from the start: domains, and per domain keywords, scanned pairings and places.
 
     `pages` and `questions` are what jobs find on a domain. What the plan has no room for is left out.
@@ -141,7 +141,7 @@ class AfterRefusal(Frozen):
         return reaction
 
 
-class Choice(Frozen):
+class PlanChoice(Frozen):
     """One plan of a segment's mix: its weight, and the add-ons that come with it; may be the weight alone."""
 
     weight: Weight = 1.0
@@ -165,11 +165,11 @@ class Segment(Frozen):
     """
 
     share: Weight = 1.0
-    plans: Annotated[dict[str, Choice], Field(min_length=1), BeforeValidator(_read_plans)]
-    portfolio: Portfolio = Portfolio()
+    plans: Annotated[dict[str, PlanChoice], Field(min_length=1), BeforeValidator(_read_plans)]
+    portfolio: InitialPortfolio = InitialPortfolio()
     usage: Usage = Usage()
     sizes: Sizes = Sizes()
-    calendar: Calendar = Calendar()
+    calendar: BusyTimes = BusyTimes()
     arrivals: Literal["poisson", "steady"] = "poisson"
     after_refusal: AfterRefusal = AfterRefusal()
     past_due: Share = 0.0
@@ -238,7 +238,7 @@ class Population(Frozen):
 
     def on(self, plan: str, add_ons: dict[str, int] | None = None) -> Self:
         """The same customers, all on one plan with these add-ons: what would that plan have been for them?"""
-        choice = {plan: Choice(add_ons=add_ons or {})}
+        choice = {plan: PlanChoice(add_ons=add_ons or {})}
         segments = {
             name: segment.model_copy(update={"plans": choice}) for name, segment in self.segments.items()
         }

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ranksim import draws
 from ranksim.clock import DAY, DISTANT_FUTURE, HOUR
 from ranksim.draws import Purpose
-from ranksim.fleet.rows import Customer, Habit, Pace, Queue, Reaction, Request
+from ranksim.fleet.rows import ActivityRate, CustomerRow, Habit, Queue, Reaction, RequestRow
 
 WEEK_HOURS = 168
 MONDAY = 72
@@ -84,7 +84,9 @@ def streams_of(seed: int, number: int) -> Streams:
     )
 
 
-def arrival(number: int, since: int, pace: Pace, course: Course, customer: Customer, streams: Streams) -> int:
+def arrival(
+    number: int, since: int, pace: ActivityRate, course: Course, customer: CustomerRow, streams: Streams
+) -> int:
     """Give the instant of request `number`, after the one before at `since`; DISTANT_FUTURE if it stays away.
 
     Time passes at the pace of the hour, so that the gap is that of an even customer stretched where the
@@ -104,7 +106,7 @@ def arrival(number: int, since: int, pace: Pace, course: Course, customer: Custo
     return DISTANT_FUTURE
 
 
-def turn_hour(now: int, pace: Pace, course: Course, customer: Customer) -> None:
+def turn_hour(now: int, pace: ActivityRate, course: Course, customer: CustomerRow) -> None:
     """Set the pace of the hour of the customer's week that holds `now`, and of the day's growth."""
     local = now + customer.zone
     hour = course.hours[(local // HOUR + MONDAY) % WEEK_HOURS]
@@ -112,7 +114,7 @@ def turn_hour(now: int, pace: Pace, course: Course, customer: Customer) -> None:
     pace.weight = hour * course.levels[(now - course.start) // DAY] // AVERAGE
 
 
-def _gap(number: int, pace: Pace, customer: Customer, streams: Streams) -> int:
+def _gap(number: int, pace: ActivityRate, customer: CustomerRow, streams: Streams) -> int:
     """The gap before a request at average pace, in µs times AVERAGE; at most LONGEST_GAP."""
     gaps = 1.0
     if not pace.steady or number == 0:
@@ -122,10 +124,10 @@ def _gap(number: int, pace: Pace, customer: Customer, streams: Streams) -> int:
 
 
 def make(
-    request: Request,
+    request: RequestRow,
     number: int,
     at: int,
-    customer: Customer,
+    customer: CustomerRow,
     odds: Sequence[int],
     habits: Sequence[Habit],
     streams: Streams,
@@ -149,7 +151,7 @@ def make(
 # After a refusal
 
 
-def comes_back(request: Request, reaction: Reaction, streams: Streams) -> int:
+def comes_back(request: RequestRow, reaction: Reaction, streams: Streams) -> int:
     """Give when a refused request is made again, or DISTANT_FUTURE.
 
     Whether, and how long a customer backs off, is drawn by number and try, so that it moves no other draw.
@@ -165,7 +167,7 @@ def comes_back(request: Request, reaction: Reaction, streams: Streams) -> int:
     return request.at + 1 + int(drawn(streams.backoff, address) * SHARE * ceiling)
 
 
-def keep(backlog: MutableSequence[Request], queue: Queue, request: Request, due: int) -> None:
+def keep(backlog: MutableSequence[RequestRow], queue: Queue, request: RequestRow, due: int) -> None:
     """Keep a refused request in mind until it is due."""
     entry = backlog[queue.count]
     _copy(request, entry)
@@ -175,7 +177,7 @@ def keep(backlog: MutableSequence[Request], queue: Queue, request: Request, due:
     _find_first(backlog, queue)
 
 
-def resume(backlog: MutableSequence[Request], queue: Queue, request: Request) -> None:
+def resume(backlog: MutableSequence[RequestRow], queue: Queue, request: RequestRow) -> None:
     """Take the request that is due first out of the queue."""
     _copy(backlog[queue.first], request)
     queue.count -= 1
@@ -184,7 +186,7 @@ def resume(backlog: MutableSequence[Request], queue: Queue, request: Request) ->
     _find_first(backlog, queue)
 
 
-def _find_first(backlog: MutableSequence[Request], queue: Queue) -> None:
+def _find_first(backlog: MutableSequence[RequestRow], queue: Queue) -> None:
     """The earliest, and of the same instant the one first made."""
     queue.due = DISTANT_FUTURE
     for index in range(queue.count):
@@ -194,7 +196,7 @@ def _find_first(backlog: MutableSequence[Request], queue: Queue) -> None:
             queue.due = entry.at
 
 
-def _copy(source: Request, target: Request) -> None:
+def _copy(source: RequestRow, target: RequestRow) -> None:
     target.at = source.at
     target.number = source.number
     target.tries = source.tries

@@ -41,7 +41,7 @@ HEALING = (LIMITED, 3, 4, 5, 6)
 
 
 @dataclass(slots=True)
-class Customer:
+class CustomerRow:
     """One account of a population. It is served from `joins` to `leaves`; `gap` is the mean time between
     its calls (µs) where rhythm and growth are at their average; `slots_wanted` is the portfolio it came with,
     which its plan may have cut.
@@ -61,7 +61,7 @@ class Customer:
 
 
 @dataclass(slots=True)
-class Domain:
+class DomainRow:
     """One domain: its keywords, how many slots each takes, what jobs find, when its rank run ends."""
 
     keywords: int = 0
@@ -72,7 +72,7 @@ class Domain:
 
 
 @dataclass(slots=True)
-class Segment:
+class SegmentRow:
     """How the customers of one segment are: scans they order, even arrivals, refused calls kept in mind."""
 
     pairings: int = 1
@@ -116,7 +116,7 @@ class Offer:
 
 
 @dataclass(slots=True)
-class Operation:
+class OperationRow:
     """What one activity means under one offer; `meter` is -1 where it consumes no metric."""
 
     spend: int = -1
@@ -130,7 +130,7 @@ class Operation:
 
 
 @dataclass(slots=True)
-class Ways:
+class ServiceTerms:
     """The assumptions that the service itself minds, as integers (U3, U46, U47, U50, U59, U62, U64)."""
 
     debits_write: int = 0
@@ -145,7 +145,7 @@ class Ways:
 
 
 @dataclass(slots=True)
-class Request:
+class RequestRow:
     """One request on its way: `tries` counts this try, `domain` is the row, `size` the keywords it brings."""
 
     at: int = 0
@@ -159,14 +159,14 @@ class Request:
 
 
 @dataclass(slots=True)
-class Entry(Request):
+class LoggedRequest(RequestRow):
     """A request in the log, with the number of its account."""
 
     account: int = 0
 
 
 @dataclass(slots=True)
-class Pace:
+class ActivityRate:
     """How fast time passes for a customer: `weight` of AVERAGE until `ends`; `steady` for even arrivals."""
 
     ends: int = DISTANT_PAST
@@ -184,7 +184,7 @@ class Queue:
 
 
 @dataclass(slots=True)
-class Pause(Cooldown):
+class RunCooldown(Cooldown):
     """A cooldown that begins when a run ends, once `finish` is reached (U46)."""
 
     finish: int = DISTANT_PAST
@@ -207,7 +207,7 @@ class Allowance(Meter):
 
 
 @dataclass(slots=True)
-class Tally:
+class AccountTally:
     """Totals of one account; `requests` counts first tries, `calls` every try."""
 
     requests: int = 0
@@ -234,7 +234,7 @@ class Month:
 
 
 @dataclass(slots=True)
-class Block:
+class BlockedSpan:
     """How long one kind of refusal blocked an account: its first instant, its end so far, its length."""
 
     first: int = DISTANT_PAST

@@ -3,15 +3,15 @@
 from collections.abc import MutableSequence, Sequence
 
 from ranksim.clock import DISTANT_PAST, month_end, week_end
-from ranksim.fleet.judging import Account
+from ranksim.fleet.judging import AccountRows
 from ranksim.fleet.rows import (
     LIMITED,
     OUTCOMES,
+    AccountTally,
     Allowance,
-    Block,
-    Customer,
+    BlockedSpan,
+    CustomerRow,
     Month,
-    Tally,
 )
 from ranksim.rules import admission
 from ranksim.rules.admission import (
@@ -25,10 +25,10 @@ from ranksim.rules.admission import (
 
 KINDS = len(OUTCOMES)
 ANY = GRANTED
-"""The row of `Block` that stands for all refusals that depend on use."""
+"""The row of `BlockedSpan` that stands for all refusals that depend on use."""
 
 
-def open_months(months: Sequence[Month], customer: Customer) -> None:
+def open_months(months: Sequence[Month], customer: CustomerRow) -> None:
     """Write the ends of the account's billing months, the first being that of its first instant."""
     ends = customer.joins
     for month in months:
@@ -36,14 +36,14 @@ def open_months(months: Sequence[Month], customer: Customer) -> None:
         month.ends = ends
 
 
-def month_of(now: int, months: Sequence[Month], tally: Tally) -> Month:
+def month_of(now: int, months: Sequence[Month], tally: AccountTally) -> Month:
     """Give the billing month that holds `now`."""
     while now >= months[tally.month].ends:
         tally.month += 1
     return months[tally.month]
 
 
-def count(account: Account, month: Month, counts: MutableSequence[int]) -> None:
+def count(account: AccountRows, month: Month, counts: MutableSequence[int]) -> None:
     """Count a call by what it was and what became of it."""
     request, tally = account.request, account.tally
     tally.calls += 1
@@ -59,7 +59,7 @@ def count(account: Account, month: Month, counts: MutableSequence[int]) -> None:
         month.refused += 1
 
 
-def count_spend(account: Account, meter: Allowance, month: Month) -> None:
+def count_spend(account: AccountRows, meter: Allowance, month: Month) -> None:
     """Note what a granted ask cost and took."""
     ask, books, tally = account.ask, account.books, account.tally
     tally.spend += ask.estimate
@@ -68,14 +68,14 @@ def count_spend(account: Account, meter: Allowance, month: Month) -> None:
     note_slots(books.active + admission.held_at(account.request.at, books), tally, month)
 
 
-def note_slots(taken: int, tally: Tally, month: Month) -> None:
+def note_slots(taken: int, tally: AccountTally, month: Month) -> None:
     """Note how many slots are taken, holds counted."""
     tally.slots_peak = max(tally.slots_peak, taken)
     tally.slots_wanted = max(tally.slots_wanted, taken)
     month.slots_peak = max(month.slots_peak, taken)
 
 
-def note_wish(account: Account, meter: Allowance) -> None:
+def note_wish(account: AccountRows, meter: Allowance) -> None:
     """Note what a first try asks for, whether it is granted or not; what is joined asks for nothing."""
     ask, books, terms, now = account.ask, account.books, account.terms, account.request.at
     if account.request.tries > 1 or (ask.running and terms.join != JOIN_NEVER):
@@ -92,7 +92,7 @@ def note_wish(account: Account, meter: Allowance) -> None:
     account.tally.slots_wanted = max(account.tally.slots_wanted, wanted)
 
 
-def note_block(account: Account, blocks: Sequence[Block], months: Sequence[Month]) -> None:
+def note_block(account: AccountRows, blocks: Sequence[BlockedSpan], months: Sequence[Month]) -> None:
     """Note that an account is blocked from this refusal until it ends or the account leaves.
 
     Overlapping blocks of one kind count once, and so do blocks of all kinds that depend on use in row ANY.
@@ -113,7 +113,7 @@ def note_block(account: Account, blocks: Sequence[Block], months: Sequence[Month
         since = edge
 
 
-def extend(block: Block, now: int, until: int) -> None:
+def extend(block: BlockedSpan, now: int, until: int) -> None:
     """Add [now, until) to a block, which began no later."""
     if block.first == DISTANT_PAST:
         block.first = now

@@ -19,8 +19,8 @@ from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import Located, read_yaml, validate
 from ranksim.errors import BadInput
 from ranksim.pricing.catalogues import Moves, moved, selling
-from ranksim.pricing.recording import Asked, Recording
-from ranksim.pricing.replay import Outcome, Replay, spec_for
+from ranksim.pricing.recording import RecordedCall, Recording
+from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
@@ -211,9 +211,9 @@ def back_test(
     replays = []
     for side in sides:
         specs = _specs(recording, side, accounts or {}, keywords)
-        replays.append(Replay(recording, specs, selling(base, side.sold()), seed))
+        replays.append(ReplayedService(recording, specs, selling(base, side.sold()), seed))
     left_out = Counter(recording.left_out)
-    outcomes: list[tuple[Asked, list[Outcome]]] = []
+    outcomes: list[tuple[RecordedCall, list[ReplayOutcome]]] = []
     for number, asked in enumerate(recording.calls):
         # A call that one side cannot place the others cannot either: portfolios are the same.
         if resource := replays[0].lacks(asked):
@@ -272,7 +272,7 @@ def _specs(
     return specs
 
 
-def _row(asked: Asked, found: Sequence[Outcome], replays: Sequence[Replay]) -> Row:
+def _row(asked: RecordedCall, found: Sequence[ReplayOutcome], replays: Sequence[ReplayedService]) -> Row:
     row: Row = {"id": asked.id, "at": asked.at, "account": asked.account, "operation": asked.operation}
     row |= {"recorded": asked.status, "recorded_code": _code(asked.status, asked.code)}
     for name, outcome, replay in zip("ab", found, replays, strict=False):
@@ -298,7 +298,7 @@ def _change(was: bool, code: str, becomes: bool, new_code: str) -> str:
     return OTHERWISE if code != new_code and not code.isdecimal() else ""
 
 
-def _invoices(replay: Replay, letter: str, calls: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+def _invoices(replay: ReplayedService, letter: str, calls: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
     """One row an account and billing month that the recording touches; price and add-ons are whole."""
     catalogue = replay.service.policy.catalogue
     last = replay.recording.calls[-1].at

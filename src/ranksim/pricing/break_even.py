@@ -40,7 +40,7 @@ Run = Callable[[Catalogue], list[FleetResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CeilingTrial:
     """One ceiling of a plan tried: how many of its customers had a negative margin.
 
     `upper` is the bound below which the chance lies, with the confidence asked for.
@@ -90,7 +90,7 @@ class BreakEven:
     """Break-even prices and ceilings of the plans that a population is on."""
 
     balances: tuple[Balance, ...]
-    trials: tuple[Trial, ...]
+    trials: tuple[CeilingTrial, ...]
     risk: float
     level: float
     replications: int
@@ -206,7 +206,7 @@ def break_even(
 
     now = [bills(result) for result in run(catalogue)]
     found: list[Balance] = []
-    trials: list[Trial] = []
+    trials: list[CeilingTrial] = []
     for name in dict.fromkeys(plans or served):
         if any(billed.of(name).any() for billed in now):
             balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
@@ -219,9 +219,9 @@ def break_even(
 
 def _balance(
     name: str, catalogue: Catalogue, now: Sequence[Bills], run: Run, *, risk: float, step: int, level: float
-) -> tuple[Balance, list[Trial]]:
+) -> tuple[Balance, list[CeilingTrial]]:
     """Find where one plan breaks even, and list the ceilings tried."""
-    trials: list[Trial] = []
+    trials: list[CeilingTrial] = []
 
     def tried(ceiling: int) -> bool:
         runs = [bills(result) for result in run(_capped(catalogue, name, ceiling))]
@@ -262,12 +262,12 @@ def _even(billed: Bills, name: str) -> float | None:
     return float((billed.cost - billed.add_ons)[mine].sum()) / months
 
 
-def _trial(name: str, ceiling: int, runs: Sequence[Bills], risk: float, level: float) -> Trial:
+def _trial(name: str, ceiling: int, runs: Sequence[Bills], risk: float, level: float) -> CeilingTrial:
     """Judge a ceiling by the exact bound of C. J. Clopper and E. S. Pearson, Biometrika 26, 1934."""
     customers = sum(int(billed.of(name).sum()) for billed in runs)
     negative = sum(int((billed.margin[billed.of(name)] < 0).sum()) for billed in runs)
     bound = stats().binomtest(negative, customers, alternative="less").proportion_ci(level, method="exact")
-    return Trial(name, ceiling, customers, negative, float(bound.high), bool(bound.high < risk))
+    return CeilingTrial(name, ceiling, customers, negative, float(bound.high), bool(bound.high < risk))
 
 
 def _highest(safe: Callable[[int], bool], most: int, step: int) -> tuple[int | None, bool]:

@@ -43,7 +43,7 @@ Refers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordedCall:
     """One recorded call: what to send again, and what was answered.
 
     `made` are the ids that the recorded reply gave to what the call created; those of keywords with their
@@ -86,7 +86,7 @@ class Recording:
     """
 
     where: str
-    calls: list[Asked] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     keys: dict[str, TraceKey] = field(default_factory=dict)
     before: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -146,7 +146,7 @@ def _of_trace(path: str | Path) -> Recording:
     return made
 
 
-def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | str:
+def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCall | str:
     """Give the call of an exchange, or why it cannot be made again."""
     body = parsed_object(exchange.body)
     if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
@@ -168,7 +168,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> Asked | st
         return "without a body"
     headers = {name.lower(): value for name, value in exchange.request_headers.items()}
     answer = parsed_object(exchange.response) or {}
-    return Asked(
+    return RecordedCall(
         id=exchange.id,
         at=exchange.sent,
         account=account,
@@ -233,7 +233,7 @@ def _of_log(path: str | Path, rules: Sequence[Rule]) -> Recording:
             made.left_out["without a body, and no rule of --map gives one"] += 1
         else:
             made.calls.append(
-                Asked(
+                RecordedCall(
                     id=f"line {number}",
                     at=line.t,
                     account=line.client,

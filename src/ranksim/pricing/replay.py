@@ -11,7 +11,7 @@ from ranksim.callers.request_factory import Item, RequestFactory
 from ranksim.callers.steps import Send
 from ranksim.clock import DAY, Micros
 from ranksim.contract.policy import Policy
-from ranksim.pricing.recording import REFERENCES, Asked, Recording, made_by
+from ranksim.pricing.recording import REFERENCES, RecordedCall, Recording, made_by
 from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
 from ranksim.service.service import Service
@@ -24,7 +24,7 @@ RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "s
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReplayOutcome:
     """What became of one call: status, code of a refusal, provider cost (µUSD), job that it began."""
 
     status: int
@@ -54,7 +54,7 @@ def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> Ac
     return AccountSpec(plan=plan, portfolio=portfolio)
 
 
-class Replay:
+class ReplayedService:
     """A service with the accounts of a recording. What they own is made long before, with all limits waived:
     who is put on a smaller plan keeps what there is, and cannot add to it.
     """
@@ -69,7 +69,7 @@ class Replay:
         self.ids: dict[tuple[str, str], str] = {}
         self.tokens: dict[tuple[str, str], str] = {}
         self.factories: dict[str, RequestFactory] = {}
-        self.calls: dict[str, list[Asked]] = {}
+        self.calls: dict[str, list[RecordedCall]] = {}
         for call in recording.calls:
             self.calls.setdefault(call.account, []).append(call)
         self.service.waive(LIMITS, self.now)
@@ -103,7 +103,7 @@ class Replay:
         self._settle(tasks)
         return reply
 
-    def lacks(self, asked: Asked) -> str:
+    def lacks(self, asked: RecordedCall) -> str:
         """Tell what a call names that was there before the recording and is in no portfolio, or ""."""
         for resource, which in asked.refers():
             place = (asked.account, which)
@@ -111,7 +111,7 @@ class Replay:
                 return resource
         return ""
 
-    def call(self, asked: Asked, number: int) -> Outcome:
+    def call(self, asked: RecordedCall, number: int) -> ReplayOutcome:
         """Make a recorded call again, at its instant."""
         self._until(asked.at)
         actor = self.actors[asked.account]
@@ -136,12 +136,12 @@ class Replay:
         self._learn(asked, reply)
         return self._outcome(reply)
 
-    def _draft(self, asked: Asked, number: int) -> Send:
+    def _draft(self, asked: RecordedCall, number: int) -> Send:
         """Make up what the line of an access log does not tell."""
         item = Item(body=asked.body or {}, query=dict(asked.query))
         return self.factories[asked.account].make(asked.operation, number, item)
 
-    def _again(self, asked: Asked) -> Send:
+    def _again(self, asked: RecordedCall) -> Send:
         """Make the recorded request again, about what stands here for what it was about."""
         path = {name: self._own(asked, v) if name == "id" else v for name, v in asked.path.items()}
         query = {n: self._own(asked, v) if n in REFERENCES else v for n, v in asked.query.items()}
@@ -156,7 +156,7 @@ class Replay:
         while (due := self.service.next_due()) is not None:
             self._until(due)
 
-    def cost_of(self, outcome: Outcome) -> int:
+    def cost_of(self, outcome: ReplayOutcome) -> int:
         """Give what a call cost in the end: nothing for a job that failed."""
         job = self.service.state.jobs.get(outcome.job)
         return outcome.cost if job is None else job.cost
@@ -175,18 +175,18 @@ class Replay:
             if isinstance(task, Attempt):
                 waiting += self.service.attempted(task.attempt, Answer(200), self.now)
 
-    def _own(self, asked: Asked, recorded: str) -> str:
+    def _own(self, asked: RecordedCall, recorded: str) -> str:
         """The id here of what a recorded id names; a name of nothing where it was not made here."""
         return self.ids.get((asked.account, recorded), f"unmade_{recorded}")
 
-    def _translated(self, asked: Asked, name: str, value: Any) -> Any:
+    def _translated(self, asked: RecordedCall, name: str, value: Any) -> Any:
         if name not in REFERENCES:
             return value
         if isinstance(value, list):
             return [self._own(asked, one) if isinstance(one, str) else one for one in value]
         return self._own(asked, value) if isinstance(value, str) else value
 
-    def _learn(self, asked: Asked, reply: Reply) -> None:
+    def _learn(self, asked: RecordedCall, reply: Reply) -> None:
         """Note which ids here stand for what the recorded call made."""
         if reply.status >= 400 or reply.body is None:
             return
@@ -197,12 +197,14 @@ class Replay:
         if asked.cursor and reply.body.get("next_cursor"):
             self.ids[asked.account, asked.cursor] = reply.body["next_cursor"]
 
-    def _outcome(self, reply: Reply) -> Outcome:
+    def _outcome(self, reply: Reply) -> ReplayOutcome:
         """What a call came to; a granted job or brief costs what was estimated."""
         if reply.outcome != "granted" or reply.body is None:
-            return Outcome(reply.status, reply.code)
+            return ReplayOutcome(reply.status, reply.code)
         data = reply.body["data"]
         if reply.operation == "jobs.create":
-            return Outcome(reply.status, "", self.service.state.jobs[data["id"]].estimate, data["id"])
+            return ReplayOutcome(reply.status, "", self.service.state.jobs[data["id"]].estimate, data["id"])
         briefs = len(data["briefs"]) if reply.operation == "keyword_briefs.create" else 0
-        return Outcome(reply.status, "", briefs * self.service.policy.catalogue.unit_costs.keyword_brief)
+        return ReplayOutcome(
+            reply.status, "", briefs * self.service.policy.catalogue.unit_costs.keyword_brief
+        )

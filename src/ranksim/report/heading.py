@@ -10,7 +10,7 @@ from ranksim.report import units
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ExpectationVerdict:
     """Whether one expectation of the scenario holds, and a sentence that says what was found."""
 
     holds: bool
@@ -34,7 +34,7 @@ class Heading:
     seed: int
     version: str
     policy: str
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[ExpectationVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     overrides: tuple[tuple[str, str, str], ...] = ()
     command: str = ""

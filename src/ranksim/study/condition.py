@@ -34,7 +34,7 @@ _MEAN = re.compile(rf"([^\s<>=()]+)\s*{_BOUND}")
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class MetricCondition:
     """A condition on the mean of `metric`, or with `event` on the chance that the metric shows the event.
 
     `sign` and `bound` say what the mean or the chance must keep; `event` is the sign and bound of what a
@@ -49,7 +49,7 @@ class Condition:
     event: tuple[str, float] | None = None
 
     @classmethod
-    def parse(cls, text: str, engine: Engine) -> Condition:
+    def parse(cls, text: str, engine: Engine) -> MetricCondition:
         """Read a condition. Raises ValueError saying what was expected."""
         if found := _CHANCE.fullmatch(text.strip()):
             metric, event_sign, event, sign, bound = found.groups()

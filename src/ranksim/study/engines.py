@@ -31,7 +31,7 @@ WITHIN = ".wait.within."
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class Measurement:
     """What one replication of a point gave: its metrics, and histograms from which others are computed."""
 
     metrics: dict[str, float | None]
@@ -65,7 +65,7 @@ class Engine(Protocol):
     def meaning(self, built: Any) -> str:
         """Give an input as text: the same for inputs that mean the same."""
 
-    def observe(self, built: Any, seed: int, index: int) -> Observation:
+    def observe(self, built: Any, seed: int, index: int) -> Measurement:
         """Run one replication, which has the same random numbers at every point."""
 
 
@@ -134,7 +134,7 @@ class Worlds:
                 plain["clients"][name]["source"] |= _recording(client)
         return json.dumps(plain, sort_keys=True)
 
-    def observe(self, built: Scenario, seed: int, index: int) -> Observation:
+    def observe(self, built: Scenario, seed: int, index: int) -> Measurement:
         """One replication: its metrics, and the waits of each kind of job."""
         replication = replicate(built, seed, index)
         waits = {
@@ -142,7 +142,7 @@ class Worlds:
             for kind, row in replication.jobs.items()
             if row["wait"]["buckets"]
         }
-        return Observation(names.scalars(replication), waits)
+        return Measurement(names.scalars(replication), waits)
 
 
 def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
@@ -192,7 +192,7 @@ def within_of(metric: str) -> tuple[str, int]:
         raise ValueError(f"no metric {metric!r}; write {pool}{WITHIN}DURATION, such as 5m") from None
 
 
-def value_of(observation: Observation, metric: str, unit: str) -> float | None:
+def value_of(observation: Measurement, metric: str, unit: str) -> float | None:
     """Give a metric of a replication, None where nothing was observed; what was never counted is 0.
 
     A mean of nobody, as that of the accounts of a plan that has none, is nothing observed.
@@ -203,12 +203,12 @@ def value_of(observation: Observation, metric: str, unit: str) -> float | None:
     return observation.metrics.get(metric, missing)
 
 
-def known(observations: Iterable[Observation]) -> set[str]:
+def known(observations: Iterable[Measurement]) -> set[str]:
     """Give the names of all metrics that were observed."""
     return {name for observation in observations for name in observation.metrics}
 
 
-def _share_within(observation: Observation, pool: str, bound: int) -> float | None:
+def _share_within(observation: Measurement, pool: str, bound: int) -> float | None:
     """The share of jobs queued that started within `bound`; one that has not started by the end is late.
 
     Waits that share the histogram's bucket with the bound, up to 0.8 % longer, count as within.

@@ -21,7 +21,7 @@ from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.rulebook import RULEBOOK
 from ranksim.sim.runner import replication_seed
-from ranksim.study.engines import Observation, changed_policy
+from ranksim.study.engines import Measurement, changed_policy
 from ranksim.study.parameters import Settings, check_path, laid, tree_of
 
 MARGINS = ("revenue.total", "margin.total", "margin.mean", "margin.negative")
@@ -108,10 +108,10 @@ class Fleets:
         population, policy = built
         return population.model_dump_json(exclude={"name"}) + policy.model_dump_json(exclude={"name"})
 
-    def observe(self, built: tuple[Population, Policy], seed: int, index: int) -> Observation:
+    def observe(self, built: tuple[Population, Policy], seed: int, index: int) -> Measurement:
         """One replication: its metrics."""
         result = simulate_fleet(*built, replication_seed(seed, index), compiled=self.compiled)
-        return Observation({**result.scalars(), **dict(_margins(result))})
+        return Measurement({**result.scalars(), **dict(_margins(result))})
 
 
 def _margins(result: FleetResult) -> Iterator[tuple[str, float]]:

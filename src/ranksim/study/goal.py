@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ranksim.study.condition import Condition
+from ranksim.study.condition import MetricCondition
 from ranksim.study.design import Point, point, written
 from ranksim.study.runs import Runs
 from ranksim.study.scale import Scale
@@ -36,7 +36,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Finding:
+class GoalResult:
     """What a goal came to at one point of the design, in a sentence and in its parts."""
 
     point: str
@@ -51,7 +51,7 @@ class _Failed(Exception):
     """A candidate could not be run."""
 
 
-def seek(study: CheckedSpec, goal: Goal, at: Point, runs: Runs) -> Finding:
+def seek(study: CheckedSpec, goal: Goal, at: Point, runs: Runs) -> GoalResult:
     """Seek a goal from one point of the design on. Raises BadInput."""
     return _Search(study, goal, at, runs).finding()
 
@@ -78,7 +78,7 @@ class _Search:
 
     def __init__(self, study: CheckedSpec, goal: Goal, at: Point, runs: Runs) -> None:
         self.study, self.goal, self.at, self.runs = study, goal, at, runs
-        self.condition = Condition.parse(goal.such_that, study.engine)
+        self.condition = MetricCondition.parse(goal.such_that, study.engine)
         self.scale = Scale.between(*goal.between, goal.step)
         self.looks = looks(study.spec.replications, goal.max_replications)
         self.error = bounds_of_error(
@@ -86,7 +86,7 @@ class _Search:
         )
         self.tried: dict[int, tuple[bool | None, Candidate]] = {}
 
-    def finding(self) -> Finding:
+    def finding(self) -> GoalResult:
         """Search, and say what was found."""
         easiest = self.scale.count - 1
         try:
@@ -125,7 +125,7 @@ class _Search:
         estimate = self.condition.estimate(values, self.study.spec.confidence)
         return decision, Candidate(value, replications, *estimate, WORDS[decision])
 
-    def _found(self, best: int, worst: int) -> Finding:
+    def _found(self, best: int, worst: int) -> GoalResult:
         """The condition holds at `best`; candidates from `worst` up to it are undecided."""
         meets = f"{written(self.value(best))} meets {self.goal.such_that}"
         if best == 0:
@@ -145,7 +145,7 @@ class _Search:
             f": undecided after {self.goal.max_replications} replications at {undecided}",
         )
 
-    def _none(self, easiest: int) -> Finding:
+    def _none(self, easiest: int) -> GoalResult:
         decision, candidate = self.tried[easiest]
         near = f"{self.condition.shown(candidate.mean)}"
         if candidate.low is not None and candidate.high is not None and candidate.low < candidate.high:
@@ -160,11 +160,11 @@ class _Search:
     def _sought(self) -> str:
         return f"{'smallest' if self.goal.smallest else 'largest'} {self.goal.parameter}"
 
-    def _made(self, status: Status, answer: Any, *text: str) -> Finding:
+    def _made(self, status: Status, answer: Any, *text: str) -> GoalResult:
         candidates = [candidate for _, (_, candidate) in sorted(self.tried.items())]
         if not self.goal.smallest:
             candidates.reverse()
-        return Finding(self.at.label, self.goal.parameter, status, answer, "".join(text), candidates)
+        return GoalResult(self.at.label, self.goal.parameter, status, answer, "".join(text), candidates)
 
 
 def first_index(count: int, holds: Callable[[int], bool]) -> int | None:
@@ -181,7 +181,7 @@ def first_index(count: int, holds: Callable[[int], bool]) -> int | None:
     return high
 
 
-def rows(findings: list[Finding]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def rows(findings: list[GoalResult]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Give the tables `goals` and `candidates`."""
     goals = [
         {
@@ -196,7 +196,7 @@ def rows(findings: list[Finding]) -> tuple[list[dict[str, Any]], list[dict[str, 
     return goals, list(_candidate_rows(findings))
 
 
-def _candidate_rows(findings: list[Finding]) -> Iterator[dict[str, Any]]:
+def _candidate_rows(findings: list[GoalResult]) -> Iterator[dict[str, Any]]:
     for finding in findings:
         for candidate in finding.candidates:
             yield {

@@ -10,7 +10,7 @@ from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
 from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, to_png
-from ranksim.study.condition import Condition
+from ranksim.study.condition import MetricCondition
 from ranksim.study.spec import CheckedSpec
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     goal = study.spec.goal
     if goal is None:
         return
-    condition = Condition.parse(goal.such_that, study.engine)
+    condition = MetricCondition.parse(goal.such_that, study.engine)
     name, unit = condition.decides
     many = len({row["point"] for row in rows}) > 1
     names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]

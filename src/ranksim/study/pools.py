@@ -36,7 +36,7 @@ class Task(NamedTuple):
     seed: int
 
 
-class Pool(Protocol):
+class TaskRunner(Protocol):
     """Runs tasks, in any order."""
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
@@ -148,7 +148,7 @@ class Cluster:
 
 
 @contextmanager
-def opened(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
+def opened(workers: int = 1, scheduler: str | None = None) -> Iterator[TaskRunner]:
     """Open a pool, and close it whatever happens. Raises BadInput."""
     if workers < 1:
         raise BadInput(f"workers: expected at least 1, found {workers}")

@@ -133,7 +133,7 @@ def tables(
     study: CheckedSpec,
     design: Sequence[Point],
     moved: Sequence[Point],
-    findings: Sequence[goal.Finding],
+    findings: Sequence[goal.GoalResult],
     runs: Runs,
     counts: Mapping[str, int],
 ) -> Made:

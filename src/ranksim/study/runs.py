@@ -10,8 +10,8 @@ from ranksim.errors import BadInput
 from ranksim.sim.intervals import is_precise
 from ranksim.sim.metrics import unknown
 from ranksim.study.design import Point
-from ranksim.study.engines import WITHIN, Observation, value_of
-from ranksim.study.pools import Pool, Task
+from ranksim.study.engines import WITHIN, Measurement, value_of
+from ranksim.study.pools import Task, TaskRunner
 from ranksim.study.spec import CheckedSpec
 from ranksim.study.store import Outcome, Store
 
@@ -34,7 +34,7 @@ class Runs:
         self,
         study: CheckedSpec,
         store: Store,
-        pool: Pool,
+        pool: TaskRunner,
         metrics: Sequence[str],
         progress: Progress | None = None,
     ) -> None:
@@ -125,7 +125,7 @@ class Runs:
         return next((reason for _, reason in self.failures(point, replications)), "")
 
     def _take(self, key: str, replication: int, outcome: Outcome) -> None:
-        if isinstance(outcome, Observation):
+        if isinstance(outcome, Measurement):
             self._names |= outcome.metrics.keys()
             values = {metric: value_of(outcome, metric, unit) for metric, unit in self._units.items()}
             self._done.setdefault(key, {})[replication] = values

@@ -7,7 +7,7 @@ from typing import Any
 
 from ranksim.report import units
 from ranksim.report.tables import View, half_width
-from ranksim.study.condition import Condition
+from ranksim.study.condition import MetricCondition
 from ranksim.study.results import StudyResult
 
 Row = dict[str, Any]
@@ -97,7 +97,7 @@ def _candidates(result: StudyResult) -> Iterator[View]:
     goal = result.study.spec.goal
     if goal is None:
         return
-    condition = Condition.parse(goal.such_that, result.study.engine)
+    condition = MetricCondition.parse(goal.such_that, result.study.engine)
     name, unit = condition.decides
     rows = tuple(
         (

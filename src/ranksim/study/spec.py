@@ -12,7 +12,7 @@ from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import Located
 from ranksim.errors import BadInput
 from ranksim.sim.intervals import LEVEL
-from ranksim.study.condition import Condition
+from ranksim.study.condition import MetricCondition
 from ranksim.study.engines import Engine
 from ranksim.study.scale import Scale
 
@@ -21,7 +21,7 @@ Value = Any
 """A value of a parameter, as a file writes it."""
 
 
-class Precision(Frozen):
+class StudyPrecision(Frozen):
     """Replicate every point until the interval of each metric of `of` is within `relative` of its mean."""
 
     of: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -91,7 +91,7 @@ class Spec(Frozen):
     description: str = ""
     seed: int = 1
     replications: Annotated[int, Field(ge=1)] = 10
-    precision: Precision | None = None
+    precision: StudyPrecision | None = None
     confidence: Share = LEVEL
     measure: tuple[str, ...] = ()
     quantiles: tuple[Share, ...] = ()
@@ -140,7 +140,7 @@ class CheckedSpec:
         """The metrics that the result shows, or that decide how it comes about."""
         spec = self.spec
         precise = spec.precision.of if spec.precision else ()
-        sought = (Condition.parse(spec.goal.such_that, self.engine).metric,) if spec.goal else ()
+        sought = (MetricCondition.parse(spec.goal.such_that, self.engine).metric,) if spec.goal else ()
         return tuple(dict.fromkeys((*self.measured, *precise, *sought)))
 
     def with_replications(self, replications: int) -> Self:
@@ -189,7 +189,7 @@ def check_spec(spec: Spec, engine: Engine, located: Located) -> None:
 
 def _check_goal(goal: Goal, engine: Engine, located: Located) -> None:
     try:
-        Condition.parse(goal.such_that, engine)
+        MetricCondition.parse(goal.such_that, engine)
     except ValueError as error:
         raise located.error(str(error), "goal", "such_that") from None
     try:

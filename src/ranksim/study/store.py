@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ranksim.errors import BadInput
 from ranksim.files import check_file
-from ranksim.study.engines import Observation
+from ranksim.study.engines import Measurement
 
 APPLICATION = 0x52535459
 """SQLite's application id of a store: "RSTY"."""
@@ -32,7 +32,7 @@ CREATE TABLE results (
 ) WITHOUT ROWID;
 """
 
-Outcome: TypeAlias = Observation | str
+Outcome: TypeAlias = Measurement | str
 """What a replication gave, or how it failed, in one line."""
 
 DIFFERENCES = {
@@ -102,7 +102,7 @@ class Store:
                 if error is not None:
                     yield point, replication, error
                 else:
-                    yield point, replication, Observation(json.loads(metrics), json.loads(histograms))
+                    yield point, replication, Measurement(json.loads(metrics), json.loads(histograms))
 
     def forget_failures(self) -> None:
         """Drop the replications that failed, so that they run again."""
