@@ -13,9 +13,13 @@ import pytest
 HIGHEST = {"S": 115, "U": 110, "E": 50}
 
 hypothesis.settings.register_profile(
-    "default", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "dev",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    max_examples=20,
 )
-hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("default"), max_examples=60)
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("dev"), max_examples=100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("--hypothesis-profile", None):
-        hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+        hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
     if config.getoption("--hypothesis-seed", None) is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
 

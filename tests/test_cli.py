@@ -151,6 +151,7 @@ def test_help_names_every_environment_variable(name: str) -> None:
     assert "Example" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["60", "80"])
 def test_in_a_pipe_the_summary_has_no_colours_and_fits(scenario: Path, columns: str) -> None:
     told = process("run", scenario, "--replications", "2", COLUMNS=columns)
@@ -161,6 +162,7 @@ def test_in_a_pipe_the_summary_has_no_colours_and_fits(scenario: Path, columns: 
     assert all(line == line.rstrip() for line in told.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_a_terminal_that_cannot_show_a_sign_gets_another(scenario: Path) -> None:
     told = process("run", scenario, "--replications", "2", PYTHONIOENCODING="ascii")
     assert told.returncode == 0
@@ -183,6 +185,7 @@ def test_json_says_on_stderr_what_failed(failing: Path) -> None:
     assert "expected at most 10: 8 above" in told.err
 
 
+@pytest.mark.slow
 def test_out_holds_everything(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
     told = Told("run", scenario, "--out", out)
@@ -200,6 +203,7 @@ def test_out_holds_everything(scenario: Path, tmp_path: Path) -> None:
     assert json.loads(exchanges[0])["api_key"] == "acme/main"
 
 
+@pytest.mark.slow
 def test_out_replaces_the_results_of_an_earlier_run(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert Told("run", scenario, "--out", out).code == 0
@@ -208,6 +212,7 @@ def test_out_replaces_the_results_of_an_earlier_run(scenario: Path, tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "small.yaml"]
 
 
+@pytest.mark.slow
 def test_trace_goes_where_it_is_told(scenario: Path, tmp_path: Path) -> None:
     told = Told("run", scenario, "--trace", tmp_path / "t.jsonl.gz", "--out", tmp_path / "out")
     assert told.code == 0
@@ -215,6 +220,7 @@ def test_trace_goes_where_it_is_told(scenario: Path, tmp_path: Path) -> None:
     assert len(ranksim.Trace.read(tmp_path / "t.jsonl.gz").exchanges) == 18
 
 
+@pytest.mark.slow
 def test_results_are_written_even_when_an_expectation_fails(failing: Path, tmp_path: Path) -> None:
     assert Told("run", failing, "--out", tmp_path / "out").code == 1
     assert (tmp_path / "out" / "page.html").exists()
@@ -243,6 +249,7 @@ def test_out_without_matplotlib_says_so_before_it_runs(
     assert Told("run", scenario, "--out", tmp_path / "out", "--no-plots").code == 0
 
 
+@pytest.mark.slow
 def test_a_summary_needs_no_extra(scenario: Path) -> None:
     code = (
         "import sys; sys.argv[1:] = ['run', sys.argv[1]]\n"
@@ -323,6 +330,7 @@ def bad(folder: Path) -> Iterator[tuple[list[str | Path], str]]:
     yield ["assumptions", "--policy", folder / "no.yaml"], f"{folder}/no.yaml: no such file"
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line_on_stderr_and_exit_code_2(scenario: Path) -> None:
     for words, message in bad(scenario.parent):
         before = sorted(scenario.parent.rglob("*"))
@@ -365,6 +373,7 @@ def test_a_bug_is_not_passed_off_as_bad_input(scenario: Path, monkeypatch: pytes
 # Processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_quietly_and_leaves_nothing(
@@ -468,6 +477,7 @@ def test_a_full_disk_is_said() -> None:
     assert done.stderr.startswith("ranksim: cannot be written or read (No space left on device)")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("pty") is None, reason="there are no terminals here")
 def test_on_a_terminal_there_are_colours_and_a_bar(scenario: Path) -> None:
     import pty

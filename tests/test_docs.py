@@ -24,6 +24,7 @@ def examples(page: Path) -> str:
 RUNNING = [page for page in PAGES if examples(page).strip() and page.name != "architecture.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.name)
 def test_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["inproc", "server"])
 @pytest.mark.fact("S90", "S93", "S79", "S86")
 def test_the_webhook_consumer(target: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def claims(source: str) -> Iterator[str]:
                     raise ValueError(f"line {node.lineno}: a fact number must be written as a plain string")
 
 
+@cache
 def claimed() -> set[str]:
     files = [path for folder in ("tests", "scenarios") for path in (ROOT / folder).rglob("*.py")]
     return {number for path in files if path != Path(__file__) for number in claims(path.read_text("utf-8"))}

@@ -1,6 +1,6 @@
 """What is committed with the notebooks, and that nbmake's run notices when it is out of date.
 
-`pytest` executes the notebooks themselves: see `notebooks/conftest.py`.
+`pytest notebooks` executes the notebooks themselves: see `notebooks/conftest.py`.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_text_that_is_out_of_date_fails_and_overwrite_mends_it(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "conftest.py", tmp_path)
     cell = nbformat.v4.new_code_cell("print(1)\nprint(2)")

@@ -59,12 +59,14 @@ def test_the_project_file_names_the_plugin() -> None:
     assert project["entry-points"]["pytest11"] == {"ranksim": pytest_plugin.__name__}
 
 
+@pytest.mark.slow
 def test_a_scenario_is_a_test(project: Path) -> None:
     done = run(project, "-v")
     assert "small.yaml::scenario PASSED" in done.stdout
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_failed_expectation_is_listed_without_a_traceback(project: Path) -> None:
     both = "  - calls.total <= 10\n  - refusals.total == 1000\n  - calls.total >= 1\n"
     (project / "small.yaml").write_text(SMALL.replace("  - calls.total == 18\n", both))
@@ -78,6 +80,7 @@ def test_a_failed_expectation_is_listed_without_a_traceback(project: Path) -> No
     assert "runtest" not in done.stdout
 
 
+@pytest.mark.slow
 def test_bad_input_is_a_failure_with_its_message(project: Path) -> None:
     (project / "small.yaml").write_text(SMALL.replace("starter", "startr"))
     done = run(project)
@@ -87,6 +90,7 @@ def test_bad_input_is_a_failure_with_its_message(project: Path) -> None:
     assert "BadInput" not in done.stdout.split("short test summary")[0]
 
 
+@pytest.mark.slow
 def test_a_bug_keeps_its_traceback(project: Path) -> None:
     (project / "conftest.py").write_text(
         "import ranksim.sim.runner as runner\n"
@@ -99,6 +103,7 @@ def test_a_bug_keeps_its_traceback(project: Path) -> None:
     assert "def runtest" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_digest_is_written_and_then_compared(project: Path) -> None:
     expected = project / "expected" / "small.json"
     assert run(project, "--ranksim-update").returncode == 0
@@ -121,6 +126,7 @@ def test_the_digest_is_written_and_then_compared(project: Path) -> None:
     assert sorted(path.name for path in expected.parent.iterdir()) == ["small.json"]
 
 
+@pytest.mark.slow
 def test_a_broken_digest_is_said(project: Path) -> None:
     (project / "expected").mkdir()
     (project / "expected" / "small.json").write_text("{")

@@ -59,6 +59,7 @@ def test_without_reservations_every_job_of_a_round_passes_the_ceiling() -> None:
     assert result.metric("jobs.rank_run.done").mean == 480
 
 
+@pytest.mark.slow
 @pytest.mark.fact("U4")
 def test_a_client_that_ignores_retry_after_locks_itself_out_where_refused_calls_count() -> None:
     storm = scenario("retry-storm-ignore")
@@ -67,6 +68,7 @@ def test_a_client_that_ignores_retry_after_locks_itself_out_where_refused_calls_
     assert result.metric("clients.importer.ok").mean == 120
 
 
+@pytest.mark.slow
 def test_a_storm_that_obeys_is_refused_far_less_for_the_same_calls() -> None:
     obeying, ignoring = rs.run(scenario("retry-storm-obey")), rs.run(scenario("retry-storm-ignore"))
     assert obeying.metric("clients.importer.ok") == ignoring.metric("clients.importer.ok")
@@ -74,6 +76,7 @@ def test_a_storm_that_obeys_is_refused_far_less_for_the_same_calls() -> None:
     assert refused[1] > 39 * refused[0]
 
 
+@pytest.mark.slow
 def test_the_quickstart_leaves_the_same_trace_twice(tmp_path: Path) -> None:
     for name in ("first", "second"):
         rs.run(scenario("quickstart"), trace=tmp_path / name)

@@ -130,6 +130,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from((200, 201, 204, 302, 404, 429, 500)), JSON), min_size=1))
 @settings(max_examples=100)
 def test_no_answer_breaks_it(answers: list[tuple[int, Any]]) -> None:

@@ -134,6 +134,7 @@ def test_a_burst_meets_every_limit_in_every_class() -> None:
     assert set(classes) == set(RateClass)
 
 
+@pytest.mark.slow
 def test_the_plan_tells_the_algorithms_apart() -> None:
     """P1, class of 20: how many of each burst are admitted under each algorithm."""
     expected = {
@@ -381,6 +382,7 @@ def test_what_has_a_twin_over_graphql() -> None:
     assert over_graphql(Send("labels.create", body={})) is None
 
 
+@pytest.mark.slow
 def test_durations_suit_what_the_programs_do() -> None:
     """A profile that ends by itself does so within its duration, with its own number of users."""
     for name in ("burst", "windows", "calibration", "webhooks-long"):

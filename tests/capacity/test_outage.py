@@ -46,6 +46,7 @@ def test_where_only_lost_events_count_it_takes_twenty_of_them() -> None:
     assert disabled_after(20, policy) == 516 * MINUTE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("length", "share"),
     [
@@ -122,6 +123,7 @@ def test_a_late_receiver_does_each_event_again_with_each_attempt() -> None:
     assert found.duplicates / found.events == pytest.approx(1 + sum(left) / (180 * 60), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "outage",
     [

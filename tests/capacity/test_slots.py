@@ -89,6 +89,7 @@ def test_simulated_accounts_agree_with_the_fixed_law_to_the_slot() -> None:
         assert day.observed_refused.mean == day.refused_by, day
 
 
+@pytest.mark.slow
 def test_simulated_accounts_agree_with_the_poisson_law() -> None:
     churn = Churn(50, 2, 1, adds=3, removals=2)
     answer = simulate_slot_use(churn, 270, start=MARCH, days=55, replications=200, seed=5)

@@ -90,6 +90,7 @@ def test_all_at_once_can_be_counted(within: int, workers: int) -> None:
     assert (answer.kinds[0].by_formula, answer.kinds[0].by_simulation) == (workers, workers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "within"), [(5, 5 * MINUTE), (6, 5 * MINUTE), (5, 0)])
 def test_simulation_agrees_with_the_formula_where_it_is_exact(workers: int, within: int) -> None:
     peak = Peak(2000, MEMORYLESS, over=2000 * MINUTE)
@@ -115,6 +116,7 @@ def test_more_workers_never_start_fewer_in_time() -> None:
         assert shares == sorted(shares), seed
 
 
+@pytest.mark.slow
 def test_a_whole_world_with_as_many_workers_starts_its_jobs_in_time() -> None:
     """The same peak through accounts, calls, service and pool; one worker less is too few there too."""
     peak = peaks_of({"rank_run": 60}, rs.Policy(), HOUR)

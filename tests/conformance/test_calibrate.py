@@ -57,6 +57,7 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.fact("U1", "U2", "U5", "U10", "U23", "U46", "U51", "U56", "U104")
 @pytest.mark.parametrize(("name", "assumptions", "statuses"), VARIANTS, ids=str)
 def test_what_is_true_is_never_excluded_and_what_shows_is_pinned(
@@ -79,6 +80,7 @@ def test_what_is_true_is_never_excluded_and_what_shows_is_pinned(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.fact("U39", "U46")
 def test_other_names_of_job_states_exclude_no_truth() -> None:
     trace, policy = recorded("calibration", {"failed_run_arms": True})
@@ -96,6 +98,7 @@ def test_other_names_of_job_states_exclude_no_truth() -> None:
     assert {choice.name: choice.left for choice in found.choices}["cooldown_from"] == ("acceptance",)
 
 
+@pytest.mark.slow
 @pytest.mark.fact("U58", "U60")
 def test_names_of_capabilities_that_nobody_stated_exclude_no_truth() -> None:
     trace, policy = recorded("ladder", {})
@@ -118,6 +121,7 @@ def check_the_calibration_profile(assumptions: dict[str, Any], pinned: set[str])
 RATES = {"window", "refused_calls_count", "expensive_debits_write", "reset_format", "retry_after_format"}
 
 
+@pytest.mark.slow
 @pytest.mark.fact("U1", "U3", "U4", "U5", "U6", "U46", "U66")
 def test_the_calibration_profile_pins_windows_cooldowns_and_the_count_of_failures() -> None:
     pinned = {
@@ -169,6 +173,7 @@ def test_the_calibration_profile_never_excludes_the_truth(assumptions: dict[str,
     check_the_calibration_profile(assumptions, set())
 
 
+@pytest.mark.slow
 def test_what_a_policy_states_is_not_asked() -> None:
     trace, _ = recorded("scope", {})
     found = calibrate(trace, Policy.parse("assumptions: {reset_format: delta, month: calendar}"))
@@ -226,6 +231,7 @@ def test_a_catalogue_that_was_given_is_stated() -> None:
     assert "catalogue: illustrative\n" in calibrate(a_trace(a_read_plan("seo", "ai")), given).dump()
 
 
+@pytest.mark.slow
 def test_what_is_open_is_not_stated_beside_what_is_pinned() -> None:
     trace, _ = recorded("scope", {})
     found = calibrate(trace, Policy.parse("assumptions: {month: calendar}"))
@@ -234,6 +240,7 @@ def test_what_is_open_is_not_stated_beside_what_is_pinned() -> None:
     assert {choice.name for choice in found.choices if not choice.pinned}.isdisjoint(stated)
 
 
+@pytest.mark.slow
 def test_no_comment_of_the_file_ends_in_a_blank() -> None:
     trace, _ = recorded("scope", {})
     dumped = calibrate(trace).dump()
@@ -312,6 +319,7 @@ def test_the_numbers_of_a_field() -> None:
 # The command line
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     trace, _ = recorded("scope", {})
     trace.write(tmp_path / "trace.jsonl")

@@ -135,6 +135,7 @@ RUNS = [(name, seed) for seed in range(2) for name in ("webhooks", "retry", "eve
 MANY = [(name, seed) for seed in range(2, 40) for name in ("webhooks", "webhooks-long", "calibration")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), RUNS)
 def test_nothing_deviates(name: str, seed: int) -> None:
     print(f"profile {name}, seed {seed}")

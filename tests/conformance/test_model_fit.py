@@ -170,6 +170,7 @@ def test_the_bootstrap_interval_holds_the_quantile_and_is_the_same_each_time() -
 # Results
 
 
+@pytest.mark.slow
 def test_a_simulated_run_agrees_with_itself(tmp_path: Path) -> None:
     scenario = rs.Scenario.load(Path(__file__).parents[2] / "scenarios/quickstart.yaml")
     from ranksim.trace import TraceWriter

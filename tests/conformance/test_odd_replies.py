@@ -124,6 +124,7 @@ class Mangler:
         return replace(trace, exchanges=exchanges, deliveries=deliveries)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     name=st.sampled_from(("everyday", "ladder", "race", "retry", "scope", "walk", "webhooks")),

@@ -128,6 +128,7 @@ def burst() -> Trace:
 FORMS = ("{0}, {0};w=60", "{0};w=60", '{0} , {0}; w=60; comment="a, b", 9000;w=3600')
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S100", "S102", "S103", "S104", "S105", "S106", "U5")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_limit_may_be_told_with_its_policies(burst: Trace, form: str) -> None:

@@ -96,6 +96,7 @@ ALARMED: tuple[int, ...] = ()
 FEW = [run for run in RUNS if run.seed in ALARMED or (run.users != 20 and run.seed % 23 == 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", FEW, ids=str)
 def test_nothing_deviates(run: Run) -> None:
     broken = [(one.rule.name, one.evidence[0]) for one in compare(run.trace()).deviating]

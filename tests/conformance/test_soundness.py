@@ -148,6 +148,7 @@ def check(run: Run) -> tuple[int, int]:
     return exercised - verdicts.count(Verdict.UNDECIDED), exercised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", FEW, ids=str)
 def test_nothing_deviates(run: Run) -> None:
     decided, exercised = check(run)

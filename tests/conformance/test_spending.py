@@ -70,6 +70,7 @@ def drawn(seed: int, share: float) -> Policy:
     return compact(Policy().replace(assumptions=said))
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S59", "S63", "S64", "S65", "S66")
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_conforming_deployment_never_deviates_and_is_mostly_decided(name: str) -> None:
@@ -80,6 +81,7 @@ def test_a_conforming_deployment_never_deviates_and_is_mostly_decided(name: str)
     assert verdicts.count(Verdict.CONFORMS) >= 0.8 * len(exercised)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [("race", 11), ("ladder", 12), ("retry", 13), ("everyday", 14)])
 def test_whatever_is_left_open_may_be_so(name: str, seed: int) -> None:
     policy = drawn(seed, 0.5)
@@ -344,6 +346,7 @@ LONG = {
 """Those that others resemble."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "patches", "rule"),
     [

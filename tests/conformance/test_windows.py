@@ -524,6 +524,7 @@ def test_no_false_alarm_at_length(limiters: ModuleType, seed: int) -> None:
         test_no_false_alarm(limiters, kind, 1000 + seed)
 
 
+@pytest.mark.slow
 def test_judging_many_calls_is_near_linear(limiters: ModuleType) -> None:
     """40 minutes at the limit of reads: found right, and quickly enough for this to be an ordinary test."""
     network = limiters.Network(random.Random(9), 2_000)

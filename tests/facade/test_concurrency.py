@@ -93,6 +93,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.fact("E14", "S63")
 def test_the_last_unit_of_a_quota_is_sold_once() -> None:
     async def story() -> None:
@@ -109,6 +110,7 @@ def test_the_last_unit_of_a_quota_is_sold_once() -> None:
     run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S64")
 def test_the_last_slot_is_taken_once() -> None:
     async def story() -> None:
@@ -122,6 +124,7 @@ def test_the_last_slot_is_taken_once() -> None:
     run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S65", "E10")
 def test_one_cooldown_lets_one_run_through() -> None:
     async def story() -> None:
@@ -134,6 +137,7 @@ def test_one_cooldown_lets_one_run_through() -> None:
     run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.fact("E7", "S47", "U18")
 def test_one_idempotency_key_executes_once_and_the_others_get_its_reply_or_409() -> None:
     async def story() -> None:
@@ -155,6 +159,7 @@ def test_one_idempotency_key_executes_once_and_the_others_get_its_reply_or_409()
     run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.fact("E7", "U18", "U92")
 def test_while_the_first_reply_is_not_written_all_others_get_409() -> None:
     async def story() -> None:
@@ -184,6 +189,7 @@ def test_while_the_first_reply_is_not_written_all_others_get_409() -> None:
     run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.fact("E8")
 def test_all_join_one_rank_run() -> None:
     async def story() -> None:

@@ -283,6 +283,7 @@ def test_connections_are_used_again() -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_one_slow_receiver_delays_none_of_three_hundred() -> None:
     async def story() -> None:
         slow, quick = Receiver(None), Receiver(OK)

@@ -57,6 +57,7 @@ def serving(*flags: str, **variables: str) -> Iterator[Serving]:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_it_says_where_it_serves_and_does() -> None:
     with serving("--clock", "manual", "--start", START, "--seed", "5") as one:
         said = one.said
@@ -74,6 +75,7 @@ def test_it_says_where_it_serves_and_does() -> None:
         assert "Traceback" not in log
 
 
+@pytest.mark.slow
 def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
     variables = {
         "RANKSIM_SERVE_ACCESS_LOG": "1",
@@ -92,6 +94,7 @@ def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
     assert line["request_id"] == response.headers["x-request-id"]
 
 
+@pytest.mark.slow
 @pytest.mark.fact("U100")
 @pytest.mark.parametrize(
     ("flags", "variables", "status"),
@@ -109,6 +112,7 @@ def test_unknown_query_parameters_are_refused_unless_it_is_told_to_ignore_them(
         assert get(one.base + "/v1/domains?hots=a", headers=one.auth).status_code == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_stop_that_was_asked_for_is_no_failure(number: signal.Signals) -> None:
     with serving("--clock", "manual") as one:
@@ -116,6 +120,7 @@ def test_a_stop_that_was_asked_for_is_no_failure(number: signal.Signals) -> None
     assert (code, log) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_request_under_way_is_answered_before_it_stops() -> None:
     with serving() as one:
         body = b'{"host": "a.example"}'
@@ -133,6 +138,7 @@ def test_a_request_under_way_is_answered_before_it_stops() -> None:
         assert one.process.wait(600) == 0
 
 
+@pytest.mark.slow
 def test_beyond_loopback_the_control_api_wants_a_token() -> None:
     with serving("--host", "0.0.0.0") as one:
         control = f"http://127.0.0.1:{httpx.URL(one.base).port}/_ranksim/clock"
@@ -141,6 +147,7 @@ def test_beyond_loopback_the_control_api_wants_a_token() -> None:
         assert get(control, headers=token).status_code == 200
 
 
+@pytest.mark.slow
 def test_what_is_kept_in_a_file_is_there_after_a_kill(tmp_path: Path) -> None:
     flags = ("--state", str(tmp_path / "state.db"), "--clock", "manual")
     with serving(*flags) as one:
@@ -150,6 +157,7 @@ def test_what_is_kept_in_a_file_is_there_after_a_kill(tmp_path: Path) -> None:
         assert get(one.base + "/v1/domains", headers=one.auth).json()["data"] == [made["data"]]
 
 
+@pytest.mark.slow
 def test_a_world_that_is_kept_says_which_flags_count_for_nothing(tmp_path: Path) -> None:
     flags = ("--state", str(tmp_path / "state.db"), "--clock", "manual")
     with serving(*flags, "--seed", "3", "--start", START) as one:

@@ -138,6 +138,7 @@ def at_the_receiver(sample: Any, receiver: Receiver) -> Any:
     return replace(sample, body=sample.body | {"url": f"{receiver.url}/made"})
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S1", "S3", "S4", "S47", "U33", "U83")
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_target_and_surface_answers_alike_and_leaves_the_same_state(

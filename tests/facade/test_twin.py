@@ -602,6 +602,7 @@ async def equal_to_one_big_advance(sequences: int, seed: int) -> None:
         assert twin.service.save() == saved, f"sequence {seed}/{number}"
 
 
+@pytest.mark.slow
 def test_random_advances_equal_one_big_advance() -> None:
     asyncio.run(equal_to_one_big_advance(200, seed=1))
 

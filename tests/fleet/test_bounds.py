@@ -83,6 +83,7 @@ def test_a_population_that_could_overflow_is_refused(field: str, changes: dict[s
     assert field in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_wait_that_doubles_often_is_the_same_compiled_and_interpreted(same: Any) -> None:
     """One hour doubled thirty times passes 64 bits, where `most` has long ended it."""
     patient = {"retry": 1.0, "tries": 255, "wait": "backoff", "first": 3600 * 10**6, "most": 3 * DAY}

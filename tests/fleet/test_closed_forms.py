@@ -222,6 +222,7 @@ def test_poisson_arrivals_have_mean_and_variance_alike() -> None:
     assert close(calls.var(), 98, 98 * math.sqrt(2 / 2_000))
 
 
+@pytest.mark.slow
 def test_rare_calls_are_as_rare_as_said() -> None:
     """One call in 10,000 days, so that most customers make none: steady or at random, 0.0365 of each."""
     for arrivals in ("steady", "poisson"):

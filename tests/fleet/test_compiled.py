@@ -136,6 +136,7 @@ def populations(draw: st.DrawFn) -> Population:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S59", "U1")
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(populations(), policies(), WORDS)

@@ -68,6 +68,7 @@ def part(first: int, last: int) -> FleetResult:
     return simulate_fleet(POPULATION, seed=3, accounts=(first, last))
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_does(whole: FleetResult) -> None:
     simulate_fleet(POPULATION, seed=3)  # compiles, if nobody has
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:

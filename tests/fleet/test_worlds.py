@@ -162,6 +162,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assumptions", CASES.values(), ids=CASES)
 def test_a_world_decides_as_the_fleet_does(assumptions: dict[str, Any]) -> None:
     policy = POLICY.replace(assumptions=assumptions)

@@ -36,6 +36,7 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_a_master_and_workers_record_one_trace_though_one_is_elsewhere_and_one_is_killed(
     start: Start, deployment: Server, tmp_path: Path
 ) -> None:

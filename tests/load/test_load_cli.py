@@ -21,6 +21,7 @@ from .conftest import Start, assert_no_secret, by_users, until
 COMMAND = ("ranksim", "load", "--host")
 
 
+@pytest.mark.slow
 def test_a_load_is_recorded_summarised_and_stopped_by_ctrl_c(
     start: Start, deployment: Server, tmp_path: Path
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_load_is_recorded_summarised_and_stopped_by_ctrl_c(
     assert_no_secret(tmp_path, deployment.key)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_load_that_could_not_begin(
     start: Start, deployment: Server, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def created(url: str, endpoint: str = "end_1", name: str = "secret") -> str:
     return json.dumps({"data": {"id": endpoint, "url": url, name: SECRET}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SECRET_FIELDS))
 def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
     tmp_path: Path, recorder: PartRecorder, local: LocalReceiver, name: str
@@ -94,6 +95,7 @@ def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
         assert SECRET not in file.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_delivery_is_logged_before_it_is_answered(recorder: PartRecorder, local: LocalReceiver) -> None:
     url = urlsplit(ReceiverClient(local.url, "run", recorder).listen("timeout"))
     with closing(http.client.HTTPConnection(url.netloc, timeout=600)) as connection:
@@ -170,6 +172,7 @@ def test_a_receiver_elsewhere_is_sent_its_token(recorder: PartRecorder) -> None:
                 RemoteReceiver(receiver.url, recorder.clock, token)
 
 
+@pytest.mark.slow
 def test_settings_for_other_receivers_are_not_for_ours(
     tmp_path: Path, recorder: PartRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "why"), [("127.0.0.1:1", "connection refused"), ("no-such-host.invalid", "host not found")]
 )

@@ -8,6 +8,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from ranksim.callers.profiles import PROFILES
 from ranksim.testing import Server
 from ranksim.trace import Trace
@@ -17,6 +19,7 @@ from .conftest import LOADTESTS, Start, answers, assert_no_secret, by_users, in_
 AROUND = {"explore", "before", "resolve", "after"}
 
 
+@pytest.mark.slow
 def test_only_users_imports_locust_or_patches_anything() -> None:
     program = """
 import pkgutil, sys, importlib
@@ -40,6 +43,7 @@ def test_every_profile_has_a_locustfile() -> None:
         assert profile.aim in text
 
 
+@pytest.mark.slow
 def test_a_run_is_recorded_to_the_calls_that_were_in_flight_when_it_was_stopped(
     start: Start, deployment: Server, tmp_path: Path
 ) -> None:
@@ -78,6 +82,7 @@ def test_a_run_is_recorded_to_the_calls_that_were_in_flight_when_it_was_stopped(
     assert_no_secret(tmp_path, deployment.key)
 
 
+@pytest.mark.slow
 def test_refusals_are_no_failures_and_errors_of_the_server_are(
     start: Start, deployment: Server, tmp_path: Path
 ) -> None:
@@ -114,6 +119,7 @@ def test_refusals_are_no_failures_and_errors_of_the_server_are(
     assert_no_secret(tmp_path, deployment.key)
 
 
+@pytest.mark.slow
 def test_a_key_that_does_not_work_ends_locust_before_any_user_begins(
     start: Start, deployment: Server, tmp_path: Path
 ) -> None:
@@ -129,6 +135,7 @@ def test_a_key_that_does_not_work_ends_locust_before_any_user_begins(
     assert deployment.requests.count(method="POST") == 0
 
 
+@pytest.mark.slow
 def test_a_target_file_that_is_not_there_ends_locust_with_one_line_and_no_traceback(
     start: Start, tmp_path: Path
 ) -> None:

@@ -30,6 +30,8 @@ CACHE = Path(os.environ.get("RANKSIM_MUTANTS_CACHE", ROOT / ".cache" / "mutants"
 FEWEST_FACTS = 60
 FOLDERS = ("contract", "rules", "service")
 """Where the tests that must notice stand: with the rules, below the drivers."""
+SELECTED = "not heavy and not mutants and not compiled and not browser"
+"""Slow tests are among those that must notice."""
 PASSED, FAILED = 0, 1
 """Exit codes of pytest; others say that it could not run."""
 
@@ -130,7 +132,7 @@ def run_tests(workshop: Path, facts: set[str], *, write_bytecode: bool) -> tuple
     environment = os.environ | {"PYTHONPATH": str(workshop / "src"), "CI": "1"}
     if not write_bytecode:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", SELECTED]
     options += [f"--fact={fact}" for fact in sorted(facts)]
     files = [str(path) for path in files_claiming(workshop, facts)]
     done = subprocess.run(

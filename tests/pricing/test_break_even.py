@@ -10,6 +10,7 @@ from ranksim.pricing.break_even import break_even, fewest
 from ranksim.report.figure import new_figure
 
 
+@pytest.mark.slow
 def test_the_price_is_the_mean_cost() -> None:
     found = break_even(
         population(), catalogue({"flat": {"price": 30 * USD}}), policy=CALENDAR, replications=2

@@ -42,6 +42,7 @@ def told(*words: str, **environment: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_answers_and_writes(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"

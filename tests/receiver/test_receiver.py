@@ -345,6 +345,7 @@ def command(*words: str, **environment: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_prints_what_comes_and_stops_well(number: int) -> None:
     words = ["--port", "0", "--secret", SECRET, "--tolerance", "-1"]
@@ -366,6 +367,7 @@ def test_the_command_prints_what_comes_and_stops_well(number: int) -> None:
     assert (process.returncode, err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -409,6 +411,7 @@ def test_the_command_refuses_bad_input(words: list[str], error: str) -> None:
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
 def test_what_cannot_be_written_down_is_not_taken_and_ends_the_command() -> None:
     with command("--port", "0", "--log", "/dev/full") as process:
@@ -422,6 +425,7 @@ def test_what_cannot_be_written_down_is_not_taken_and_ends_the_command() -> None
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_it_ends_when_nobody_reads_on() -> None:
     with command("--port", "0") as process:
         assert process.stdout is not None

@@ -223,6 +223,7 @@ def test_the_page_of_an_empty_trace_says_so() -> None:
     assert "Nothing was exercised" in read(EMPTY).text
 
 
+@pytest.mark.slow
 def test_evidence_of_two_exchanges_is_drawn() -> None:
     created = {"operations": ["labels.create"], "method": "POST", "path": "/v1/labels", "status": 201,
                "request_headers": {"Idempotency-Key": "k"}, "body": "{}"}  # fmt: skip

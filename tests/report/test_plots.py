@@ -22,6 +22,7 @@ def texts(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
 
+@pytest.mark.slow
 def test_every_plot_is_saved_as_a_readable_png(tables: Tables, tmp_path: Path) -> None:
     paths = plots.save_all(tables, tmp_path)
     assert [path.stem for path in paths] == list(plots.PLOTS)
@@ -51,6 +52,7 @@ def test_it_draws_on_axes_of_the_caller(tables: Tables) -> None:
     assert ax.get_ylabel() == "USD"
 
 
+@pytest.mark.slow
 def test_it_leaves_pyplot_alone() -> None:
     code = "import sys, ranksim.report.figure as p; p.new_figure(); print('matplotlib.pyplot' in sys.modules)"
     path = [entry for entry in sys.path if entry]

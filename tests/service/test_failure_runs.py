@@ -35,6 +35,7 @@ def attempts_until_disabled(desk: Any, number: int, failing: float) -> int:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S91", "S92")
 @pytest.mark.parametrize("failing", [0.85, 0.92])
 def test_mean_number_of_attempts_until_twenty_failures_in_a_row(open_desk: Any, failing: float) -> None:

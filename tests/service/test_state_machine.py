@@ -340,6 +340,7 @@ class Stories(RuleBasedStateMachine):
             assert self.desk.service.save() == self.twin.service.save()
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S59", "S63", "S66", "E11", "E12", "E16", "E17", "E49", "U45", "U89")
 def test_any_story(open_desk: Any) -> None:
     run_state_machine_as_test(

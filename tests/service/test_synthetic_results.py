@@ -198,6 +198,7 @@ def test_the_seed_decides_what_is_found(open_desk: Any) -> None:
     assert found[0] == found[1] != found[2]
 
 
+@pytest.mark.slow
 def test_positions_are_a_bounded_random_walk() -> None:
     begins, steps, missing, count = [], [], 0, 0
     for word in range(200):

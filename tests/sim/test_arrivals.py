@@ -64,6 +64,7 @@ def test_the_recorded_log_is_whole() -> None:
     assert lines[0].t == instant("2015-05-17T10:05:03Z")
 
 
+@pytest.mark.slow
 def test_the_recorded_month_streams_in_small_blocks() -> None:
     replay = Replay(MONDAY, MONDAY + DAY, name="web")
     blocks = list(arrivals.replayed(reading(str(NASA), NASA_BEGAN, SECOND), replay))

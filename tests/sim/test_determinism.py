@@ -21,6 +21,7 @@ def outputs(scenario: Scenario, folder: Path, seed: int, workers: int) -> tuple[
     return result.to_json(), path.read_bytes()
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_and_another_seed_others(scenario: Scenario, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "abcd"]
     for folder in folders:

@@ -50,6 +50,7 @@ def test_merging_is_adding_all(left: list[int], right: list[int]) -> None:
     assert merged.count == len(left) + len(right)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 2**50), min_size=1))
 def test_mean_and_extremes_are_exact(values: list[int]) -> None:
     histogram = of(values)

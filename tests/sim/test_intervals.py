@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from ranksim.sim.intervals import (
     Estimate,
@@ -22,7 +22,7 @@ from ranksim.sim.intervals import (
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 9, 10, 19, 29, 30, 99, 100, 999, 1000])
 @pytest.mark.parametrize("p", [0.005, 0.025, 0.1, 0.5, 0.6, 0.9, 0.95, 0.975, 0.995, 0.9995])
 def test_student_t_is_that_of_scipy(p: float, freedom: int) -> None:
-    assert student_t(p, freedom) == pytest.approx(stats.t.ppf(p, freedom), rel=1e-9, abs=1e-9)
+    assert student_t(p, freedom) == pytest.approx(scipy.stats.t.ppf(p, freedom), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(("p", "freedom"), [(0.0, 3), (1.0, 3), (1.5, 3), (0.9, 0)])
@@ -33,7 +33,9 @@ def test_student_t_refuses_what_has_no_quantile(p: float, freedom: int) -> None:
 
 def test_an_interval_is_that_of_scipy() -> None:
     values = [3.0, 5.0, 4.0, 7.5, 6.25, 4.5]
-    expected = stats.t.interval(0.9, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+    expected = scipy.stats.t.interval(
+        0.9, len(values) - 1, loc=np.mean(values), scale=scipy.stats.sem(values)
+    )
     assert estimate(values, 0.9) == pytest.approx((np.mean(values), *expected))
 
 

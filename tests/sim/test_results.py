@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from scipy import stats
+import scipy
 
 from ranksim.clock import HOUR, MINUTE
 from ranksim.errors import BadInput
@@ -106,7 +106,7 @@ def test_every_row_has_the_columns_of_its_table() -> None:
 def test_counts_have_the_interval_of_their_mean() -> None:
     refused, granted = sorted(result(*TWO).tables["calls"], key=lambda row: row["count"])
     assert (granted["outcome"], granted["count"]) == ("granted", 12.0)
-    low, high = stats.t.interval(0.95, 1, loc=12, scale=2)
+    low, high = scipy.stats.t.interval(0.95, 1, loc=12, scale=2)
     assert (granted["low"], granted["high"]) == pytest.approx((low, high))
     assert refused["status"] == 402
 
@@ -238,7 +238,7 @@ def test_a_comparison_pairs_the_replications() -> None:
     first, second = result((20, 5), (30, 16), (40, 24)), result((20, 4), (30, 14), (40, 21))
     (row,) = first.compare(second, ["refusals.total"])
     assert (row["first"], row["second"], row["difference"]) == (15, 13, 2)
-    low, high = stats.t.interval(0.95, 2, loc=2, scale=stats.sem([1, 2, 3]))
+    low, high = scipy.stats.t.interval(0.95, 2, loc=2, scale=scipy.stats.sem([1, 2, 3]))
     assert (row["low"], row["high"]) == pytest.approx((low, high))
     assert row["gain"] == pytest.approx(91 + 73)
 

@@ -52,6 +52,7 @@ def test_the_seed_given_stands_in_for_the_scenarios(tiny: ModuleType) -> None:
     assert run(tiny.scenario(), world=tiny.TinyWorld).to_json() != seven.to_json()
 
 
+@pytest.mark.slow
 def test_one_or_two_processes_give_the_same_bytes(tiny: ModuleType) -> None:
     one = run(tiny.scenario(), replications=5, world=tiny.TinyWorld)
     recorder = Recorder()
@@ -82,6 +83,7 @@ def test_precision_stops_at_the_first_replication_that_reaches_it(tiny: ModuleTy
     assert result.remarks == [f"refusals.total is known to within 1 % after {count} replications"]
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_where_it_stops(tiny: ModuleType) -> None:
     scenario = tiny.scenario(precision=tiny.precision(relative=0.01), replications=2)
     one, two = (run(scenario, workers=workers, world=tiny.TinyWorld) for workers in (1, 2))
@@ -148,6 +150,7 @@ def test_progress_goes_from_nothing_to_all(tiny: ModuleType) -> None:
     assert {(done, total) for done, total, _ in told} == {(0, 3), (1, 3), (2, 3), (3, 3)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_goes_wrong_in_a_replication_is_raised_and_says_which(tiny: ModuleType, workers: int) -> None:
     with pytest.raises(ZeroDivisionError, match="the world ended") as caught:
@@ -155,11 +158,13 @@ def test_what_goes_wrong_in_a_replication_is_raised_and_says_which(tiny: ModuleT
     assert caught.value.__notes__ == [f"in replication 0 of 'tiny' (seed {replication_seed(1, 0)})"]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_noticed(tiny: ModuleType) -> None:
     with pytest.raises(BadInput, match=r"one of the processes died; .* give fewer workers"):
         run(tiny.scenario(), workers=2, world=tiny.DyingWorld)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupt_stops_everything(tiny: ModuleType, workers: int) -> None:
     def interrupt(done: int, total: int, share: float) -> None:

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
+import scipy
 from pydantic import ValidationError
-from scipy import stats
 
 from ranksim.clock import MINUTE, SECOND
 from ranksim.contract.quantities import Distribution
@@ -223,7 +223,7 @@ def interval(values: list[int], batches: int = 25) -> tuple[float, float]:
     means = [sum(values[b * size : (b + 1) * size]) / size for b in range(1, batches)]
     mean = sum(means) / len(means)
     spread = math.sqrt(sum((x - mean) ** 2 for x in means) / (len(means) - 1) / len(means))
-    return mean, float(stats.t.ppf(0.9995, len(means) - 1)) * spread
+    return mean, float(scipy.stats.t.ppf(0.9995, len(means) - 1)) * spread
 
 
 def erlang_c_wait(offered: float, servers: int) -> float:
@@ -235,6 +235,7 @@ def erlang_c_wait(offered: float, servers: int) -> float:
     return wait / (servers - offered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("offered", "servers"), [(0.7, 1), (1.6, 2), (3.5, 5)])
 def test_the_mean_wait_of_an_mmc_queue_is_erlangs(offered: float, servers: int) -> None:
     mean = 10 * SECOND

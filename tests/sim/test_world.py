@@ -494,6 +494,7 @@ def test_a_trace_gets_every_exchange_and_delivery() -> None:
     assert trace.lines == [(start, "tester", "webhooks.test", 202), (start, start + 2 * SECOND, 200, True)]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_length_of_a_run() -> None:
     world = World(scenario().replace(length="30d"))
     call = Call("slots.get", key=world.actors["acme"].keys["main"])

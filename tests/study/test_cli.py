@@ -59,6 +59,7 @@ def test_it_prints_tables_and_keeps_a_store(place: Path) -> None:
     database.close()
 
 
+@pytest.mark.slow
 def test_json_and_files(place: Path) -> None:
     (place / "plans.yaml").write_text(STUDY + FACTORS + GOAL % "95%")
     code, out, _ = run("plans.yaml", "--json", "--out", "results", "--store", "kept", "--replications", "3")
@@ -160,6 +161,7 @@ def test_a_store_of_another_study(place: Path) -> None:
     assert "plans.study.sqlite: holds results of another study, 'Two plans', with another design" in err
 
 
+@pytest.mark.slow
 def test_it_is_quiet_in_a_pipe(place: Path) -> None:
     (place / "plans.yaml").write_text(STUDY + FACTORS)
     command = [sys.executable, "-m", "ranksim", "study", "plans.yaml", "--workers", "2"]

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from distributed import Client
 
 from ranksim.errors import BadInput
 from ranksim.study.pools import DIED, Cluster
@@ -73,10 +73,10 @@ def scheduler(toy: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         for _ in range(2):
             options = ["--no-dashboard", "--host", "127.0.0.1"]
             programs.append(subprocess.Popen([*worker, *options], stderr=subprocess.DEVNULL))
-        with Client(address, timeout=300, set_as_default=False) as client:
+        with import_module("distributed").Client(address, timeout=300, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=300)
         yield address
-        with Client(address, timeout=300, set_as_default=False) as client:
+        with import_module("distributed").Client(address, timeout=300, set_as_default=False) as client:
             client.shutdown()
     finally:
         for program in programs:
@@ -90,6 +90,7 @@ def scheduler(toy: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             programs[0].stderr.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [STUDY, FLEETS], ids=["worlds", "fleets"])
 def test_a_cluster_gives_the_same(text: str, tmp_path: Path, scheduler: str) -> None:
     made = Study.parse(text)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from scipy import stats
+import scipy
 
 from ranksim.study.condition import MetricCondition, chance, quantile
 
@@ -84,7 +84,7 @@ def test_it_is_decided(
 
 @pytest.mark.parametrize(("events", "of"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 1000), (999, 1000)])
 def test_the_interval_of_a_chance_is_that_of_clopper_and_pearson(events: int, of: int) -> None:
-    oracle = stats.binomtest(events, of).proportion_ci(0.95, method="exact")
+    oracle = scipy.stats.binomtest(events, of).proportion_ci(0.95, method="exact")
     assert chance(events, of, 0.95)[1:] == pytest.approx((oracle.low, oracle.high), abs=1e-9)
 
 
@@ -92,7 +92,7 @@ def test_the_interval_of_a_chance_is_that_of_clopper_and_pearson(events: int, of
 def test_the_interval_of_a_quantile_is_that_of_the_order_statistics(q: float) -> None:
     values = [random.Random(7).gauss(0, 1) for _ in range(100)]
     values = [value + index * 1e-9 for index, value in enumerate(values)]
-    oracle = stats.quantile_test(values, p=q).confidence_interval(0.95)
+    oracle = scipy.stats.quantile_test(values, p=q).confidence_interval(0.95)
     estimate = quantile(values, q, 0.95)
     assert (estimate.low, estimate.high) == pytest.approx((oracle.low, oracle.high))
 

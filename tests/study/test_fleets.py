@@ -123,6 +123,7 @@ def test_the_highest_ceiling_without_losses_is_half_the_price() -> None:
     assert (row["status"], row["answer"]) == ("found", "60 USD")
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_gives_the_same(tmp_path: Path) -> None:
     made = Study.of(
         FLEETS,

@@ -133,6 +133,7 @@ def test_error_is_shared_out() -> None:
     assert bounds_of_error(0.95, 2, 10, 10) == pytest.approx(0.05 / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["own >= 5.45", "P(own < 5.1) < 5%"])
 def test_an_answer_is_seldom_wrong(study: Make, condition: str) -> None:
     """At 5 the mean is 5.5, and 10 % are below 5.1: 5 meets the first condition, narrowly, not the second."""

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from scipy import stats
+import scipy
 
 from ranksim.errors import BadInput
 from ranksim.study.compare import compared
@@ -34,7 +34,7 @@ def result(study: Make) -> StudyResult:
 def test_a_mean_has_the_interval_of_student(result: StudyResult) -> None:
     row = next(row for row in result.table() if (row["point"], row["metric"]) == ("workers=2", "own"))
     values = [value for value in result.values("workers=2", "own") if value is not None]
-    oracle = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    oracle = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert (row["low"], row["high"]) == pytest.approx((oracle.low, oracle.high))
 
 
@@ -42,7 +42,7 @@ def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResul
     shared, own = result.compare("workers=2", "workers=1", ["level", "own"])
     first, second = (result.values(label, "own") for label in ("workers=2", "workers=1"))
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-    oracle = stats.ttest_rel(*zip(*pairs, strict=True)).confidence_interval(0.95)
+    oracle = scipy.stats.ttest_rel(*zip(*pairs, strict=True)).confidence_interval(0.95)
     assert (own["low"], own["high"]) == pytest.approx((oracle.low, oracle.high))
     difference = variance([a - b for a, b in pairs])
     assert own["gain"] == pytest.approx(sum(variance(side) for side in zip(*pairs, strict=True)) / difference)

@@ -89,6 +89,7 @@ def test_a_point_that_cannot_be_built_is_a_failure(study: Make) -> None:
         made.run()
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_gives_the_same(tmp_path: Path, study: Make) -> None:
     fields: dict[str, Any] = {
         "factors": {"toy.workers": [1, 2, 3]},
@@ -101,6 +102,7 @@ def test_any_number_of_processes_gives_the_same(tmp_path: Path, study: Make) -> 
     assert made.run(workers=2, store=tmp_path / "two").to_json() == one
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_a_failure_of_its_point_alone(study: Make) -> None:
     variants = {"good": {}, "deadly": {"toy.dies": True}, "other": {"toy.workers": 2}}
     result = study(variants=variants, replications=3).run(workers=2)
@@ -108,6 +110,7 @@ def test_a_process_that_dies_is_a_failure_of_its_point_alone(study: Make) -> Non
     assert counts(result) == {"good": 3, "deadly": 0, "other": 3}
 
 
+@pytest.mark.slow
 def test_processes_end_with_the_pool(toy: ModuleType) -> None:
     import multiprocessing
 

@@ -155,6 +155,7 @@ def test_the_table_is_large_and_its_names_are_its_own() -> None:
     assert not set(MISSED) & set(DIFFERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_a_few_deviations_are_found(name: str) -> None:
     deviation = named(name)
@@ -164,6 +165,7 @@ def test_a_few_deviations_are_found(name: str) -> None:
     assert finding.evidence[0].says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_nothing_stays_broken(name: str) -> None:
     """After a deviation has been tried the service conforms again."""

@@ -59,6 +59,7 @@ VARIED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", VARIED.values(), ids=VARIED)
 def test_the_document_is_valid(changes: Any) -> None:
     openapi_spec_validator.validate(document(Policy().replace(**changes)))

@@ -277,6 +277,7 @@ class Story:
         assert other.clock.saved() == twin.clock.saved()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(steps=STEPS, every=st.sampled_from([1, 4, 1_000]))
 def test_what_is_kept_leads_to_the_live_state_byte_for_byte(steps: list[tuple[str, Any]], every: int) -> None:
