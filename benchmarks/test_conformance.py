@@ -141,7 +141,7 @@ def replayed(trace: Trace, service: Service, target: Target) -> int:
     """Replay calls at the instants of sending, and count those answered otherwise than recorded."""
     differing = 0
     for exchange in sorted(trace.exchanges, key=lambda one: (one.sent, int(one.id[1:]))):
-        reply, _ = service.handle(_call(exchange, target), exchange.sent)
+        reply = service.handle(_call(exchange, target), exchange.sent).reply
         service.written(reply, exchange.sent)
         if exchange.status is None or _code(exchange) == "idempotency_in_progress":
             continue

@@ -56,7 +56,7 @@ def served_loop(operation: str) -> tuple[Callable[[], int], Service]:
         for _ in range(CALLS):
             yield env.timeout(SECOND)
             now = START + env.now
-            reply, _tasks = service.handle(Call(operation, key=key, path=path, body=body), now)
+            reply = service.handle(Call(operation, key=key, path=path, body=body), now).reply
             if reply.flight:
                 service.written(reply, now)
 
@@ -71,7 +71,7 @@ def served_loop(operation: str) -> tuple[Callable[[], int], Service]:
 
 def _app(service: Service, account: str, operation: str, body: dict[str, Any], *, whole: bool = False) -> str:
     call = Call(operation, body=body, surface="app", account=account)
-    reply, _ = service.handle(call, START)
+    reply = service.handle(call, START).reply
     assert reply.status < 300, reply.body
     assert reply.body is not None
     return "" if whole else str(reply.body["data"]["id"])
@@ -114,7 +114,7 @@ def test_a_million_pending_retries(benchmark: Any) -> None:
             now = START + MINUTE + number // 100
             call = Call("webhooks.test", path={"id": endpoint}, surface="app", account=account)
             _, tasks = service.handle(call, now)
-            for task in (*tasks, *service.advance(now)):
+            for task in (*tasks, *service.advance(now).tasks):
                 if isinstance(task, Attempt):
                     service.attempted(task.attempt, Answer(503, None, 1_000), now)
         took = perf_counter() - begun

@@ -189,14 +189,15 @@ def record(path: Path, service: Service, salt: bytes = b"salt") -> tuple[str, st
         body = {"url": "https://hooks.example/ü", "event_types": [], "domain_id": None}
         call = Call("webhooks.create", key=token, body=body, idempotency_key="k-1")
         for second in (0, 1):
-            reply, _ = service.handle(call, NOW + second * SECOND)
+            reply = service.handle(call, NOW + second * SECOND).reply
             writer.exchange(NOW + second * SECOND, "client", call, reply)
             service.written(reply, NOW + second * SECOND)
         endpoint = str((reply.body or {})["data"]["id"])
         call = Call("webhooks.test", key=token, path={"id": endpoint}, request_id="mine")
-        reply, tasks = service.handle(call, NOW + 2 * SECOND)
+        step = service.handle(call, NOW + 2 * SECOND)
+        reply, tasks = step.reply, step.tasks
         writer.exchange(NOW + 2 * SECOND, "client", call, reply, sent=NOW + SECOND, received=NOW + 3 * SECOND)
-        tasks += service.advance(NOW + 2 * SECOND)
+        tasks += service.advance(NOW + 2 * SECOND).tasks
         (attempt,) = [task for task in tasks if isinstance(task, Attempt)]
         writer.delivery(NOW + 3 * SECOND, NOW + 4 * SECOND, attempt, Answer(200), True)
         writer.delivery(NOW + 3 * SECOND, NOW + 13 * SECOND, attempt, Answer(None, "timeout"), True)
@@ -260,7 +261,7 @@ def test_a_new_token_under_an_old_name_is_another_key(tmp_path: Path, service: S
         for number in range(3):
             token = service.issue_key(account, "main", NOW)
             call = Call("domains.list", token)
-            reply, _ = service.handle(call, NOW + number)
+            reply = service.handle(call, NOW + number).reply
             writer.exchange(NOW + number, "a client", call, reply)
             service.withdraw_key(token, NOW + number)
     trace = Trace.read(path)

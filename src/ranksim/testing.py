@@ -26,7 +26,7 @@ from ranksim.clock import Micros, duration, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.advance import Advance, AdvanceUnderWay
-from ranksim.facade.advance_until import Condition, EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.advance_until import Condition, UntilEndpointDisabled, UntilJobFinished, meter_resets
 from ranksim.facade.app import create_app
 from ranksim.facade.httpx_transport import App, Mounts, Transport
 from ranksim.facade.request_journal import Entry, Expected, RequestJournal
@@ -427,7 +427,7 @@ class Clock:
     ) -> Advance:
         twin = self._world.twin
         until: Condition | None = (
-            JobFinished(job) if job else EndpointDisabled(endpoint) if endpoint else None
+            UntilJobFinished(job) if job else UntilEndpointDisabled(endpoint) if endpoint else None
         )
         if job and endpoint:
             raise BadInput("clock: expected a job or an endpoint, not both")

@@ -17,7 +17,7 @@ from ranksim.callers.profiles import profile
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.conformance.compare import compare
 from ranksim.contract.quantities import Distribution
-from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
+from ranksim.service.calls import Answer, Attempt, Call, Reply, Step
 from ranksim.service.service import Service
 from ranksim.sim.rehearsal import START, Network, rehearse
 from ranksim.sim.rehearsal_worlds import compact, make_world
@@ -50,38 +50,37 @@ class Shaky:
         self.out: dict[int, tuple[str, str, str]] = {}
         self.lost: set[tuple[str, str, str]] = set()
 
-    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> tuple[Reply, list[Task]]:
-        reply, tasks = self.service.handle(call, now, traffic_now)
-        return reply, self._noted(tasks)
+    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
+        return self._noted(self.service.handle(call, now, traffic_now))
 
-    def advance(self, now: int) -> list[Task]:
+    def advance(self, now: int) -> Step:
         return self._noted(self.service.advance(now))
 
     def next_due(self) -> int | None:
         return self.service.next_due()
 
-    def started(self, job: str, now: int) -> list[Task]:
+    def started(self, job: str, now: int) -> Step:
         return self._noted(self.service.started(job, now))
 
-    def ended(self, job: str, outcome: str, now: int) -> list[Task]:
+    def ended(self, job: str, outcome: str, now: int) -> Step:
         return self._noted(self.service.ended(job, outcome, now))
 
     def written(self, reply: Reply, now: int) -> None:
         self.service.written(reply, now)
 
-    def attempted(self, attempt: int, answer: Answer, now: int) -> list[Task]:
+    def attempted(self, attempt: int, answer: Answer, now: int) -> Step:
         if self.draw.random() < self.share:
             if self.draw.randrange(2):
                 self.lost.add(self.out[attempt])
             answer = Answer(None, "connection reset", answer.duration)
         return self._noted(self.service.attempted(attempt, answer, now))
 
-    def _noted(self, tasks: list[Task]) -> list[Task]:
-        for task in tasks:
+    def _noted(self, step: Step) -> Step:
+        for task in step.tasks:
             if isinstance(task, Attempt):
                 path = task.url.removeprefix("https://receiver.rehearsal.example")
                 self.out[task.attempt] = (path, task.event, str(task.number))
-        return tasks
+        return step
 
 
 def named(came: Delivery) -> tuple[str, str, str]:

@@ -145,7 +145,8 @@ class Stage:
 
     def call(self, operation: str, body: Body | None = None, **path: str) -> Any:
         call = Call(operation, self.key, path, body=body)
-        reply, tasks = self.service.handle(call, self.now)
+        step = self.service.handle(call, self.now)
+        reply, tasks = step.reply, step.tasks
         self.service.written(reply, self.now)
         self._receive(tasks)
         assert reply.status < 300, reply.body
@@ -153,14 +154,14 @@ class Stage:
 
     def wait(self, duration: int) -> None:
         self.now += duration
-        self._receive(self.service.advance(self.now))
+        self._receive(self.service.advance(self.now).tasks)
 
     def _receive(self, tasks: list[Task]) -> None:
         """Answer each attempt as soon as it is out: good at first, then not."""
         for task in tasks:
             assert isinstance(task, Attempt)
             answer = Answer(200, None, 80_000) if task.attempt % 2 else Answer(None, "timeout", 10_000_000)
-            self._receive(self.service.attempted(task.attempt, answer, self.now))
+            self._receive(self.service.attempted(task.attempt, answer, self.now).tasks)
 
     def _make(self, name: str, operation: str, body: Body) -> None:
         self.ids[name] = self.call(operation, body)["id"]
@@ -215,7 +216,7 @@ class Stage:
         """Make a sample's call over REST, on a fork unless a service is given."""
         given = {"key": self.key} | more
         call = Call(sample.operation, path=sample.path, query=sample.query, body=sample.body, **given)
-        reply, _ = (service or self.service.fork()).handle(call, self.now)
+        reply = (service or self.service.fork()).handle(call, self.now).reply
         return reply
 
     def samples(self) -> list[Sample]:

@@ -13,7 +13,7 @@ from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.advance import AdvanceUnderWay
-from ranksim.facade.advance_until import EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.advance_until import UntilEndpointDisabled, UntilJobFinished, meter_resets
 from ranksim.facade.event_log import LoggedEvent
 from ranksim.facade.faults import Rule
 from ranksim.facade.journal.journaled_service import JournaledService
@@ -143,7 +143,7 @@ def test_the_whole_retry_timeline() -> None:
         done = await twin.advance_to_next()
         assert (done.now, done.happened) == (START, [])
         crawl = job(twin)
-        done = await twin.advance(until=JobFinished(crawl))
+        done = await twin.advance(until=UntilJobFinished(crawl))
         assert (done.met, done.now) == (True, START + 20 * MINUTE)
         done = await twin.advance(by=9 * HOUR)
         assert minutes(done.happened, "attempt.sent") == [21, 26, 56, 176, 536]
@@ -191,7 +191,7 @@ def test_an_advance_until_an_endpoint_is_disabled() -> None:
         hook = endpoint(twin)
         for _ in range(7):
             must(twin, "webhooks.test", path={"id": hook["id"]})
-        done = await twin.advance(until=EndpointDisabled(hook["id"]))
+        done = await twin.advance(until=UntilEndpointDisabled(hook["id"]))
         assert (done.met, done.now) == (True, START + 6 * MINUTE)
         assert words(done.happened)[-1] == "attempt.answered"
         disabled = next(one for one in done.happened if one.what == "endpoint.disabled")
@@ -221,10 +221,10 @@ def test_a_condition_that_never_comes_true_is_told() -> None:
         twin = make()
         hook = endpoint(twin)
         job(twin)
-        done = await twin.advance(until=EndpointDisabled(hook["id"]))
+        done = await twin.advance(until=UntilEndpointDisabled(hook["id"]))
         assert (done.settled, done.met, done.now) == (True, False, START + 20 * MINUTE)
         crawl = job(twin)
-        done = await twin.advance(until=JobFinished(crawl), by=MINUTE)
+        done = await twin.advance(until=UntilJobFinished(crawl), by=MINUTE)
         assert (done.met, done.now) == (False, START + 20 * MINUTE)
 
     run(story)
@@ -238,8 +238,8 @@ def test_a_condition_that_never_comes_true_is_told() -> None:
         ({"by": -1}, "0 or more"),
         ({"to": START - 1}, "forward only"),
         ({"by": 10_000 * 366 * DAY}, "year 10000"),
-        ({"until": JobFinished("job_1")}, "no job"),
-        ({"until": EndpointDisabled("whk_1")}, "no webhook endpoint"),
+        ({"until": UntilJobFinished("job_1")}, "no job"),
+        ({"until": UntilEndpointDisabled("whk_1")}, "no webhook endpoint"),
     ],
 )
 def test_an_advance_that_makes_no_sense_is_refused(wanted: dict[str, Any], message: str) -> None:
@@ -760,7 +760,7 @@ def test_an_advance_that_runs_out_of_time_in_another_world_says_so() -> None:
         must(twin, "webhooks.test", path={"id": endpoint(twin)["id"]})
         await gate.until(1)
         before = twin.snapshot()
-        until = JobFinished(job(twin))
+        until = UntilJobFinished(job(twin))
         advancing = asyncio.ensure_future(twin.advance(until=until, timeout=0.05))
         await asyncio.sleep(0)
         twin.restore(before)

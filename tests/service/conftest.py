@@ -107,7 +107,7 @@ class Desk:
     ) -> Reply:
         """Make one call now and report it written; `more` are other fields of `Call`."""
         path = {name: value for name, value in (("id", id), ("kind", kind)) if value}
-        reply, tasks = self.service.handle(
+        step = self.service.handle(
             Call(
                 operation,
                 key=self.key if key is None else key,
@@ -120,6 +120,7 @@ class Desk:
             ),
             self.now,
         )
+        reply, tasks = step.reply, step.tasks
         self.tasks += tasks
         if written:
             self.service.written(reply, self.now)
@@ -221,18 +222,18 @@ class Desk:
     def at(self, now: int) -> None:
         """Move the clock on, and do what falls due."""
         self.now = now
-        self.tasks += self.service.advance(now)
+        self.tasks += self.service.advance(now).tasks
 
     def ended(
         self, job: Reply | str, outcome: str = "done", cost: int | None = None, error: str | None = None
     ) -> None:
         """Report that a pool's job ended; `cost` in µUSD."""
         job_id = job if isinstance(job, str) else data(job)["id"]
-        self.tasks += self.service.ended(job_id, outcome, self.now, cost, error)
+        self.tasks += self.service.ended(job_id, outcome, self.now, cost, error).tasks
 
     def answer(self, attempt: Attempt, answer: Answer) -> None:
         """Report what a receiver answered."""
-        self.tasks += self.service.attempted(attempt.attempt, answer, self.now)
+        self.tasks += self.service.attempted(attempt.attempt, answer, self.now).tasks
 
     def change_plan(self, plan: str) -> None:
         self.service.change_plan(self.account, plan, self.now)

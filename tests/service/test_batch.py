@@ -18,7 +18,8 @@ def job(desk: Any, kind: str = "crawl", **more: Any) -> Call:
 
 
 def send(desk: Any, *calls: Call, written: bool = True) -> list[Reply]:
-    replies, tasks = desk.service.handle_batch(calls, desk.now)
+    step = desk.service.handle_batch(calls, desk.now)
+    replies, tasks = step.replies, step.tasks
     desk.tasks += tasks
     for reply in replies:
         if written:

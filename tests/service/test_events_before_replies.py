@@ -17,7 +17,7 @@ def test_job_completed_may_be_sent_before_the_reply_of_its_post_is_written(open_
         "jobs.create", {"kind": "crawl", "domain_id": desk.domain}, idempotency_key="k", written=False
     )
     assert reply.body["data"]["status"] == "queued"
-    sent = [task for task in desk.service.advance(desk.now) if isinstance(task, Attempt)]
+    sent = [task for task in desk.service.advance(desk.now).tasks if isinstance(task, Attempt)]
     assert [task.event_type for task in sent] == ["job.completed"]
     again = desk.call("jobs.create", {"kind": "crawl", "domain_id": desk.domain}, idempotency_key="k")
     assert again.code == "idempotency_in_progress", "the reply is not written yet, the event is out"
@@ -29,7 +29,7 @@ def test_a_delivery_is_authenticated_by_its_signature_and_by_nothing_else(open_d
     made = desk.must(desk.call("webhooks.create", {"url": "https://a.example/hook", "event_types": []}))
     secret = made["secret"]
     desk.must(desk.call("webhooks.test", id=made["id"]))
-    (task,) = [task for task in desk.service.advance(desk.now) if isinstance(task, Attempt)] or [
+    (task,) = [task for task in desk.service.advance(desk.now).tasks if isinstance(task, Attempt)] or [
         task for task in desk.tasks if isinstance(task, Attempt)
     ]
     assert not {"authorization", "cookie"} & {name.lower() for name in task.headers}

@@ -25,7 +25,7 @@ def attempts_until_disabled(desk: Any, number: int, failing: float) -> int:
         desk.now += MINUTE
         reply = desk.call("webhooks.test", id=endpoint, surface="app", account=desk.account)
         assert reply.status == 202
-        tasks = [*desk.tasks, *desk.service.advance(desk.now)]
+        tasks = [*desk.tasks, *desk.service.advance(desk.now).tasks]
         desk.tasks.clear()
         for task in tasks:
             if isinstance(task, Attempt):

@@ -309,7 +309,7 @@ def test_which_of_401_and_429_is_decided_first(open_desk: Any, order: str, last:
 def test_a_request_with_no_key_is_counted_by_its_caller(open_desk: Any, order: str) -> None:
     desk = open_desk(assumptions={"limiter_order": order})
     for _ in range(2):
-        reply, _ = desk.service.handle(Call("jobs.create", caller="a"), desk.now)
+        reply = desk.service.handle(Call("jobs.create", caller="a"), desk.now).reply
     assert shown(reply) == (600, 598, 60)
 
 
@@ -348,11 +348,11 @@ def test_the_web_app_passes_no_window(open_desk: Any) -> None:
 def test_only_rate_windows_read_the_traffic_clock(desk: Any) -> None:
     service: Service = desk.service
     create = Call("labels.create", key=desk.token("second"), body={"domain_id": desk.domain, "name": "x"})
-    first, _ = service.handle(create, START, START + DAY)
+    first = service.handle(create, START, START + DAY).reply
     assert shown(first) == (120, 119, 60)
     assert first.body is not None
     assert first.body["data"]["created_at"] == "2026-03-04T10:00:00Z"
-    second, _ = service.handle(create, START + 7 * DAY, START + DAY + 30 * SECOND)
+    second = service.handle(create, START + 7 * DAY, START + DAY + 30 * SECOND).reply
     assert shown(second) == (120, 118, 30)
-    third, _ = service.handle_batch([create], START + 7 * DAY, START + DAY + 60 * SECOND)
+    third = service.handle_batch([create], START + 7 * DAY, START + DAY + 60 * SECOND).replies
     assert shown(third[0]) == (120, 119, 60)

@@ -282,7 +282,7 @@ def test_rest_graphql_and_app_share_cooldown_and_quota(desk: Any) -> None:
     ]
     briefs = {"domain_id": desk.domain, "keywords": ["x", "y", "z", "w", "v"]}
     calls.append(Call("keyword_briefs.create", desk.key, body=briefs, surface="graphql"))
-    replies, _ = desk.service.handle_batch(calls, desk.now)
+    replies = desk.service.handle_batch(calls, desk.now).replies
     assert said(*replies) == ["cooldown_active", 202, "quota_exhausted"]
     app = desk.call("keyword_briefs.create", briefs, key="", surface="app", account=desk.account)
     assert said(app) == ["quota_exhausted"]

@@ -139,9 +139,9 @@ def test_pending_retries_outlive_a_restart(open_desk: Any) -> None:
     desk = begin(open_desk)
     [waiting] = [due for due, _, what, _ in desk.service.state.agenda if what == "attempt"]
     restored = Service.restore(desk.service.save(), desk.policy, ["crawl"])
-    early = [task for task in restored.advance(waiting - 1) if isinstance(task, Attempt)]
+    early = [task for task in restored.advance(waiting - 1).tasks if isinstance(task, Attempt)]
     assert {attempt.number for attempt in early} <= {1}
-    [retry] = restored.advance(waiting)
+    [retry] = restored.advance(waiting).tasks
     assert isinstance(retry, Attempt)
     assert (retry.number, retry.headers["Service-Delivery-Attempt"]) == (2, "2")
 
@@ -304,4 +304,4 @@ def test_a_state_belongs_to_its_policy(desk: Any, policy: dict[str, Any], messag
 def test_a_new_service_can_be_saved() -> None:
     service = Service(seed=7)
     assert Service.restore(service.save()).state == State(seed=7)
-    assert service.handle(Call("webhook_events.list"), 0)[0].status == 200
+    assert service.handle(Call("webhook_events.list"), 0).reply.status == 200

@@ -276,9 +276,11 @@ class Stories(RuleBasedStateMachine):
         body = {"kind": kind, "domain_id": desk.domain}
         for number in range(2):
             call = Call("jobs.create", desk.key, body=body, request_id=f"fork {number}")
-            reply, tasks = forked.handle(call, desk.now)
+            step = forked.handle(call, desk.now)
+            reply, tasks = step.reply, step.tasks
             forked.written(reply, desk.now)
-            same, same_tasks = service.fork().handle(call, desk.now)
+            step = service.fork().handle(call, desk.now)
+            same, same_tasks = step.reply, step.tasks
             if number == 0:
                 assert (same, same_tasks) == (reply, tasks)
         forked.advance(desk.now + DAY)

@@ -17,7 +17,7 @@ from ranksim.callers.profiles import Profile, profile
 from ranksim.callers.steps import Listen, Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.quantities import Distribution
-from ranksim.service.calls import Answer, Call, Reply, StartJob, Task
+from ranksim.service.calls import Answer, Call, StartJob, Step
 from ranksim.service.service import Service
 from ranksim.sim.rehearsal import START, Network, Rehearsal, rehearse
 from ranksim.sim.rehearsal_worlds import make_world
@@ -159,7 +159,7 @@ def test_a_share_is_lost_half_of_it_without_effect() -> None:
     effects = []
 
     class Watched(Service):
-        def handle(self, call: Call, now: int, traffic_now: int | None = None) -> tuple[Reply, list[Task]]:
+        def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
             effects.append(call)
             return super().handle(call, now, traffic_now)
 
@@ -279,13 +279,15 @@ def test_a_stale_or_foreign_signature_is_told_apart() -> None:
     class Forging(Service):
         """Signs over another body."""
 
-        def advance(self, now: int) -> list[Task]:
+        def advance(self, now: int) -> Step:
             from dataclasses import replace
 
-            return [
+            step = super().advance(now)
+            step.tasks = [
                 task if isinstance(task, StartJob) else replace(task, body=task.body + b" ")
-                for task in super().advance(now)
+                for task in step.tasks
             ]
+            return step
 
     def program() -> Program:
         url = yield Listen("200")
@@ -513,7 +515,7 @@ def test_answers_of_receivers_are_reported_in_time() -> None:
     seen: list[Answer] = []
 
     class Watched(Service):
-        def attempted(self, attempt: int, answer: Answer, now: int) -> list[Task]:
+        def attempted(self, attempt: int, answer: Answer, now: int) -> Step:
             seen.append(answer)
             return super().attempted(attempt, answer, now)
 

@@ -16,7 +16,7 @@ from ranksim.sim.rehearsal_worlds import compact, make_world
 
 
 def data(service: Service, token: str, operation: str, environment: str = "production") -> object:
-    reply, _ = service.handle(Call(operation, token, environment=environment), START)
+    reply = service.handle(Call(operation, token, environment=environment), START).reply
     assert reply.body is not None
     return reply.body["data"]
 

@@ -24,7 +24,7 @@ class Condition(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class JobFinished:
+class UntilJobFinished:
     """A job is done or has failed."""
 
     job: str
@@ -40,7 +40,7 @@ class JobFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointDisabled:
+class UntilEndpointDisabled:
     """A webhook endpoint is disabled, or was deleted meanwhile."""
 
     endpoint: str

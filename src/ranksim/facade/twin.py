@@ -109,7 +109,8 @@ class Twin:
         """Answer one call at the current instant; report `written` once the reply is on its way."""
         now = self.clock.now()
         self._work(now)
-        reply, tasks = self.service.handle(call, now, self.clock.traffic(now))
+        step = self.service.handle(call, now, self.clock.traffic(now))
+        reply, tasks = step.reply, step.tasks
         self._after(tasks, now)
         if reply.outcome == "granted":
             self._note_granted(reply, now)
@@ -119,7 +120,8 @@ class Twin:
         """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""
         now = self.clock.now()
         self._work(now)
-        replies, tasks = self.service.handle_batch(calls, now, self.clock.traffic(now))
+        step = self.service.handle_batch(calls, now, self.clock.traffic(now))
+        replies, tasks = step.replies, step.tasks
         self._after(tasks, now)
         for reply in replies:
             if reply.outcome == "granted":
@@ -150,7 +152,7 @@ class Twin:
             raise BadInput(f"job: there is none with the id {job!r}")
         if found.status in (jobs.DONE, jobs.FAILED):
             raise BadInput(f"job: {job} has ended already, {found.status}")
-        tasks = self.service.ended(job, outcome, now, cost, error)
+        tasks = self.service.ended(job, outcome, now, cost, error).tasks
         self._note_job(job, now)
         self._after(tasks, now)
 
@@ -257,7 +259,7 @@ class Twin:
             ending = [which for _, _, what, which in sorted(_due(agenda, due)) if what == JOB_ENDS]
             found = self.service.state.jobs
             ending = [job for job in ending if found[job].status not in (jobs.DONE, jobs.FAILED)]
-            tasks = self.service.advance(due)
+            tasks = self.service.advance(due).tasks
             for job in ending:
                 self._note_job(job, due)
             self._take(tasks, due)
@@ -307,7 +309,7 @@ class Twin:
         state = self.service.state
         endpoint = state.endpoints.get(attempt.endpoint)
         enabled = endpoint is not None and endpoint.enabled
-        tasks = self.service.attempted(attempt.attempt, answer, now)
+        tasks = self.service.attempted(attempt.attempt, answer, now).tasks
         record = state.attempts[state.accounts[attempt.account].attempts[-1]]
         due = record.next_attempt_at
         acknowledges = acknowledged(answer.status, answer.duration, self.policy.facts)
@@ -403,7 +405,7 @@ class Twin:
         """Go on with a world: what was under way is sent again, under the same numbers (S93)."""
         self._work(now)
         self.attempts.forget()
-        self._after(self.service.resume(now), now)
+        self._after(self.service.resume(now).tasks, now)
 
 
 def _new_world() -> str:

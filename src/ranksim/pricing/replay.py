@@ -98,7 +98,8 @@ class ReplayedService:
     def app_call(self, actor: Actor, operation: str, body: Body) -> Reply:
         """Make a call of the web app, as a simulated world does when it opens an account."""
         call = Call(operation, body=body, surface="app", account=actor.account, environment=actor.environment)
-        reply, tasks = self.service.handle(call, self.now)
+        step = self.service.handle(call, self.now)
+        reply, tasks = step.reply, step.tasks
         self.service.written(reply, self.now)
         self._settle(tasks)
         return reply
@@ -128,7 +129,8 @@ class ReplayedService:
             account=actor.account if app else "",
             environment=actor.environment,
         )
-        reply, tasks = self.service.handle(call, self.now)
+        step = self.service.handle(call, self.now)
+        reply, tasks = step.reply, step.tasks
         self.service.written(reply, self.now)
         self._settle(tasks)
         if asked.drafted:
@@ -164,7 +166,7 @@ class ReplayedService:
     def _until(self, now: Micros) -> None:
         while (due := self.service.next_due()) is not None and due <= now:
             self.now = due
-            self._settle(self.service.advance(due))
+            self._settle(self.service.advance(due).tasks)
         self.now = now
 
     def _settle(self, tasks: Sequence[Task]) -> None:
@@ -173,7 +175,7 @@ class ReplayedService:
         while waiting:
             task = waiting.pop(0)
             if isinstance(task, Attempt):
-                waiting += self.service.attempted(task.attempt, Answer(200), self.now)
+                waiting += self.service.attempted(task.attempt, Answer(200), self.now).tasks
 
     def _own(self, asked: RecordedCall, recorded: str) -> str:
         """The id here of what a recorded id names; a name of nothing where it was not made here."""

@@ -1,8 +1,10 @@
-"""What crosses the seam between the service and its drivers: calls in, replies and tasks out."""
+"""What crosses the seam between the service and its drivers: calls in; replies, tasks and events out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from ranksim.service.events import ServiceEvent
 
 Body = dict[str, Any]
 
@@ -43,8 +45,9 @@ class Reply:
 
     `code` is the error code, or "" on success; `check` is the spending check (1 to 6) that refused, or 0;
     `outcome` is one word for statistics: ok, granted, dry_run, joined, refused, replayed, limited or error.
-    `flight` names the Idempotency-Key entry that `Service.written` must end, or is "". `headers` hold
-    everything the rules decide (X-Request-Id, RateLimit-*, Retry-After, WWW-Authenticate, the replay marker).
+    `rate_class` is the class that had no room, where the outcome is limited. `flight` names the
+    Idempotency-Key entry that `Service.written` must end, or is "". `headers` hold everything the rules
+    decide (X-Request-Id, RateLimit-*, Retry-After, WWW-Authenticate, the replay marker).
     `cursors` continue behind each item of a page; they are made for GraphQL, which shows them.
     """
 
@@ -54,6 +57,7 @@ class Reply:
     code: str = ""
     check: int = 0
     outcome: str = "ok"
+    rate_class: str = ""
     operation: str = ""
     account: str = ""
     flight: str = ""
@@ -92,6 +96,20 @@ class Attempt:
 
 
 Task = StartJob | Attempt
+
+
+@dataclass(slots=True)
+class Step:
+    """What came of one input: the replies to its calls, what the driver must do now, what became true."""
+
+    replies: list[Reply]
+    tasks: list[Task]
+    events: list[ServiceEvent]
+
+    @property
+    def reply(self) -> Reply:
+        """The reply to a single call."""
+        return self.replies[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from ranksim.contract.policy import Policy
 from ranksim.rules import terms
 from ranksim.rules.books import Terms
 from ranksim.service.calls import Call, Task
+from ranksim.service.events import ServiceEvent
 from ranksim.service.state import Account, State
 
 JOB_ENDS = "job"
@@ -17,13 +18,14 @@ ATTEMPT_DUE = "attempt"
 
 @dataclass(slots=True)
 class Context:
-    """The service's parts: policy, state, what follows from the policy, the tasks of the step under way."""
+    """The service's parts: policy, state, what follows from the policy, what the step under way led to."""
 
     policy: Policy
     state: State
     pooled: frozenset[str] = frozenset()
     """Job kinds whose jobs a driver's worker pool runs; the service runs the others itself."""
     tasks: list[Task] = field(default_factory=list)
+    events: list[ServiceEvent] = field(default_factory=list)
     terms: Terms = field(init=False)
     bits: dict[str, int] = field(init=False)
     """Capability name to bit."""

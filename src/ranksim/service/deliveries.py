@@ -19,10 +19,18 @@ from ranksim.service.bodies import Flag, Id, RequestBody, expecting, read
 from ranksim.service.calls import Answer, Attempt, Body, Reply
 from ranksim.service.context import ATTEMPT_DUE, Context, Request
 from ranksim.service.errors import problem
+from ranksim.service.events import (
+    AttemptAnswered,
+    AttemptMade,
+    DeliveryEnded,
+    DeliveryQueued,
+    EndpointDisabled,
+    EndpointEnabled,
+)
 from ranksim.service.pages import paged
 from ranksim.service.replies import collection, nothing, single
 from ranksim.service.resolve import domain_for, list_owned, record_for
-from ranksim.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job, State
+from ranksim.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job
 
 DESCRIPTIONS = {
     "job.completed": "A rank run, crawl, site-optimization analysis or AI-visibility scan finished well.",
@@ -150,7 +158,7 @@ def delete_endpoint(ctx: Context, request: Request) -> Reply:
     endpoint = _find(ctx, request)
     if isinstance(endpoint, Reply):
         return endpoint
-    remove_endpoint(ctx, endpoint)
+    remove_endpoint(ctx, endpoint, request.now)
     return nothing(ctx.policy.statuses.deleted)
 
 
@@ -290,6 +298,7 @@ def _emit(
         delivery = Delivery(state.next_serial(), event_id, endpoint.id, now)
         state.deliveries[delivery.number] = delivery
         event.open += 1
+        ctx.events.append(DeliveryQueued(now, account.id, endpoint.id, delivery.number, event_id))
         _wait(ctx, endpoint, delivery, now)
     return event
 
@@ -312,7 +321,11 @@ def attempt_due(ctx: Context, delivery_number: str, now: Micros) -> None:
     del endpoint.waiting[delivery.number]
     delivery.out = state.next_serial()
     state.attempts_out[delivery.out] = delivery.number
-    ctx.tasks.append(_task(ctx, endpoint, delivery, now))
+    task = _task(ctx, endpoint, delivery, now)
+    ctx.tasks.append(task)
+    ctx.events.append(
+        AttemptMade(now, endpoint.account, endpoint.id, delivery.number, task.attempt, task.number)
+    )
 
 
 def attempted(ctx: Context, attempt: int, answer: Answer, now: Micros) -> None:
@@ -332,13 +345,29 @@ def attempted(ctx: Context, attempt: int, answer: Answer, now: Micros) -> None:
             delivery.first_failed_at = now
         draw = _jitter(ctx, delivery)
         due = retry_at(delivery.made, now, delivery.first_failed_at, draw, facts, assumptions)
+    exhausted, before = due is None, len(ctx.events)
     if endpoint is not None:
-        _count(ctx, endpoint, success, due is None, now)
+        _count(ctx, endpoint, success, exhausted, now)
     if endpoint is None or delivery.number <= endpoint.cancelled:
         due = None
-    _record(ctx, delivery, endpoint, answer, due, now)
+    record = _record(ctx, delivery, endpoint, answer, due, now)
+    ctx.events.insert(  # before what follows from it
+        before,
+        AttemptAnswered(
+            now,
+            record.account,
+            delivery.endpoint,
+            delivery.number,
+            attempt,
+            delivery.made,
+            success,
+            record.status_code,
+            record.error,
+            due,
+        ),
+    )
     if endpoint is None or due is None:
-        _finish(state, delivery)
+        _finish(ctx, delivery, "acknowledged" if success else "exhausted" if exhausted else "cancelled", now)
     else:
         _wait(ctx, endpoint, delivery, due)
 
@@ -360,8 +389,10 @@ def disable(ctx: Context, endpoint: Endpoint, reason: str, now: Micros) -> None:
     endpoint.enabled = False
     endpoint.disabled_reason = reason
     endpoint.disabled_at = now
+    by_account = reason == BY_THE_ACCOUNT
+    ctx.events.append(EndpointDisabled(now, endpoint.account, endpoint.id, reason, by_account))
     if ctx.policy.assumptions.on_disable == "cancel":
-        _cancel(ctx.state, endpoint)
+        _cancel(ctx, endpoint, now)
 
 
 def enable(ctx: Context, endpoint: Endpoint, now: Micros) -> None:
@@ -369,6 +400,7 @@ def enable(ctx: Context, endpoint: Endpoint, now: Micros) -> None:
     endpoint.enabled = True
     endpoint.disabled_reason = None
     endpoint.disabled_at = None
+    ctx.events.append(EndpointEnabled(now, endpoint.account, endpoint.id))
     if ctx.policy.assumptions.count_on_enable == "zero":
         endpoint.failures = 0
     overdue = sorted((due, number) for number, due in endpoint.waiting.items() if due <= now)
@@ -376,9 +408,9 @@ def enable(ctx: Context, endpoint: Endpoint, now: Micros) -> None:
         _wait(ctx, endpoint, ctx.state.deliveries[number], now)
 
 
-def remove_endpoint(ctx: Context, endpoint: Endpoint) -> None:
+def remove_endpoint(ctx: Context, endpoint: Endpoint, now: Micros) -> None:
     """Forget an endpoint and cancel what waits for it; an attempt that is out is still recorded."""
-    _cancel(ctx.state, endpoint)
+    _cancel(ctx, endpoint, now)
     del ctx.state.endpoints[endpoint.id]
     ctx.state.accounts[endpoint.account].endpoints.remove(endpoint.id)
 
@@ -423,7 +455,7 @@ def _record(
     answer: Answer,
     due: Micros | None,
     now: Micros,
-) -> None:
+) -> AttemptRecord:
     """Note an attempt for GET /v1/webhook-deliveries, and forget what is older than the retention (U75)."""
     state = ctx.state
     event = state.events[delivery.event]
@@ -450,6 +482,7 @@ def _record(
         for number in numbers[:_FORGET]:
             del state.attempts[number]
         del numbers[:_FORGET]
+    return record
 
 
 def _wait(ctx: Context, endpoint: Endpoint, delivery: Delivery, due: Micros) -> None:
@@ -457,17 +490,19 @@ def _wait(ctx: Context, endpoint: Endpoint, delivery: Delivery, due: Micros) -> 
     ctx.schedule(due, ATTEMPT_DUE, str(delivery.number))
 
 
-def _cancel(state: State, endpoint: Endpoint) -> None:
+def _cancel(ctx: Context, endpoint: Endpoint, now: Micros) -> None:
     """End every delivery that waits; one that is out ends with its answer."""
     for number in endpoint.waiting:
-        _finish(state, state.deliveries[number])
+        _finish(ctx, ctx.state.deliveries[number], "cancelled", now)
     endpoint.waiting.clear()
-    endpoint.cancelled = state.serial
+    endpoint.cancelled = ctx.state.serial
 
 
-def _finish(state: State, delivery: Delivery) -> None:
+def _finish(ctx: Context, delivery: Delivery, outcome: str, now: Micros) -> None:
+    state = ctx.state
     del state.deliveries[delivery.number]
     event = state.events[delivery.event]
+    ctx.events.append(DeliveryEnded(now, event.account, delivery.endpoint, delivery.number, outcome))
     event.open -= 1
     if event.open == 0:
         del state.events[event.id]

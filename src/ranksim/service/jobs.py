@@ -16,9 +16,11 @@ from ranksim.service import deliveries
 from ranksim.service.calls import Body, Reply, StartJob
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
+from ranksim.service.events import JobEnded, JobQueued, JobStarted
 from ranksim.service.pages import paged
 from ranksim.service.replies import single
 from ranksim.service.resolve import record_for
+from ranksim.service.spend_decision import settle
 from ranksim.service.state import Account, Domain, Job
 
 QUEUED, RUNNING, DONE, FAILED = "queued", "running", "done", "failed"
@@ -105,11 +107,13 @@ def accept(ctx: Context, job: Job) -> None:
     ctx.state.jobs[job.id] = job
     account.jobs.append(job.id)
     domain.jobs[job.kind] = [*_that_matter(ctx, domain.jobs.get(job.kind, [])), job.id]
+    ctx.events.append(JobQueued(job.created_at, job.account, job.domain, job.id, job.kind))
     if job.kind in ctx.pooled:
         ctx.tasks.append(StartJob(job.id, job.kind, job.account, job.domain, job.units))
         return
     job.status = RUNNING
     job.started_at = job.created_at
+    ctx.events.append(JobStarted(job.created_at, job.account, job.domain, job.id, job.kind))
     u = draws.uniform(ctx.state.seed, _who(job), job.created_at, Purpose.JOB_DURATION)
     job.due = job.created_at + ctx.policy.catalogue.duration_of(job.kind).at(u)
     ctx.schedule(job.due, JOB_ENDS, job.id)
@@ -131,6 +135,7 @@ def started(ctx: Context, job_id: str, now: int) -> None:
     job = ctx.state.jobs[job_id]
     if job.status == QUEUED:
         job.status, job.started_at = RUNNING, now
+        ctx.events.append(JobStarted(now, job.account, job.domain, job.id, job.kind))
 
 
 def due(ctx: Context, job_id: str, now: int) -> None:
@@ -161,7 +166,10 @@ def ended(
         job.error_detail = error or "The job failed."
         if ctx.policy.assumptions.quota_refund == "on_failure" and job.metric in account.meters:
             admission.refund(account.meters[job.metric], job.metric_ends, job.metric_units)
-    admission.settle(account.books, job.month_ends, job.estimate, job.cost, ctx.terms)
+    ctx.events.append(
+        JobEnded(now, job.account, job.domain, job.id, job.kind, outcome, job.cost, job.error_detail)
+    )
+    settle(ctx, account, job.month_ends, job.estimate, job.cost, now)
     _mind_cooldown(ctx, job, account, now)
     domain = ctx.state.domains.get(job.domain)
     if domain is not None and outcome == DONE:

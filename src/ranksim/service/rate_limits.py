@@ -133,7 +133,7 @@ def _refuse(
             "retry_after": seconds,
         },
     )
-    reply.outcome = "limited"
+    reply.outcome, reply.rate_class = "limited", rate_class.label
     return reply
 
 

@@ -94,7 +94,7 @@ def delete_domain(ctx: Context, request: Request) -> Reply:
             remove_scan(ctx, account, scan, request.now)
     for endpoint in [state.endpoints[which] for which in account.endpoints]:
         if endpoint.domain == domain.id:
-            deliveries.remove_endpoint(ctx, endpoint)
+            deliveries.remove_endpoint(ctx, endpoint, request.now)
     _forget(state.keyword_lists, account.keyword_lists, domain.id)
     _forget(state.keywords, account.keywords, domain.id)
     _forget(state.labels, account.labels, domain.id)

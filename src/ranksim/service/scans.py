@@ -88,7 +88,7 @@ def update_scan(ctx: Context, request: Request) -> Reply:
         if refusal is not None:
             return refusal
     slots.apply_widening(request.account, widening)
-    slots.narrow(request.account, narrowing, request.now)
+    slots.narrow(ctx, request.account, narrowing, request.now)
     scan.lists, scan.engine_devices, scan.geographies, scan.active = lists, pairings, places, active
     if "name" in sent:
         scan.name = body.name or ""

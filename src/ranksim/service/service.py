@@ -1,4 +1,4 @@
-"""The service: one layer under every surface. A call and `now` in, a reply and tasks out.
+"""The service: one layer under every surface. A call and `now` in; replies, tasks and events out.
 
 The order of one call (U86): advance → access → traffic → faults of form → Idempotency-Key → handler.
 """
@@ -20,9 +20,10 @@ from ranksim.rules import idempotency
 from ranksim.rules.access import resolve
 from ranksim.rules.books import Books
 from ranksim.service import administration, deliveries, jobs
-from ranksim.service.calls import Answer, Call, Reply, StartJob, Task
+from ranksim.service.calls import Answer, Call, Reply, StartJob, Step
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
+from ranksim.service.events import CallGranted, CallJoined, CallRefused, WindowRefused
 from ranksim.service.operations import OPERATIONS, Operation
 from ranksim.service.rate_limits import charge_caller, charge_key, rates_waived, retry_after, show_only
 from ranksim.service.replies import nothing
@@ -46,6 +47,9 @@ READING = ("GET", "HEAD")
 
 PREFLIGHT = "OPTIONS"
 """The method of a CORS preflight, which needs no key (U80, U86, U87)."""
+
+UNEVENTFUL = frozenset({"ok", "error", "dry_run", "replayed"})
+"""Outcomes of calls that had nothing to do with the books."""
 
 ENDINGS = (jobs.DONE, jobs.FAILED)
 
@@ -78,26 +82,22 @@ class Service:
 
     # Calls
 
-    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> tuple[Reply, list[Task]]:
+    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
         """Answer one call at `now`, after all work that fell due; rate windows read `traffic_now` instead.
 
         Report with `written` once the reply is on its way.
         """
         self._advance(now)
-        replies = self._answer((call,), now, now if traffic_now is None else traffic_now)
-        return replies[0], self._take_tasks()
+        return self._step(self._answer((call,), now, now if traffic_now is None else traffic_now))
 
-    def handle_batch(
-        self, calls: Sequence[Call], now: int, traffic_now: int | None = None
-    ) -> tuple[list[Reply], list[Task]]:
+    def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
         """Answer the calls of one GraphQL request, in order (S4, U11).
 
         The request is charged once, in the dearest class of its calls, or as the policy says; when it is
         refused as a whole (401, 429) one reply stands for all.
         """
         self._advance(now)
-        replies = self._answer(calls, now, now if traffic_now is None else traffic_now)
-        return replies, self._take_tasks()
+        return self._step(self._answer(calls, now, now if traffic_now is None else traffic_now))
 
     def written(self, reply: Reply, now: int) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92, U30)."""
@@ -112,25 +112,25 @@ class Service:
 
     # Work that falls due
 
-    def advance(self, now: int) -> list[Task]:
+    def advance(self, now: int) -> Step:
         """Do all work that is due at `now`, in order, and hand out what the driver must do."""
         self._advance(now)
-        return self._take_tasks()
+        return self._step()
 
     def next_due(self) -> int | None:
         """Give the instant of the next piece of work, or None."""
         agenda = self._ctx.state.agenda
         return agenda[0][0] if agenda else None
 
-    def started(self, job: str, now: int) -> list[Task]:
+    def started(self, job: str, now: int) -> Step:
         """Report that a pool's worker took up a job."""
         self._advance(now)
         jobs.started(self._ctx, job, now)
-        return self._take_tasks()
+        return self._step()
 
     def ended(
         self, job: str, outcome: str, now: int, cost: int | None = None, error: str | None = None
-    ) -> list[Task]:
+    ) -> Step:
         """Report that a job ended, "done" or "failed"; `cost` in µUSD, by default the estimate.
 
         A job that failed costs nothing (U49). Raises BadInput.
@@ -142,31 +142,34 @@ class Service:
         self._advance(now)
         jobs.ended(self._ctx, job, outcome, now, cost, error)
         self._advance(now)
-        return self._take_tasks()
+        return self._step()
 
-    def attempted(self, attempt: int, answer: Answer, now: int) -> list[Task]:
+    def attempted(self, attempt: int, answer: Answer, now: int) -> Step:
         """Report what a receiver answered to an attempt, or that it did not."""
         self._advance(now)
         deliveries.attempted(self._ctx, attempt, answer, now)
         self._advance(now)
-        return self._take_tasks()
+        return self._step()
 
-    def resume(self, now: int) -> list[Task]:
+    def resume(self, now: int) -> Step:
         """Hand out again the attempts that were under way when this state was saved (S93).
 
         Requests that were in flight then are not any more (U92): what they stored is replayed.
         """
         self._advance(now)
-        tasks = [task for task in self._take_tasks() if isinstance(task, StartJob)]
+        self._ctx.tasks = [task for task in self._ctx.tasks if isinstance(task, StartJob)]
         for entry in self._ctx.state.stored.values():
             if entry.in_flight:
                 self._land(entry, now)
         deliveries.send_again(self._ctx, now)
-        return tasks + self._take_tasks()
+        return self._step()
 
-    def _take_tasks(self) -> list[Task]:
-        tasks, self._ctx.tasks = self._ctx.tasks, []
-        return tasks
+    def _step(self, replies: list[Reply] | None = None) -> Step:
+        """Hand out what came of the step under way, and begin another."""
+        ctx = self._ctx
+        step = Step([] if replies is None else replies, ctx.tasks, ctx.events)
+        ctx.tasks, ctx.events = [], []
+        return step
 
     def _advance(self, now: int) -> None:
         ctx, agenda = self._ctx, self._ctx.state.agenda
@@ -191,7 +194,11 @@ class Service:
             key = resolve(state.keys, first.key, first.environment)
             refused = self._traffic(calls, key, traffic_now, headers)
             if refused is not None:
-                account_id = "" if key is None else key.account
+                account_id, name = ("", "") if key is None else (key.account, key.name)
+                if refused.outcome == "limited":
+                    ctx.events.append(
+                        WindowRefused(now, account_id, name, first.operation, refused.rate_class)
+                    )
                 return [_finish(refused, first, account_id, headers, request_id)]
             if key is None:
                 account, scope, key_name, owner = _NOBODY, None, "", ""
@@ -201,9 +208,21 @@ class Service:
         for index, call in enumerate(calls):
             request = Request(call, now, account, scope, key_name)
             reply = self._execute(request, owner, index)
+            if reply.outcome not in UNEVENTFUL:
+                self._note(request, reply)
             own = headers if index == len(calls) - 1 else dict(headers)
             replies.append(_finish(reply, call, account.id, own, request_id))
         return replies
+
+    def _note(self, request: Request, reply: Reply) -> None:
+        """Say what the six checks made of a call."""
+        now, account, operation = request.now, request.account.id, request.call.operation
+        if reply.outcome == "granted":
+            self._ctx.events.append(CallGranted(now, account, operation))
+        elif reply.outcome == "refused":
+            self._ctx.events.append(CallRefused(now, account, operation, reply.check, reply.code))
+        elif reply.outcome == "joined":
+            self._ctx.events.append(CallJoined(now, account, operation))
 
     def _traffic(
         self, calls: Sequence[Call], key: Key | None, now: int, headers: dict[str, str]

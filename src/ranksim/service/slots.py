@@ -23,6 +23,7 @@ from ranksim.rules.slots import (
     words_counted,
 )
 from ranksim.service.context import Context
+from ranksim.service.events import PeriodTurned, SlotsFreed, SlotsHeld
 from ranksim.service.state import Account, KeywordList, Scan
 
 
@@ -118,27 +119,35 @@ def apply_widening(account: Account, widening: Widening) -> None:
     consume(account.holds, widening.tuples)
 
 
-def narrow(account: Account, narrowing: Narrowing, now: int) -> None:
+def narrow(ctx: Context, account: Account, narrowing: Narrowing, now: int) -> None:
     """Stop counting what a change loses; hold it to the end of the month unless it is freed (S26, S27)."""
+    books, slots = account.books, narrowing.slots
+    if slots == 0:
+        return
     if narrowing.freed:
-        account.books.active -= narrowing.slots
-    elif narrowing.slots:
-        if held_at(now, account.books) == 0:
-            account.holds.clear()
-        hold(now, account.books, narrowing.slots)
-        put(account.holds, narrowing.blocks)
+        books.active -= slots
+        ctx.events.append(SlotsFreed(now, account.id, slots))
+        return
+    if held_at(now, books) == 0:
+        account.holds.clear()
+    month_ended = books.month_ends <= now
+    hold(now, books, slots)
+    put(account.holds, narrowing.blocks)
+    if month_ended:
+        ctx.events.append(PeriodTurned(now, account.id, "", books.month_ends))
+    ctx.events.append(SlotsHeld(now, account.id, slots))
 
 
 def hold_keywords(
     ctx: Context, account: Account, keyword_list: KeywordList, folded: Sequence[str], now: int
 ) -> None:
     """Hold what words that leave a list occupied (S26); also for a whole list that is deleted."""
-    narrow(account, Narrowing(_blocks_of_words(ctx, account, keyword_list, folded)), now)
+    narrow(ctx, account, Narrowing(_blocks_of_words(ctx, account, keyword_list, folded)), now)
 
 
 def hold_scan(ctx: Context, account: Account, scan: Scan, now: int) -> None:
     """Hold what a scan that is deleted occupied (S27)."""
-    narrow(account, Narrowing([_block_of_scan(ctx, scan)]), now)
+    narrow(ctx, account, Narrowing([_block_of_scan(ctx, scan)]), now)
 
 
 def _widening(ctx: Context, account: Account, blocks: Sequence[Block], now: int, freed: int = 0) -> Widening:

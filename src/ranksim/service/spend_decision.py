@@ -16,6 +16,7 @@ from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Body, Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem, status_of
+from ranksim.service.events import CostReserved, CostSettled, PeriodTurned, SlotsTaken, UnitsUsed
 from ranksim.service.rate_limits import retry_after
 from ranksim.service.replies import single
 from ranksim.service.state import Account, Job
@@ -75,11 +76,33 @@ def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Decision:
 
 def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     """Book a granted ask, at the instant of acceptance."""
-    account, minded = request.account, rows.cooldown
-    admission.book(request.now, ask, account.books, rows.meter, minded, ctx.terms)
+    now, account, minded = request.now, request.account, rows.cooldown
+    books, meter, tell = account.books, rows.meter, ctx.events.append
+    month_ended, period_ended = books.month_ends <= now, rows.metric != "" and meter.ends <= now
+    admission.book(now, ask, books, meter, minded, ctx.terms)
     for name, row in rows.cooldowns.items():
         row.since = minded.since
         account.cooldowns[name] = row
+    if month_ended:
+        tell(PeriodTurned(now, account.id, "", books.month_ends))
+    if period_ended:
+        tell(PeriodTurned(now, account.id, rows.metric, meter.ends))
+    if ask.estimate and ctx.terms.cost_timing == admission.RESERVE:
+        tell(CostReserved(now, account.id, ask.estimate))
+    elif ask.estimate and ctx.terms.cost_timing == admission.AT_ACCEPTANCE:
+        tell(CostSettled(now, account.id, ask.estimate, 0))
+    if ask.units:
+        tell(UnitsUsed(now, account.id, rows.metric, ask.units))
+    if ask.slots or ask.revived:
+        tell(SlotsTaken(now, account.id, ask.slots, ask.revived))
+
+
+def settle(ctx: Context, account: Account, month_ends: int, estimate: int, actual: int, now: int) -> None:
+    """Settle finished work, accepted in the month that ends at `month_ends`; costs in µUSD (U49, E16)."""
+    books, reserves = account.books, ctx.terms.cost_timing == admission.RESERVE
+    admission.settle(books, month_ends, estimate, actual, ctx.terms)
+    if books.month_ends == month_ends and ctx.terms.cost_timing != admission.AT_ACCEPTANCE:
+        ctx.events.append(CostSettled(now, account.id, actual, estimate if reserves else 0))
 
 
 def month_resets(request: Request) -> int:

@@ -30,6 +30,7 @@ from ranksim.service.spend_decision import (
     refuse,
     report,
     rows_of,
+    settle,
 )
 from ranksim.service.state import Account, Brief, Domain, Job, Keyword, Scan
 from ranksim.service.synthetic_results import domain_pages
@@ -246,7 +247,7 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
     if decision != Decision.GRANTED:
         return refuse(ctx, request, decision, ask, rows)
     book(ctx, request, ask, rows)
-    admission.settle(account.books, account.books.month_ends, ask.estimate, ask.estimate, ctx.terms)
+    settle(ctx, account, account.books.month_ends, ask.estimate, ask.estimate, now)
     made: list[Body] = []
     for domain_id, text in wanted:
         brief = Brief(ctx.state.new_id("brief"), account.id, domain_id, text, now)

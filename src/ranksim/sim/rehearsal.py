@@ -26,7 +26,7 @@ from ranksim.callers.profiles import Profile
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.clock import MILLISECOND, SECOND, Micros, http_date, instant
-from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
+from ranksim.service.calls import Answer, Attempt, Call, Reply, Step, Task
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.player import Flight, Player, Run
 from ranksim.sim.scripted_receivers import Receivers
@@ -50,22 +50,22 @@ Alter = Callable[[Send, int, dict[str, str], bytes], tuple[int, dict[str, str], 
 class Deployment(Protocol):
     """What a rehearsal asks of a service; whatever stands in for `ranksim.service` has these methods."""
 
-    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> tuple[Reply, list[Task]]:
+    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
         """Answer one call."""
 
-    def advance(self, now: int) -> list[Task]:
+    def advance(self, now: int) -> Step:
         """Do the work that is due."""
 
     def next_due(self) -> int | None:
         """Give the instant of the next piece of work."""
 
-    def started(self, job: str, now: int) -> list[Task]:
+    def started(self, job: str, now: int) -> Step:
         """Take in that a job was taken up."""
 
-    def ended(self, job: str, outcome: str, now: int) -> list[Task]:
+    def ended(self, job: str, outcome: str, now: int) -> Step:
         """Take in that a job ended."""
 
-    def attempted(self, attempt: int, answer: Answer, now: int) -> list[Task]:
+    def attempted(self, attempt: int, answer: Answer, now: int) -> Step:
         """Take in what a receiver answered."""
 
     def written(self, reply: Reply, now: int) -> None:
@@ -220,7 +220,8 @@ class Rehearsal:
     def effect(self, flight: Flight) -> Reply:
         """Let a call take effect now."""
         now = self.now
-        reply, tasks = self.service.handle(flight.call, self._business(now), self._traffic(now))
+        step = self.service.handle(flight.call, self._business(now), self._traffic(now))
+        reply, tasks = step.reply, step.tasks
         self._after_step(tasks)
         return reply
 
@@ -333,14 +334,14 @@ class Rehearsal:
     def _wake(self, t: Micros) -> None:
         if t == self._armed:
             self._armed = None
-            self._after_step(self.service.advance(self._business(self.now)))
+            self._after_step(self.service.advance(self._business(self.now)).tasks)
 
     def _started(self, job: str) -> None:
-        self._after_step(self.service.started(job, self._business(self.now)))
+        self._after_step(self.service.started(job, self._business(self.now)).tasks)
         self._clock.at(self.now + POOLED_JOB // self.target.time_scale, self._ended, job)
 
     def _ended(self, job: str) -> None:
-        self._after_step(self.service.ended(job, "done", self._business(self.now)))
+        self._after_step(self.service.ended(job, "done", self._business(self.now)).tasks)
 
     # Webhooks
 
@@ -381,7 +382,7 @@ class Rehearsal:
         self.trace.deliveries.append(self.receivers.delivery(attempt, received, self.now, status))
 
     def _answered(self, attempt: Attempt, answer: Answer) -> None:
-        self._after_step(self.service.attempted(attempt.attempt, answer, self._business(self.now)))
+        self._after_step(self.service.attempted(attempt.attempt, answer, self._business(self.now)).tasks)
 
 
 def rehearse(

@@ -143,7 +143,7 @@ def _call(
     service: Service, token: str, operation: str, body: Mapping[str, Any], now: Micros, environment: str
 ) -> Reply:
     call = Call(operation, token, body=dict(body), environment=environment)
-    reply, _ = service.handle(call, now)
+    reply = service.handle(call, now).reply
     service.written(reply, now)
     return reply
 

@@ -131,7 +131,8 @@ class World(SimpyClock):
     def call(self, call: Call, client: str = "") -> Reply:
         """Make a call now on behalf of a client, and answer it at once."""
         now = self.now
-        reply, tasks = self.service.handle(call, now)
+        step = self.service.handle(call, now)
+        reply, tasks = step.reply, step.tasks
         self.carry_out(tasks)
         if self.tally is not None:
             self.tally.call(now, client, call, reply)
@@ -159,7 +160,8 @@ class World(SimpyClock):
         )
         if client:
             return self.call(call, client)
-        reply, tasks = self.service.handle(call, self.now)
+        step = self.service.handle(call, self.now)
+        reply, tasks = step.reply, step.tasks
         self.carry_out(tasks)
         return reply
 
@@ -175,7 +177,7 @@ class World(SimpyClock):
 
     def _wake(self, due: Micros) -> None:
         self._wakes.discard(due)
-        self.carry_out(self.service.advance(self.now))
+        self.carry_out(self.service.advance(self.now).tasks)
         self._set_wake()
 
     def _set_wake(self) -> None:
@@ -202,7 +204,7 @@ class World(SimpyClock):
     def _job_started(self, task: StartJob) -> None:
         if self.tally is not None:
             self.tally.job_started(self.now, task.kind, task.job)
-        self.carry_out(self.service.started(task.job, self.now))
+        self.carry_out(self.service.started(task.job, self.now).tasks)
 
     def _job_ended(self, task: StartJob, ending: Ending) -> None:
         now = self.now
@@ -210,7 +212,9 @@ class World(SimpyClock):
         cost = round(self.service.state.jobs[task.job].estimate * ending.factor)
         if self.tally is not None:
             self.tally.job_ended(now, task.kind, task.job, outcome)
-        self.carry_out(self.service.ended(task.job, outcome, now, cost=cost, error=ending.error or None))
+        self.carry_out(
+            self.service.ended(task.job, outcome, now, cost=cost, error=ending.error or None).tasks
+        )
         self._set_wake()
 
     def _pool_changed(self, pool: Pool) -> None:
@@ -251,7 +255,7 @@ class World(SimpyClock):
         now = self.now
         endpoint = self.service.state.endpoints.get(task.endpoint)
         was_enabled = endpoint is not None and endpoint.enabled
-        tasks = self.service.attempted(task.attempt, answer, now)
+        tasks = self.service.attempted(task.attempt, answer, now).tasks
         if self.tally is not None:
             self.tally.attempt(now, task, answer, acted)
             if was_enabled and endpoint is not None and not endpoint.enabled:
@@ -264,7 +268,7 @@ class World(SimpyClock):
     # Timeline and samples
 
     def _act(self, action: timeline.Action) -> None:
-        self.carry_out(self.service.advance(self.now))
+        self.carry_out(self.service.advance(self.now).tasks)
         timeline.apply(self, action)
         self._set_wake()
 

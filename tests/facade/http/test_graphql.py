@@ -35,7 +35,7 @@ class Twin:
         )
 
     def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
-        replies, _ = self.service.handle_batch(calls, self.now)
+        replies = self.service.handle_batch(calls, self.now).replies
         return replies
 
     def send(

@@ -169,7 +169,8 @@ def test_what_is_delivered_is_described(whole: Any, event_type: str) -> None:
     key = service.issue_key(service.open_account("a", "pro", 0), "k", 0)
 
     def call(operation: str, body: Any = None, **path: str) -> tuple[Any, list[Any]]:
-        reply, tasks = service.handle(Call(operation, key, path, body=body), 0)
+        step = service.handle(Call(operation, key, path, body=body), 0)
+        reply, tasks = step.reply, step.tasks
         assert reply.body is not None
         return reply.body["data"], tasks
 
@@ -177,10 +178,10 @@ def test_what_is_delivered_is_described(whole: Any, event_type: str) -> None:
     endpoint = call("webhooks.create", {"url": "https://b.example"})[0]["id"]
     if event_type == "webhook.test":
         call("webhooks.test", id=endpoint)
-        [attempt] = service.advance(1)
+        [attempt] = service.advance(1).tasks
     else:
         job = call("jobs.create", {"kind": "crawl", "domain_id": domain})[0]["id"]
-        [attempt] = service.ended(job, "done" if event_type == "job.completed" else "failed", 1)
+        [attempt] = service.ended(job, "done" if event_type == "job.completed" else "failed", 1).tasks
     assert isinstance(attempt, Attempt)
     said = whole["webhooks"][event_type]["post"]
     schema = said["requestBody"]["content"]["application/json"]["schema"]

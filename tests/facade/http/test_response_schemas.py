@@ -83,7 +83,7 @@ def test_every_answer_of_every_operation_is_seen(stage: Any) -> None:
 def test_a_notice_has_its_shape(stage: Any, operation: str) -> None:
     service = stage.service.fork()
     key = service.issue_key(service.open_account("empty", "pro", stage.now), "k", stage.now)
-    reply, _ = service.handle(Call(operation, key), stage.now)
+    reply = service.handle(Call(operation, key), stage.now).reply
     assert "notice" in reply.body
     check(reply.body, answer_schema(WIRES[operation], WIRES[operation].answers[0][1]))
 
@@ -95,8 +95,10 @@ def test_every_operation_reads_the_body_it_names(stage: Any, operation: str) -> 
     assert model is not None
     path = {"id": "none"} if "{id}" in OPERATIONS[operation].path else {}
     for name in model.model_fields:
-        reply, _ = stage.service.fork().handle(
-            Call(operation, stage.key, path, body={name: {"a": 1}}), stage.now
+        reply = (
+            stage.service.fork()
+            .handle(Call(operation, stage.key, path, body={name: {"a": 1}}), stage.now)
+            .reply
         )
         fields = [error["field"].partition(".")[0] for error in reply.body["meta"]["errors"]]
         assert name in fields
@@ -110,7 +112,7 @@ FILTERS = sorted({name for wire in WIRES.values() for name in wire.filters})
 def test_an_operation_knows_the_filters_it_names_and_no_others(stage: Any, operation: str) -> None:
     """A cursor is bound to the filters that the operation knows, and to no other parameter."""
     path = {"id": stage.ids["analysis"]}
-    first, _ = stage.service.fork().handle(Call(operation, stage.key, path, {"limit": "1"}), stage.now)
+    first = stage.service.fork().handle(Call(operation, stage.key, path, {"limit": "1"}), stage.now).reply
     cursor = first.body["next_cursor"]
     if cursor is None:
         assert operation == "webhook_events.list"
@@ -119,7 +121,7 @@ def test_an_operation_knows_the_filters_it_names_and_no_others(stage: Any, opera
     known = []
     for name in FILTERS:
         query = {"cursor": cursor, name: values.get(name, "x")}
-        reply, _ = stage.service.fork().handle(Call(operation, stage.key, path, query), stage.now)
+        reply = stage.service.fork().handle(Call(operation, stage.key, path, query), stage.now).reply
         known += [name] * (reply.code == "invalid_cursor")
     assert known == sorted(WIRES[operation].filters)
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from ranksim.clock import MILLISECOND, Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.facade.advance_until import Condition, EndpointDisabled, JobFinished, meter_resets
+from ranksim.facade.advance_until import Condition, UntilEndpointDisabled, UntilJobFinished, meter_resets
 from ranksim.facade.control import schemas
 from ranksim.facade.faults import Rule
 from ranksim.facade.request_journal import Expected, NearMiss, RequestJournal
@@ -97,8 +97,8 @@ async def advance(twin: Twin, asked: Asked) -> schemas.AdvanceShown:
 
 def _condition(until: schemas.Until) -> Condition | None:
     if until.job is not None:
-        return JobFinished(until.job)
-    return None if until.endpoint is None else EndpointDisabled(until.endpoint)
+        return UntilJobFinished(until.job)
+    return None if until.endpoint is None else UntilEndpointDisabled(until.endpoint)
 
 
 def _resets(twin: Twin, meter: str, account: str | None) -> Micros:

@@ -14,7 +14,7 @@ from typing import Any
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.journal.protocol import Record
-from ranksim.service.calls import Answer, Call, Reply, Task
+from ranksim.service.calls import Answer, Call, Reply, Step
 from ranksim.service.service import Service
 from ranksim.service.state import State
 
@@ -59,14 +59,12 @@ class JournaledService:
 
     # Inputs
 
-    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> tuple[Reply, list[Task]]:
+    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
         """Answer one call at `now`."""
         self._record("handle", now, {"call": call, "traffic_now": traffic_now})
         return self.service.handle(call, now, traffic_now)
 
-    def handle_batch(
-        self, calls: Sequence[Call], now: int, traffic_now: int | None = None
-    ) -> tuple[list[Reply], list[Task]]:
+    def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
         """Answer the calls of one GraphQL request, in order."""
         self._record("handle_batch", now, {"calls": list(calls), "traffic_now": traffic_now})
         return self.service.handle_batch(calls, now, traffic_now)
@@ -77,31 +75,31 @@ class JournaledService:
             self._record("written", now, {"flight": reply.flight})
             self.service.written(reply, now)
 
-    def advance(self, now: int) -> list[Task]:
+    def advance(self, now: int) -> Step:
         """Do all work that is due at `now`.
 
         A replay does due work by itself; the instant is recorded where attempts go out, so that no number of
         an attempt that went out is given away again.
         """
-        tasks = self.service.advance(now)
-        if tasks:
+        step = self.service.advance(now)
+        if step.tasks:
             self._record("advance", now, {})
-        return tasks
+        return step
 
     def ended(
         self, job: str, outcome: str, now: int, cost: int | None = None, error: str | None = None
-    ) -> list[Task]:
+    ) -> Step:
         """Report that a job ended. Raises BadInput."""
-        tasks = self.service.ended(job, outcome, now, cost, error)
+        step = self.service.ended(job, outcome, now, cost, error)
         self._record("ended", now, {"job": job, "outcome": outcome, "cost": cost, "error": error})
-        return tasks
+        return step
 
-    def attempted(self, attempt: int, answer: Answer, now: int) -> list[Task]:
+    def attempted(self, attempt: int, answer: Answer, now: int) -> Step:
         """Report what a receiver answered to an attempt, or that it did not."""
         self._record("attempted", now, {"attempt": attempt, "answer": answer})
         return self.service.attempted(attempt, answer, now)
 
-    def resume(self, now: int) -> list[Task]:
+    def resume(self, now: int) -> Step:
         """Hand out again the attempts that were under way when the state was saved."""
         self._record("resume", now, {})
         return self.service.resume(now)

@@ -166,8 +166,8 @@ def freed_at_once(patch: Patch) -> None:
     """Hold nothing of what is removed."""
     narrow = slots.narrow
 
-    def freed(account: Account, narrowing: Narrowing, now: int) -> None:
-        narrow(account, Narrowing(narrowing.blocks, True), now)
+    def freed(ctx: Context, account: Account, narrowing: Narrowing, now: int) -> None:
+        narrow(ctx, account, Narrowing(narrowing.blocks, True), now)
 
     patch.setattr(slots, "narrow", freed)
 
