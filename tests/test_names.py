@@ -15,7 +15,7 @@ MAY_BE_TWO: dict[str, str] = {
 
 # Names that still stand for two things. The list only shrinks.
 STILL_TWO: set[str] = {
-    "Account", "Asked", "Block", "Caller", "Clock", "CooldownInterpretation", "Delivery", "Deployment",
+    "Account", "Asked", "Block", "Caller", "Clock", "CooldownInterpretation", "Deployment",
     "Difference", "Exchange", "Finding", "Outage", "Received", "Receiver", "Request", "Response", "Rule",
     "Server", "Tally", "Until", "Verdict",
 }  # fmt: skip

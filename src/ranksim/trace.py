@@ -134,7 +134,7 @@ class Signature(TraceEntry):
     checked_by: str = ""
 
 
-class Delivery(TraceEntry):
+class DeliveryAttempt(TraceEntry):
     """A webhook attempt as its receiver saw it; `status` is what the receiver answered, null for silence."""
 
     kind: Literal["delivery"] = "delivery"
@@ -173,13 +173,13 @@ def _tag(value: Any) -> Any:
 AnyEntry = Annotated[
     Annotated[Header, Tag("header")]
     | Annotated[Exchange, Tag("exchange")]
-    | Annotated[Delivery, Tag("delivery")]
+    | Annotated[DeliveryAttempt, Tag("delivery")]
     | Annotated[Note, Tag("note")],
     Discriminator(_tag),
 ]
-ENTRY: TypeAdapter[Header | Exchange | Delivery | Note] = TypeAdapter(AnyEntry)
+ENTRY: TypeAdapter[Header | Exchange | DeliveryAttempt | Note] = TypeAdapter(AnyEntry)
 __all__ = [
-    "Delivery",
+    "DeliveryAttempt",
     "Exchange",
     "Header",
     "Note",
@@ -198,7 +198,7 @@ __all__ = [
 MODELS: dict[str, type[BaseModel]] = {
     "header": Header,
     "exchange": Exchange,
-    "delivery": Delivery,
+    "delivery": DeliveryAttempt,
     "note": Note,
 }
 
@@ -206,7 +206,7 @@ MODELS: dict[str, type[BaseModel]] = {
 # Reading
 
 
-def entries(source: str | Path | Iterable[str]) -> Iterator[Header | Exchange | Delivery | Note]:
+def entries(source: str | Path | Iterable[str]) -> Iterator[Header | Exchange | DeliveryAttempt | Note]:
     """Read a trace entry by entry, the header first; `source` is a path (.gz and .xz too) or its lines.
 
     Unknown fields are ignored (E46). Raises BadInput naming the line that is broken, or that names a target
@@ -251,7 +251,7 @@ def _lines_of(source: str | Path | Iterable[str]) -> tuple[str, Iterator[str]]:
     return "trace", iter(source)
 
 
-def _parse(where: str, line: str) -> Header | Exchange | Delivery | Note:
+def _parse(where: str, line: str) -> Header | Exchange | DeliveryAttempt | Note:
     try:
         return ENTRY.validate_json(line)
     except ValidationError as error:
@@ -272,7 +272,7 @@ class Trace:
 
     header: Header = field(default_factory=Header)
     exchanges: list[Exchange] = field(default_factory=list)
-    deliveries: list[Delivery] = field(default_factory=list)
+    deliveries: list[DeliveryAttempt] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     @classmethod
@@ -288,7 +288,7 @@ class Trace:
                     trace.header = entry
                 case Exchange():
                     trace.exchanges.append(entry)
-                case Delivery():
+                case DeliveryAttempt():
                     trace.deliveries.append(entry)
                 case Note():
                     trace.notes.append(entry)
@@ -304,7 +304,7 @@ class Trace:
     def to_frame(self, kind: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:
         """Give the exchanges or the deliveries as a frame, one row each. Raises BadInput without pandas."""
         pandas = imported("pandas", "frames need pandas", "plots")
-        model = Exchange if kind == "exchanges" else Delivery
+        model = Exchange if kind == "exchanges" else DeliveryAttempt
         rows = [entry.model_dump() for entry in getattr(self, kind)]
         frame: DataFrame = pandas.DataFrame(rows, columns=list(model.model_fields))
         return frame

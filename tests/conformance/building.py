@@ -14,7 +14,7 @@ from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally
 from ranksim.contract.policy import Policy
 from ranksim.service.operations import OPERATIONS
-from ranksim.trace import Delivery, Exchange, Header, Note, Signature, Trace, TraceKey
+from ranksim.trace import DeliveryAttempt, Exchange, Header, Note, Signature, Trace, TraceKey
 
 START = instant("2026-03-02T09:00:00Z")
 HOUR = 3600
@@ -28,7 +28,7 @@ KEYS = {
     "test": TraceKey(account="gamma", environment="sandbox"),
 }
 
-Entry = Exchange | Delivery | Note
+Entry = Exchange | DeliveryAttempt | Note
 
 
 def at(seconds: float) -> int:
@@ -135,7 +135,7 @@ def hook(
     job: Mapping[str, Any] | None = None,
     body: Any = None,
     headers: Mapping[str, str] | None = None,
-) -> Delivery:
+) -> DeliveryAttempt:
     """Make a webhook attempt that came at `received`, was answered at `answered` (0.01 s later)."""
     signed = (at(received if t is None else t)) // SECOND
     whole = a_job(**(dict(job) if job else {}))
@@ -149,7 +149,7 @@ def hook(
         "service-event-type": type,
         "service-delivery-attempt": str(attempt),
     }
-    return Delivery(
+    return DeliveryAttempt(
         received=at(received),
         answered=None if status is None and answered is None else at(answered or received + 0.01),
         endpoint=endpoint,
@@ -218,7 +218,7 @@ def a_trace(entries: Iterable[Entry], *, exclusive: bool = True, keys: bool = Tr
     for entry in entries:
         if isinstance(entry, Exchange):
             made.exchanges.append(entry.model_copy(update={"id": f"x{len(made.exchanges) + 1}"}))
-        elif isinstance(entry, Delivery):
+        elif isinstance(entry, DeliveryAttempt):
             made.deliveries.append(entry)
         else:
             made.notes.append(entry)

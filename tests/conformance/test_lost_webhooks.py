@@ -21,7 +21,7 @@ from ranksim.service.calls import Answer, Attempt, Call, Reply, Step
 from ranksim.service.service import Service
 from ranksim.sim.rehearsal import START, Network, rehearse
 from ranksim.sim.rehearsal_worlds import compact, make_world
-from ranksim.trace import Delivery, Trace
+from ranksim.trace import DeliveryAttempt, Trace
 
 CHOICES: tuple[dict[str, Any], ...] = (
     {},
@@ -83,7 +83,7 @@ class Shaky:
         return step
 
 
-def named(came: Delivery) -> tuple[str, str, str]:
+def named(came: DeliveryAttempt) -> tuple[str, str, str]:
     headers = came.headers
     return came.endpoint, headers["service-event-id"], headers["service-delivery-attempt"]
 
@@ -121,7 +121,7 @@ def a_run(name: str, seed: int) -> Trace:
     return trace
 
 
-def _first_try(came: Delivery) -> Delivery:
+def _first_try(came: DeliveryAttempt) -> DeliveryAttempt:
     """Give the same attempt just before, of whose answer the sender did not live to hear."""
     answered = None if came.answered is None else came.answered - INSTANT
     return came.model_copy(update={"received": came.received - INSTANT, "answered": answered})

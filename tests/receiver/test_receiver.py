@@ -251,7 +251,7 @@ def test_a_listed_request_is_a_delivery_of_a_trace(receiver: Receiver, client: h
     client.post("/hooks", content=BODY, headers=sent(2))
     (one,) = client.get("/_receiver/requests").json()["requests"]
     _, delivery = trace.entries([json.dumps({"ranksim_trace": 1, "started": NOW}), json.dumps(one)])
-    assert isinstance(delivery, trace.Delivery)
+    assert isinstance(delivery, trace.DeliveryAttempt)
     assert (delivery.received, delivery.endpoint, delivery.status) == (NOW, "/hooks", 200)
     assert (delivery.signature.valid, delivery.signature.t) == (True, NOW // SECOND)
     assert delivery.body == BODY.decode()

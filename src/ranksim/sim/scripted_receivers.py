@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ranksim.callers.receivers import AnswerStep, by_attempt, read_script, signed_at, verify
 from ranksim.clock import Micros
 from ranksim.service.calls import Attempt
-from ranksim.trace import Delivery, Signature
+from ranksim.trace import DeliveryAttempt, Signature
 
 BASE = "https://receiver.rehearsal.example"
 
@@ -39,12 +39,12 @@ class Receivers:
 
     def delivery(
         self, attempt: Attempt, received: Micros, answered: Micros | None, status: int | None
-    ) -> Delivery:
+    ) -> DeliveryAttempt:
         """Write an attempt down as its receiver saw it, and verify its digest; its age is not looked at."""
         path = attempt.url.removeprefix(BASE)
         header = attempt.headers.get("Service-Signature", "")
         valid, _ = verify(self.secrets.get(path, []), header, attempt.body)
-        return Delivery(
+        return DeliveryAttempt(
             received=received,
             answered=answered,
             endpoint=path,

@@ -32,7 +32,7 @@ from ranksim.conformance.history.packed import PackedObservations
 from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.records import parsed
 from ranksim.service.operations import OPERATIONS, TABLE
-from ranksim.trace import Delivery, Exchange, Header, Note, Trace, entries
+from ranksim.trace import DeliveryAttempt, Exchange, Header, Note, Trace, entries
 
 UNKNOWN: Final = ""
 """The endpoint that a lost call may have created."""
@@ -55,7 +55,7 @@ def read(source: Source, watch: Watch | None = None) -> History:
     return reader.finish()
 
 
-def _all(source: Source) -> Iterator[Header | Exchange | Delivery | Note]:
+def _all(source: Source) -> Iterator[Header | Exchange | DeliveryAttempt | Note]:
     if isinstance(source, Trace):
         yield source.header
         yield from source.exchanges
@@ -84,14 +84,14 @@ class Reader:
     def __post_init__(self) -> None:
         self._rows = PackedObservations(self._told)
 
-    def take(self, entry: Header | Exchange | Delivery | Note) -> None:
+    def take(self, entry: Header | Exchange | DeliveryAttempt | Note) -> None:
         """Take the next entry."""
         match entry:
             case Header():
                 self.history.header = entry
             case Exchange():
                 self._exchange(entry)
-            case Delivery():
+            case DeliveryAttempt():
                 self._delivery(entry)
             case Note():
                 self._note(entry)
@@ -156,7 +156,7 @@ class Reader:
             path = re.sub(r"^[a-zA-Z]+://[^/]*", "", url)
             self._named.setdefault(path, set()).add(endpoint)
 
-    def _delivery(self, delivery: Delivery) -> None:
+    def _delivery(self, delivery: DeliveryAttempt) -> None:
         headers = {name.lower(): value for name, value in delivery.headers.items()}
         arrived = ReceivedAttempt(
             self._carried,
