@@ -26,10 +26,15 @@ from ranksim.clock import Micros, duration, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.advance import Advance, AdvanceUnderWay
-from ranksim.facade.advance_until import Condition, UntilEndpointDisabled, UntilJobFinished, meter_resets
+from ranksim.facade.advance_until import (
+    AdvanceCondition,
+    UntilEndpointDisabled,
+    UntilJobFinished,
+    meter_resets,
+)
 from ranksim.facade.app import create_app
 from ranksim.facade.httpx_transport import App, Mounts, Transport
-from ranksim.facade.request_journal import Entry, Expected, RequestJournal
+from ranksim.facade.request_journal import Expected, JournalEntry, RequestJournal
 from ranksim.facade.twin import Twin
 from ranksim.receiver.receiver import Received, Receiver
 from ranksim.serving.listener import Listener
@@ -124,7 +129,7 @@ class World:
         """The world itself; touch it from its own loop alone, as the methods here do."""
         self.app = create_app(self.twin, strict_query=strict_query)
         self.url = URL
-        self.clock = Clock(self)
+        self.clock = WorldClock(self)
         self.jobs = Jobs(self)
         self.requests = Requests(self)
         self._receivers: list[Receiver] = []
@@ -354,7 +359,7 @@ class Server(World):
         receiver.start()
 
 
-class Clock:
+class WorldClock:
     """The clock of a world, which goes forward only."""
 
     def __init__(self, world: World) -> None:
@@ -426,7 +431,7 @@ class Clock:
         timeout: float | None,
     ) -> Advance:
         twin = self._world.twin
-        until: Condition | None = (
+        until: AdvanceCondition | None = (
             UntilJobFinished(job) if job else UntilEndpointDisabled(endpoint) if endpoint else None
         )
         if job and endpoint:
@@ -475,7 +480,7 @@ class Requests:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def search(self, **expected: Any) -> list[Entry]:
+    def search(self, **expected: Any) -> list[JournalEntry]:
         """Give the requests as expected; the arguments are fields of `requests_journal.Expected`."""
         wanted = Expected(**expected)
         return self._world.run(lambda: self._journal().search(wanted))

@@ -525,7 +525,7 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
         twin, order = make(), []
 
         class Journal:
-            def record(self, exchange: surface.Exchange) -> None:
+            def record(self, exchange: surface.RecordedExchange) -> None:
                 order.append(exchange)
 
         async def commit() -> None:

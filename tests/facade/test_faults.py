@@ -12,7 +12,7 @@ from ranksim.clock import instant
 from ranksim.errors import BadInput
 from ranksim.facade import app as surface
 from ranksim.facade.app import create_app
-from ranksim.facade.faults import Fault, Faults, Rule
+from ranksim.facade.faults import FaultRule, Faults, InjectedFault
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
@@ -22,11 +22,11 @@ from ranksim.serving.parsing import fits
 START = instant("2026-03-04T10:00:00Z")
 
 
-def rule(**fields: Any) -> Rule:
-    return Rule.model_validate(fields or {"error_rate": 1.0})
+def rule(**fields: Any) -> FaultRule:
+    return FaultRule.model_validate(fields or {"error_rate": 1.0})
 
 
-def picked(faults: Faults, count: int = 200, call: Call | None = None) -> list[Fault | None]:
+def picked(faults: Faults, count: int = 200, call: Call | None = None) -> list[InjectedFault | None]:
     return [faults.pick(call or Call("jobs.create", key="k")) for _ in range(count)]
 
 
@@ -113,7 +113,7 @@ def test_without_rules_nothing_is_picked() -> None:
 )
 def test_a_bad_rule_is_explained(fields: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        Rule.model_validate(fields)
+        FaultRule.model_validate(fields)
 
 
 def test_shares_are_of_requests() -> None:
@@ -133,7 +133,7 @@ def test_shares_are_of_requests() -> None:
 
 
 def test_the_same_requests_meet_the_same_faults() -> None:
-    def fates(seed: int) -> list[Fault | None]:
+    def fates(seed: int) -> list[InjectedFault | None]:
         faults = Faults(seed)
         faults.add(rule(latency={"exponential": {"mean": "20ms"}}, error_rate=0.5, drop_after_rate=0.5))
         return picked(faults)
@@ -154,7 +154,7 @@ def test_delays_add_up_and_the_first_drop_counts() -> None:
     faults = Faults()
     faults.add(rule(latency="250ms", drop_after_rate=1.0))
     faults.add(rule(latency="1s", drop_before_rate=1.0, error_rate=1.0))
-    assert picked(faults, 1) == [Fault(1.25, "after", True)]
+    assert picked(faults, 1) == [InjectedFault(1.25, "after", True)]
 
 
 def test_a_rule_of_some_times_is_spent() -> None:

@@ -6,12 +6,18 @@ from typing import Any
 import pytest
 
 from ranksim.clock import instant
-from ranksim.facade.request_journal import Difference, Exchange, Expected, RequestJournal, differences
+from ranksim.facade.request_journal import (
+    Expected,
+    FieldDifference,
+    RecordedExchange,
+    RequestJournal,
+    differences,
+)
 
 START = instant("2026-03-04T10:00:00Z")
 
 
-def exchange(**fields: Any) -> Exchange:
+def exchange(**fields: Any) -> RecordedExchange:
     body = fields.pop("body", {"kind": "crawl", "domain_id": "dom_1"})
     usual: dict[str, Any] = {
         "at": START,
@@ -28,10 +34,10 @@ def exchange(**fields: Any) -> Exchange:
         "response_headers": [(b"x-request-id", b"req_1")],
         "response": b'{"data":{"id":"job_1"}}',
     }
-    return Exchange(**usual | fields)
+    return RecordedExchange(**usual | fields)
 
 
-def journal(*exchanges: Exchange, **bounds: int) -> RequestJournal:
+def journal(*exchanges: RecordedExchange, **bounds: int) -> RequestJournal:
     kept = RequestJournal(**bounds)
     for one in exchanges:
         kept.record(one)
@@ -85,7 +91,7 @@ def test_what_is_as_expected_does_not_differ(fields: dict[str, Any]) -> None:
 def test_every_field_can_differ(fields: dict[str, Any], found: Any) -> None:
     (entry,) = journal(exchange())
     ((name, value),) = fields.items()
-    assert differences(expected(**fields), entry) == [Difference(name, value, found)]
+    assert differences(expected(**fields), entry) == [FieldDifference(name, value, found)]
 
 
 @pytest.mark.parametrize(
@@ -108,17 +114,17 @@ def test_every_field_can_differ(fields: dict[str, Any], found: Any) -> None:
 )
 def test_bodies_are_compared_member_by_member(wanted: Any, body: Any, where: list[tuple[Any, ...]]) -> None:
     (entry,) = journal(exchange(body=body))
-    assert differences(expected(body=wanted), entry) == [Difference(*one) for one in where]
+    assert differences(expected(body=wanted), entry) == [FieldDifference(*one) for one in where]
 
 
 def test_query_and_headers_are_compared_one_by_one() -> None:
     (entry,) = journal(exchange(query=b"limit=5&cursor=a%20b", request_headers=[]))
     wanted = expected(query={"limit": "6", "cursor": "a b", "x": "1"}, headers={"X-A": "1"}, key="rk_1")
     assert differences(wanted, entry) == [
-        Difference("key", "rk_1", None),
-        Difference("query.limit", "6", "5"),
-        Difference("query.x", "1", None),
-        Difference("headers.x-a", "1", None),
+        FieldDifference("key", "rk_1", None),
+        FieldDifference("query.limit", "6", "5"),
+        FieldDifference("query.x", "1", None),
+        FieldDifference("headers.x-a", "1", None),
     ]
 
 

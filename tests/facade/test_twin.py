@@ -15,7 +15,7 @@ from ranksim.errors import BadInput
 from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.advance_until import UntilEndpointDisabled, UntilJobFinished, meter_resets
 from ranksim.facade.event_log import LoggedEvent
-from ranksim.facade.faults import Rule
+from ranksim.facade.faults import FaultRule
 from ranksim.facade.journal.journaled_service import JournaledService
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
@@ -698,7 +698,7 @@ def test_after_a_reset_the_same_requests_meet_the_same_faults() -> None:
     twin = make()
 
     def met() -> list[bool]:
-        twin.faults.add(Rule(error_rate=0.5))
+        twin.faults.add(FaultRule(error_rate=0.5))
         return [twin.faults.pick(Call("domains.list")).fails for _ in range(20)]
 
     first = met()

@@ -13,7 +13,7 @@ from ranksim.service import jobs
 from ranksim.service.state import State
 
 
-class Condition(Protocol):
+class AdvanceCondition(Protocol):
     """Something that becomes true as time goes on."""
 
     def check(self, state: State) -> None:

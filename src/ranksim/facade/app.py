@@ -16,11 +16,11 @@ from functools import lru_cache
 from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros, http_date
-from ranksim.facade.faults import Fault
+from ranksim.facade.faults import InjectedFault
 from ranksim.facade.http.requests import (
     JSON,
     PREFLIGHT,
-    Asked,
+    HttpRequest,
     call_of,
     headers_of,
     payload_of,
@@ -29,7 +29,7 @@ from ranksim.facade.http.requests import (
 )
 from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.metrics import metrics
-from ranksim.facade.request_journal import Exchange
+from ranksim.facade.request_journal import RecordedExchange
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.service.errors import problem
@@ -66,7 +66,7 @@ class Deprecation:
 
 
 @dataclass(slots=True)
-class Response:
+class HttpResponse:
     """What goes out, and the replies that it carries."""
 
     status: int
@@ -166,21 +166,21 @@ class Facade:
         extra: tuple[Header, ...],
         allow: str = "",
     ) -> None:
-        asked = await read(scope, receive, path, environment, most=self.max_body, strict=self.strict_query)
-        asked.allow = asked.allow or allow
-        fault = self.twin.faults.pick(asked.call)
-        if fault is not None and not await _suffer(fault, asked.call, scope):
+        request = await read(scope, receive, path, environment, most=self.max_body, strict=self.strict_query)
+        request.allow = request.allow or allow
+        fault = self.twin.faults.pick(request.call)
+        if fault is not None and not await _suffer(fault, request.call, scope):
             return
-        reply = self._answer(asked.call)
-        if asked.detail and reply.code == asked.call.fault and reply.body is not None:
-            reply.body["detail"] = asked.detail
-            if asked.errors:
-                reply.body["meta"] = {"errors": asked.errors}
+        reply = self._answer(request.call)
+        if request.detail and reply.code == request.call.fault and reply.body is not None:
+            reply.body["detail"] = request.detail
+            if request.errors:
+                reply.body["meta"] = {"errors": request.errors}
         payload = payload_of(reply)
-        extra += _allowing(scope["method"], asked.allow, reply.status)
+        extra += _allowing(scope["method"], request.allow, reply.status)
         headers = self._headers(reply.headers, None if reply.body is None else len(payload), extra)
-        answer = Response(reply.status, headers, payload, [reply])
-        await self._respond(scope, send, asked, answer, drop=fault is not None and fault.drop == "after")
+        answer = HttpResponse(reply.status, headers, payload, [reply])
+        await self._respond(scope, send, request, answer, drop=fault is not None and fault.drop == "after")
 
     def _answer(self, call: Call) -> Reply:
         """Ask the service; a bug of its own becomes a complete problem body too."""
@@ -199,13 +199,13 @@ class Facade:
         from ranksim.facade.http import graphql  # its schema takes a while to build, and few tests want it
 
         headers = dict(scope["headers"])
-        asked = Asked(call_of(scope, headers, "", environment), allow=GRAPHQL_ALLOWS)
-        call = asked.call
+        request = HttpRequest(call_of(scope, headers, "", environment), allow=GRAPHQL_ALLOWS)
+        call = request.call
         call.surface = "graphql"
         if scope["method"] != "POST":
             call.fault = "method_not_allowed"
         else:
-            await read_raw(asked, headers, receive, self.max_body)
+            await read_raw(request, headers, receive, self.max_body)
         fault = self.twin.faults.pick(call)
         if fault is not None and not await _suffer(fault, call, scope):
             return
@@ -216,23 +216,23 @@ class Facade:
             log.exception("a GraphQL request failed")
             call.fault = "internal_error"
             given = await graphql.execute(self.twin, call, accept)
-        extra = _allowing(scope["method"], asked.allow, given.status)
-        answer = Response(
+        extra = _allowing(scope["method"], request.allow, given.status)
+        answer = HttpResponse(
             given.status, self._headers(given.headers, len(given.body), extra), given.body, given.replies
         )
-        await self._respond(scope, send, asked, answer, drop=fault is not None and fault.drop == "after")
+        await self._respond(scope, send, request, answer, drop=fault is not None and fault.drop == "after")
 
     async def _respond(
-        self, scope: Scope, send: Send, asked: Asked, answer: Response, *, drop: bool = False
+        self, scope: Scope, send: Send, request: HttpRequest, answer: HttpResponse, *, drop: bool = False
     ) -> None:
         """Send what the service answered, once it is kept; note that it was written."""
         twin = self.twin
-        if asked.close:
+        if request.close:
             answer.headers.append((b"connection", b"close"))
         for reply in answer.replies:
             twin.replies[reply.operation, reply.status] += 1
         if twin.requests is not None or self.access_log:
-            exchange = _exchange(twin.now(), scope, asked.call, answer)
+            exchange = _exchange(twin.now(), scope, request.call, answer)
             if twin.requests is not None:
                 twin.requests.record(exchange)
             if self.access_log:
@@ -253,7 +253,7 @@ class Facade:
             for reply in answer.replies:
                 twin.written(reply)
 
-    async def _kept(self, answer: Response) -> Response:
+    async def _kept(self, answer: HttpResponse) -> HttpResponse:
         """Wait until what led to a response is kept; give what to send, a 500 if it cannot be."""
         try:
             await self.twin.commit()
@@ -263,7 +263,7 @@ class Facade:
             kept = {name: text for name, text in headers.items() if name.startswith(("X-", "RateLimit-"))}
             payload = to_json((said.body or {}) | {"request_id": headers["X-Request-Id"]})
             headers = kept | said.headers
-            return Response(said.status, self._headers(headers, len(payload)), payload, answer.replies)
+            return HttpResponse(said.status, self._headers(headers, len(payload)), payload, answer.replies)
         return answer
 
     def _headers(
@@ -382,7 +382,7 @@ def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
     return ((b"allow", allow.encode()),) if allow and status == 405 else ()
 
 
-async def _suffer(fault: Fault, call: Call, scope: Scope) -> bool:
+async def _suffer(fault: InjectedFault, call: Call, scope: Scope) -> bool:
     """Let a fault have its way before the effect; tells whether the request goes on."""
     if fault.delay_s:
         await asyncio.sleep(fault.delay_s)
@@ -394,9 +394,9 @@ async def _suffer(fault: Fault, call: Call, scope: Scope) -> bool:
     return True
 
 
-def _exchange(at: Micros, scope: Scope, call: Call, answer: Response) -> Exchange:
+def _exchange(at: Micros, scope: Scope, call: Call, answer: HttpResponse) -> RecordedExchange:
     first = answer.replies[0]
-    return Exchange(
+    return RecordedExchange(
         at=at,
         surface=call.surface,
         environment=call.environment,
@@ -413,7 +413,7 @@ def _exchange(at: Micros, scope: Scope, call: Call, answer: Response) -> Exchang
     )
 
 
-def _log_access(exchange: Exchange) -> None:
+def _log_access(exchange: RecordedExchange) -> None:
     fields = {
         "method": exchange.method,
         "path": exchange.path,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from ranksim.clock import SECOND
 from ranksim.contract.quantities import Distribution, Frozen
@@ -37,8 +37,10 @@ DISTRIBUTION_SCHEMA: dict[str, Any] = {
 Latency = Annotated[Distribution, WithJsonSchema(DISTRIBUTION_SCHEMA)]
 
 
-class Rule(Frozen):
+class FaultRule(Frozen):
     """What befalls requests of an operation and a key, with what likelihood."""
+
+    model_config = ConfigDict(title="Rule")  # its name in the OpenAPI document
 
     operation: str = Field(
         "*",
@@ -53,7 +55,7 @@ class Rule(Frozen):
     times: int | None = Field(None, ge=1, description="How many requests it befalls; by default all.")
 
     @model_validator(mode="after")
-    def _check(self) -> Rule:
+    def _check(self) -> FaultRule:
         if self.latency is None and not (self.error_rate or self.drop_before_rate or self.drop_after_rate):
             raise ValueError("give at least one of latency, error_rate, drop_before_rate, drop_after_rate")
         if self.drop_before_rate + self.drop_after_rate > 1:
@@ -71,7 +73,7 @@ class Rule(Frozen):
 
 
 @dataclass(slots=True)
-class Fault:
+class InjectedFault:
     """What befalls one request. `drop` is "before", "after" or ""; `delay_s` is wall time."""
 
     delay_s: float = 0.0
@@ -84,7 +86,7 @@ class Active:
     """A rule in force, and what it did so far: requests `seen`, and how often each effect came."""
 
     id: str
-    rule: Rule
+    rule: FaultRule
     seen: int = 0
     effects: Counter[str] = field(default_factory=Counter)
 
@@ -112,11 +114,12 @@ class Faults:
         """Go on from what `saved` gave."""
         self._made, self.active = saved["made"], {}
         for shown in saved["rules"]:
-            given = {name: shown[name] for name in Rule.model_fields}
-            active = Active(shown["id"], Rule.model_validate(given), shown["seen"], Counter(shown["effects"]))
+            given = {name: shown[name] for name in FaultRule.model_fields}
+            rule, effects = FaultRule.model_validate(given), Counter(shown["effects"])
+            active = Active(shown["id"], rule, shown["seen"], effects)
             self.active[active.id] = active
 
-    def add(self, rule: Rule) -> Active:
+    def add(self, rule: FaultRule) -> Active:
         """Put a rule in force, after those that are."""
         self._made += 1
         active = Active(f"fault_{self._made}", rule)
@@ -141,19 +144,19 @@ class Faults:
         self._made = 0
         self.clear()
 
-    def pick(self, call: Call) -> Fault | None:
+    def pick(self, call: Call) -> InjectedFault | None:
         """Say what befalls a request: delays add up, of dropping before and after the first rule's counts."""
         fault = None
         for active in self.active.values():
             rule = active.rule
             if (rule.times is None or active.seen < rule.times) and rule.befalls(call):
-                fault = fault or Fault()
+                fault = fault or InjectedFault()
                 self._strike(active, fault)
         if fault is not None:
             self.changed()
         return fault
 
-    def _strike(self, active: Active, fault: Fault) -> None:
+    def _strike(self, active: Active, fault: InjectedFault) -> None:
         rule, who, index = active.rule, entity(active.id), active.seen
         active.seen += 1
         if rule.latency is not None:

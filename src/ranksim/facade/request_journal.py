@@ -30,7 +30,7 @@ NEAREST = 3
 
 
 @dataclass(slots=True)
-class Exchange:
+class RecordedExchange:
     """A request and its response, for the journal. `headers` and `body` are as they were sent."""
 
     at: Micros
@@ -70,7 +70,7 @@ class Expected(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """One field in which a request is not as expected; `found` is None where there is nothing."""
 
     field: str
@@ -84,11 +84,11 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Entry:
+class JournalEntry:
     """An exchange with its number, which counts from 1, and about how many bytes it takes."""
 
     number: int
-    exchange: Exchange
+    exchange: RecordedExchange
     size: int
 
     def shown(self) -> dict[str, Any]:
@@ -122,8 +122,8 @@ class Entry:
 class NearMiss:
     """A request that is almost as expected, and all that tells it apart."""
 
-    entry: Entry
-    differences: list[Difference]
+    entry: JournalEntry
+    differences: list[FieldDifference]
 
     def told(self) -> str:
         """Say in one line what tells it apart."""
@@ -131,7 +131,7 @@ class NearMiss:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """Whether as many requests came as were expected; if not, the nearest others. True if they did."""
 
     verified: bool
@@ -148,21 +148,21 @@ class RequestJournal:
 
     def __init__(self, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept, self._kept_bytes = kept, kept_bytes
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[JournalEntry] = deque()
         self._bytes = 0
         self.last = 0
         """The number of the last exchange."""
 
-    def record(self, exchange: Exchange) -> None:
+    def record(self, exchange: RecordedExchange) -> None:
         """Remember an exchange."""
         self.last += 1
         size = _size(exchange)
-        self._entries.append(Entry(self.last, exchange, size))
+        self._entries.append(JournalEntry(self.last, exchange, size))
         self._bytes += size
         while len(self._entries) > self._kept or self._bytes > self._kept_bytes:
             self._bytes -= self._entries.popleft().size
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[JournalEntry]:
         """Go through what is remembered, oldest first."""
         return iter(self._entries)
 
@@ -174,7 +174,7 @@ class RequestJournal:
         """How many exchanges are not remembered any more."""
         return self.last - len(self._entries)
 
-    def find(self, number: int) -> Entry | None:
+    def find(self, number: int) -> JournalEntry | None:
         """Give an exchange by its number, if it is remembered."""
         place = number - 1 - self.forgotten
         return self._entries[place] if 0 <= place < len(self._entries) else None
@@ -184,7 +184,7 @@ class RequestJournal:
         self._entries.clear()
         self._bytes = self.last = 0
 
-    def search(self, expected: Expected) -> list[Entry]:
+    def search(self, expected: Expected) -> list[JournalEntry]:
         """Give what is as expected, oldest first."""
         return [entry for entry in self._entries if not differences(expected, entry)]
 
@@ -198,7 +198,7 @@ class RequestJournal:
         misses = [miss for miss in misses if miss.differences]
         return sorted(misses, key=lambda miss: len(miss.differences))[:most]
 
-    def verify(self, expected: Expected, at_least: int = 1, at_most: int | None = None) -> Verdict:
+    def verify(self, expected: Expected, at_least: int = 1, at_most: int | None = None) -> Verification:
         """Tell whether as many requests came as were expected, and if too few which came near."""
         count = self.count(expected)
         verified = at_least <= count and (at_most is None or count <= at_most)
@@ -209,23 +209,23 @@ class RequestJournal:
         message = f"expected {wanted} with {expected.told()}, found {count}"
         if self.forgotten and not verified:
             message += f" (the first {self.forgotten} are forgotten)"
-        return Verdict(verified, count, "\n".join([message, *(miss.told() for miss in misses)]), misses)
+        return Verification(verified, count, "\n".join([message, *(miss.told() for miss in misses)]), misses)
 
 
 # Comparing
 
 
-def differences(expected: Expected, entry: Entry) -> list[Difference]:
+def differences(expected: Expected, entry: JournalEntry) -> list[FieldDifference]:
     """Give every field in which an exchange is not as expected, down to the members of its body."""
     return list(_differences(expected, entry.exchange))
 
 
-def _differences(expected: Expected, one: Exchange) -> Iterator[Difference]:
+def _differences(expected: Expected, one: RecordedExchange) -> Iterator[FieldDifference]:
     wanted = expected.operation
     if wanted is not None and not any(fits(wanted, operation) for operation in one.operations):
-        yield Difference("operation", wanted, ", ".join(one.operations) or None)
+        yield FieldDifference("operation", wanted, ", ".join(one.operations) or None)
     if expected.path is not None and not fits(expected.path, one.path):
-        yield Difference("path", expected.path, one.path)
+        yield FieldDifference("path", expected.path, one.path)
     for name, found in (
         ("method", one.method),
         ("account_id", one.account or None),
@@ -235,9 +235,9 @@ def _differences(expected: Expected, one: Exchange) -> Iterator[Difference]:
     ):
         want = getattr(expected, name)
         if want is not None and want != found:
-            yield Difference(name, want, found)
+            yield FieldDifference(name, want, found)
     if expected.key is not None and expected.key != _key(one):
-        yield Difference("key", expected.key, _key(one))
+        yield FieldDifference("key", expected.key, _key(one))
     if expected.query:
         yield from _members("query", expected.query, _query(one))
     if expected.headers:
@@ -247,25 +247,25 @@ def _differences(expected: Expected, one: Exchange) -> Iterator[Difference]:
         yield from _members("body", expected.body, _content(one.body))
 
 
-def _members(where: str, expected: Any, found: Any) -> Iterator[Difference]:
+def _members(where: str, expected: Any, found: Any) -> Iterator[FieldDifference]:
     """Compare JSON with JSON that may have more members."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for name, value in expected.items():
             if name in found:
                 yield from _members(f"{where}.{name}", value, found[name])
             else:
-                yield Difference(f"{where}.{name}", value, None)
+                yield FieldDifference(f"{where}.{name}", value, None)
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         for index, value in enumerate(expected):
             yield from _members(f"{where}[{index}]", value, found[index])
     elif expected != found or isinstance(expected, bool) != isinstance(found, bool):
-        yield Difference(where, expected, found)
+        yield FieldDifference(where, expected, found)
 
 
 # Reading an exchange
 
 
-def _size(one: Exchange) -> int:
+def _size(one: RecordedExchange) -> int:
     headers = sum(map(len, chain.from_iterable(one.request_headers)))
     return len(one.body) + len(one.response) + len(one.query) + len(one.path) + headers + OVERHEAD
 
@@ -274,11 +274,11 @@ def _texts(headers: list[Header]) -> dict[str, str]:
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in headers}
 
 
-def _query(one: Exchange) -> dict[str, str]:
+def _query(one: RecordedExchange) -> dict[str, str]:
     return dict(parse_qsl(one.query.decode("latin-1"), keep_blank_values=True))
 
 
-def _key(one: Exchange) -> str | None:
+def _key(one: RecordedExchange) -> str | None:
     """Give the bearer token that a request carried, as the service reads it."""
     return bearer(dict(one.request_headers).get(b"authorization", b""))
 

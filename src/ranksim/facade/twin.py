@@ -17,7 +17,7 @@ from ranksim.clock import DAY, SECOND, Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.advance import Advance, AdvanceUnderWay
-from ranksim.facade.advance_until import Condition
+from ranksim.facade.advance_until import AdvanceCondition
 from ranksim.facade.attempts import AttemptsUnderWay
 from ranksim.facade.event_log import EventLog, LoggedEvent, attempt_details, job_details
 from ranksim.facade.faults import Faults
@@ -183,7 +183,7 @@ class Twin:
         *,
         by: Micros | None = None,
         to: Micros | None = None,
-        until: Condition | None = None,
+        until: AdvanceCondition | None = None,
         timeout: float | None = None,
     ) -> Advance:
         """Move the clock on, and return when everything that fell due was done in order.
@@ -215,7 +215,7 @@ class Twin:
         left = 0 if due is None else max(0, due - self.now())  # no instant: a clock that runs passes it
         return await self.advance(by=left, timeout=timeout)
 
-    def _target(self, by: Micros | None, to: Micros | None, until: Condition | None) -> Micros:
+    def _target(self, by: Micros | None, to: Micros | None, until: AdvanceCondition | None) -> Micros:
         if by is not None and to is not None:
             raise BadInput("clock: expected a duration (by) or an instant (to), not both")
         if by is None and to is None and until is None:
@@ -230,7 +230,7 @@ class Twin:
         self.clock.check(to)
         return to
 
-    async def _run(self, target: Micros, until: Condition | None, timeout: float) -> bool:
+    async def _run(self, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
         """Go from instant to instant up to `target`; return whether everything settled."""
         world, deadline = self.world_id, asyncio.get_running_loop().time() + timeout
         while True:

@@ -9,7 +9,7 @@ import graphql as core
 import pytest
 
 from ranksim.facade.http import graphql
-from ranksim.facade.http.graphql import FIELDS, SCHEMA, Response, snake
+from ranksim.facade.http.graphql import FIELDS, SCHEMA, GraphqlResponse, snake
 from ranksim.facade.http.requests import call_of
 from ranksim.facade.http.response_schemas import SHAPES, WIRES
 from ranksim.service.calls import Call, Reply
@@ -45,7 +45,7 @@ class Twin:
         environment: str = "production",
         fault: str = "",
         **headers: str,
-    ) -> Response:
+    ) -> GraphqlResponse:
         """Send a request with the first key; `headers` as idempotency_key="k"."""
         headers = {"authorization": f"Bearer {self.key}"} | headers
         given = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
@@ -177,11 +177,11 @@ def test_every_list_takes_its_filters_and_is_a_connection(name: str) -> None:
 # One request
 
 
-def codes(response: Response) -> list[str]:
+def codes(response: GraphqlResponse) -> list[str]:
     return [error["extensions"]["code"] for error in json.loads(response.body).get("errors", [])]
 
 
-def remaining(response: Response) -> tuple[int, int]:
+def remaining(response: GraphqlResponse) -> tuple[int, int]:
     return int(response.headers["RateLimit-Limit"]), int(response.headers["RateLimit-Remaining"])
 
 

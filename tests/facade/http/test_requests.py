@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ranksim.facade.http import requests
-from ranksim.facade.http.requests import Asked, headers_of, payload_of, read, route
+from ranksim.facade.http.requests import HttpRequest, headers_of, payload_of, read, route
 from ranksim.service.calls import Reply
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.serving.asgi import Gone
@@ -24,7 +24,7 @@ def ask(
     query: str = "",
     strict: bool = True,
     gone: bool = False,
-) -> Asked:
+) -> HttpRequest:
     """Read a request that arrives in these parts."""
     parts = [body] if isinstance(body, bytes) else body
     messages: list[dict[str, Any]] = [

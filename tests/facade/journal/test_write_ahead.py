@@ -18,7 +18,7 @@ from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.app import create_app
-from ranksim.facade.faults import Rule
+from ranksim.facade.faults import FaultRule
 from ranksim.facade.journal import sqlite, write_ahead
 from ranksim.facade.journal.sqlite import StateFile
 from ranksim.facade.journal.write_ahead import WriteAheadLog, attach, replay
@@ -228,7 +228,7 @@ class Story:
             case "world":
                 twin.restore(self.saved) if details == "restore" else twin.reset()
             case "fault" if details == "add":
-                twin.faults.add(Rule(operation="jobs.*", latency="1s", error_rate=0.5, times=3))
+                twin.faults.add(FaultRule(operation="jobs.*", latency="1s", error_rate=0.5, times=3))
             case "fault" if details == "strike":
                 twin.faults.pick(Call("jobs.create"))
             case "fault":
@@ -656,7 +656,7 @@ def test_a_world_from_elsewhere_leaves_the_seed_of_faults_and_of_resets_as_it_wa
     durable = attach(twin, path)
     began = twin.service.save()
     twin.restore(make(seed=5).snapshot())
-    twin.faults.add(Rule(error_rate=0.5))
+    twin.faults.add(FaultRule(error_rate=0.5))
     durable.close()
     again = make()
     durable = attach(again, path)
@@ -676,8 +676,8 @@ def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     twin.snapshots.save("one", SavedWorld(twin.now(), twin.snapshot() + b"\n"))
     twin.snapshots.save("two", SavedWorld(twin.now(), b"\xff\n"))
     twin.snapshots.drop("two")
-    twin.faults.add(Rule(operation="domains.*", error_rate=0.5, latency={"exponential": {"mean": "1s"}}))
-    twin.faults.remove(twin.faults.add(Rule(error_rate=1.0)).id)
+    twin.faults.add(FaultRule(operation="domains.*", error_rate=0.5, latency={"exponential": {"mean": "1s"}}))
+    twin.faults.remove(twin.faults.add(FaultRule(error_rate=1.0)).id)
     struck = [twin.faults.pick(Call("domains.list")) for _ in range(20)]
     saved, rules = dict(twin.snapshots), [one.shown() for one in twin.faults.active.values()]
     durable.close()
@@ -688,7 +688,7 @@ def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     assert dict(again.snapshots) == saved
     assert list(again.snapshots) == ["one"]
     assert [one.shown() for one in again.faults.active.values()] == rules
-    assert again.faults.add(Rule(error_rate=1.0)).id == "fault_3"
+    assert again.faults.add(FaultRule(error_rate=1.0)).id == "fault_3"
     again.faults.remove("fault_3")
     more = [twin.faults.pick(Call("domains.list")) for _ in range(20)]
     assert [again.faults.pick(Call("domains.list")) for _ in range(20)] == more != struck

@@ -11,9 +11,14 @@ from pydantic_core import to_json
 from ranksim.clock import MILLISECOND, Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.facade.advance_until import Condition, UntilEndpointDisabled, UntilJobFinished, meter_resets
+from ranksim.facade.advance_until import (
+    AdvanceCondition,
+    UntilEndpointDisabled,
+    UntilJobFinished,
+    meter_resets,
+)
 from ranksim.facade.control import schemas
-from ranksim.facade.faults import Rule
+from ranksim.facade.faults import FaultRule
 from ranksim.facade.request_journal import Expected, NearMiss, RequestJournal
 from ranksim.facade.snapshots import SavedWorld
 from ranksim.facade.twin import Twin
@@ -35,7 +40,7 @@ class Conflict(BadInput):
 
 
 @dataclass(slots=True)
-class Asked:
+class ControlRequest:
     """A request to the control API, read: path parameters, and the models of query and body."""
 
     path: dict[str, str] = field(default_factory=dict)
@@ -47,7 +52,7 @@ class Asked:
 # The clock
 
 
-async def get_clock(twin: Twin, asked: Asked) -> schemas.ClockShown:
+async def get_clock(twin: Twin, request: ControlRequest) -> schemas.ClockShown:
     """Read the clock."""
     now, due = twin.now(), twin.next_due()
     return {
@@ -61,16 +66,16 @@ async def get_clock(twin: Twin, asked: Asked) -> schemas.ClockShown:
     }
 
 
-async def set_clock(twin: Twin, asked: Asked) -> schemas.ClockShown:
+async def set_clock(twin: Twin, request: ControlRequest) -> schemas.ClockShown:
     """Change how time runs."""
-    body: schemas.ClockBody = asked.body
+    body: schemas.ClockBody = request.body
     twin.set_clock(body.clock, body.traffic_clock, body.signature_clock)
-    return await get_clock(twin, asked)
+    return await get_clock(twin, request)
 
 
-async def advance(twin: Twin, asked: Asked) -> schemas.AdvanceShown:
+async def advance(twin: Twin, request: ControlRequest) -> schemas.AdvanceShown:
     """Move time on, and answer when everything that fell due was done."""
-    body: schemas.AdvanceBody = asked.body
+    body: schemas.AdvanceBody = request.body
     world, by, to, until, resets = twin.world_id, body.by, body.to, None, None
     if body.until is not None:
         until = _condition(body.until)
@@ -95,7 +100,7 @@ async def advance(twin: Twin, asked: Asked) -> schemas.AdvanceShown:
     return cast(schemas.AdvanceShown, shown)
 
 
-def _condition(until: schemas.Until) -> Condition | None:
+def _condition(until: schemas.Until) -> AdvanceCondition | None:
     if until.job is not None:
         return UntilJobFinished(until.job)
     return None if until.endpoint is None else UntilEndpointDisabled(until.endpoint)
@@ -114,7 +119,7 @@ def _resets(twin: Twin, meter: str, account: str | None) -> Micros:
 # Worlds
 
 
-async def get_world(twin: Twin, asked: Asked) -> schemas.WorldShown:
+async def get_world(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
     """Read which world is served."""
     return {
         "world_id": twin.world_id,
@@ -125,60 +130,60 @@ async def get_world(twin: Twin, asked: Asked) -> schemas.WorldShown:
     }
 
 
-async def reset(twin: Twin, asked: Asked) -> schemas.WorldShown:
+async def reset(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
     """Begin anew, as at the start. Fault rules and the journal of requests are emptied too."""
     twin.reset()
-    return await get_world(twin, asked)
+    return await get_world(twin, request)
 
 
-async def list_snapshots(twin: Twin, asked: Asked) -> schemas.SnapshotList:
+async def list_snapshots(twin: Twin, request: ControlRequest) -> schemas.SnapshotList:
     """List the saved worlds."""
     return {"data": [_saved(name, saved) for name, saved in twin.snapshots.items()]}
 
 
-async def save(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
+async def save(twin: Twin, request: ControlRequest) -> schemas.SnapshotShown:
     """Save the world under a name; what had the name is overwritten."""
-    return _save(twin, asked.body.name, SavedWorld(twin.now(), twin.snapshot()))
+    return _save(twin, request.body.name, SavedWorld(twin.now(), twin.snapshot()))
 
 
-async def get_snapshot(twin: Twin, asked: Asked) -> bytes:
+async def get_snapshot(twin: Twin, request: ControlRequest) -> bytes:
     """Give a saved world as JSON, to keep elsewhere."""
-    return _snapshot(twin, asked).world
+    return _snapshot(twin, request).world
 
 
-async def put_snapshot(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
+async def put_snapshot(twin: Twin, request: ControlRequest) -> schemas.SnapshotShown:
     """Take in a saved world under a name; restoring checks it."""
-    name, now = asked.path["name"], asked.body.get("now")
-    if "ranksim_snapshot" not in asked.body or not is_instant(now):
+    name, now = request.path["name"], request.body.get("now")
+    if "ranksim_snapshot" not in request.body or not is_instant(now):
         raise BadInput("body: expected the JSON that a snapshot of ranksim gave")
     if not re.fullmatch(schemas.NAME, name):
         raise BadInput(f"name: expected letters, digits, dots, underscores and hyphens, found {name!r}")
-    return _save(twin, name, SavedWorld(now, asked.raw))
+    return _save(twin, name, SavedWorld(now, request.raw))
 
 
-async def drop_snapshot(twin: Twin, asked: Asked) -> schemas.SnapshotShown:
+async def drop_snapshot(twin: Twin, request: ControlRequest) -> schemas.SnapshotShown:
     """Forget a saved world."""
-    saved = _snapshot(twin, asked)
-    twin.snapshots.drop(asked.path["name"])
-    return _saved(asked.path["name"], saved)
+    saved = _snapshot(twin, request)
+    twin.snapshots.drop(request.path["name"])
+    return _saved(request.path["name"], saved)
 
 
-async def restore(twin: Twin, asked: Asked) -> schemas.WorldShown:
+async def restore(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
     """Go back to where a world was saved: a new world begins there. Time may go back."""
-    twin.restore(_snapshot(twin, asked).world)
-    return await get_world(twin, asked)
+    twin.restore(_snapshot(twin, request).world)
+    return await get_world(twin, request)
 
 
-async def fork(twin: Twin, asked: Asked) -> schemas.ForkShown:
+async def fork(twin: Twin, request: ControlRequest) -> schemas.ForkShown:
     """Save the world under a name and go on in a copy of it, a new world, from which restoring leads back."""
     saved = SavedWorld(twin.now(), twin.snapshot())
-    shown = _save(twin, asked.body.name, saved)
+    shown = _save(twin, request.body.name, saved)
     twin.restore(saved.world)
-    return {"saved": shown, "world": await get_world(twin, asked)}
+    return {"saved": shown, "world": await get_world(twin, request)}
 
 
-def _snapshot(twin: Twin, asked: Asked) -> SavedWorld:
-    name = asked.path["name"]
+def _snapshot(twin: Twin, request: ControlRequest) -> SavedWorld:
+    name = request.path["name"]
     if name not in twin.snapshots:
         raise Missing(f"snapshot: there is none with the name {name!r}")
     return twin.snapshots[name]
@@ -195,14 +200,14 @@ def _saved(name: str, saved: SavedWorld) -> schemas.SnapshotShown:
     return {"name": name, "now": iso(saved.now), "bytes": len(saved.world)}
 
 
-async def get_state(twin: Twin, asked: Asked) -> bytes:
+async def get_state(twin: Twin, request: ControlRequest) -> bytes:
     """Give all state of the service as JSON, secrets included: times in µs, money in µUSD."""
     return twin.service.save()
 
 
-async def get_table(twin: Twin, asked: Asked) -> bytes:
+async def get_table(twin: Twin, request: ControlRequest) -> bytes:
     """Give one part of the state, such as jobs or endpoints."""
-    state, name = twin.service.state, asked.path["part"]
+    state, name = twin.service.state, request.path["part"]
     if name not in type(state).__slots__:
         raise Missing(f"state: there is no part {name!r}; expected one of {', '.join(type(state).__slots__)}")
     return to_json(getattr(state, name))
@@ -211,20 +216,20 @@ async def get_table(twin: Twin, asked: Asked) -> bytes:
 # Accounts, keys, plans
 
 
-async def list_plans(twin: Twin, asked: Asked) -> schemas.PlanList:
+async def list_plans(twin: Twin, request: ControlRequest) -> schemas.PlanList:
     """List the plans and add-ons of the policy."""
     catalogue = twin.policy.catalogue.model_dump(mode="json", include={"plans", "add_ons"})
     return {"plans": catalogue["plans"], "add_ons": catalogue["add_ons"]}
 
 
-async def list_accounts(twin: Twin, asked: Asked) -> schemas.AccountList:
+async def list_accounts(twin: Twin, request: ControlRequest) -> schemas.AccountList:
     """List the accounts of both environments."""
     return {"data": [_account_shown(twin, account) for account in twin.service.state.accounts.values()]}
 
 
-async def open_account(twin: Twin, asked: Asked) -> schemas.AccountShown:
+async def open_account(twin: Twin, request: ControlRequest) -> schemas.AccountShown:
     """Open an account, with a key."""
-    body: schemas.AccountBody = asked.body
+    body: schemas.AccountBody = request.body
     opened = twin.administer(
         "open_account",
         name=body.name,
@@ -239,15 +244,15 @@ async def open_account(twin: Twin, asked: Asked) -> schemas.AccountShown:
     return _account_shown(twin, twin.service.state.accounts[opened])
 
 
-async def get_account(twin: Twin, asked: Asked) -> schemas.AccountShown:
+async def get_account(twin: Twin, request: ControlRequest) -> schemas.AccountShown:
     """Read an account."""
-    return _account_shown(twin, _account(twin, asked.path["id"]))
+    return _account_shown(twin, _account(twin, request.path["id"]))
 
 
-async def change_account(twin: Twin, asked: Asked) -> schemas.AccountShown:
+async def change_account(twin: Twin, request: ControlRequest) -> schemas.AccountShown:
     """Change an account's plan, status or add-ons, all or nothing."""
-    body: schemas.AccountPatch = asked.body
-    account = _account(twin, asked.path["id"])
+    body: schemas.AccountPatch = request.body
+    account = _account(twin, request.path["id"])
     _known(twin.policy, body)
     if body.plan is not None:
         twin.administer("change_plan", account=account.id, plan=body.plan)
@@ -271,40 +276,40 @@ def _known(policy: Policy, body: schemas.AccountPatch) -> None:
                 raise BadInput(f"body: {what}: expected one of {', '.join(known)}, found {name!r}")
 
 
-async def list_keys(twin: Twin, asked: Asked) -> schemas.KeyList:
+async def list_keys(twin: Twin, request: ControlRequest) -> schemas.KeyList:
     """List the API keys, withdrawn ones included."""
-    query: schemas.AccountQuery = asked.query
+    query: schemas.AccountQuery = request.query
     found = [key for key in twin.service.state.keys.values() if query.account_id in (None, key.account)]
     return {"data": [_key_shown(key) for key in found]}
 
 
-async def issue_key(twin: Twin, asked: Asked) -> schemas.KeyShown:
+async def issue_key(twin: Twin, request: ControlRequest) -> schemas.KeyShown:
     """Issue a further API key, which may be bound to one domain."""
-    body: schemas.KeyBody = asked.body
+    body: schemas.KeyBody = request.body
     _account(twin, body.account_id)
     token = twin.administer("issue_key", account=body.account_id, name=body.name, domain=body.domain_id)
     return _key_shown(twin.service.state.keys[token])
 
 
-async def reset_key(twin: Twin, asked: Asked) -> schemas.KeyShown:
+async def reset_key(twin: Twin, request: ControlRequest) -> schemas.KeyShown:
     """Withdraw an API key and issue another in its place, of the same name and domain."""
-    old = _valid_key(twin, asked)
+    old = _valid_key(twin, request)
     token = twin.administer("issue_key", account=old.account, name=old.name, domain=old.domain)
     twin.administer("withdraw_key", token=old.token)
     return _key_shown(twin.service.state.keys[token])
 
 
-async def withdraw_key(twin: Twin, asked: Asked) -> schemas.KeyShown:
+async def withdraw_key(twin: Twin, request: ControlRequest) -> schemas.KeyShown:
     """Withdraw an API key: from now on it is unknown."""
-    key = _valid_key(twin, asked)
+    key = _valid_key(twin, request)
     twin.administer("withdraw_key", token=key.token)
     return _key_shown(key)
 
 
-def _valid_key(twin: Twin, asked: Asked) -> Key:
-    key = twin.service.state.keys.get(asked.path["key"])
+def _valid_key(twin: Twin, request: ControlRequest) -> Key:
+    key = twin.service.state.keys.get(request.path["key"])
     if key is None or key.withdrawn:
-        raise Missing(f"key: there is none {asked.path['key']!r}, or it was withdrawn")
+        raise Missing(f"key: there is none {request.path['key']!r}, or it was withdrawn")
     return key
 
 
@@ -343,40 +348,40 @@ def _key_shown(key: Key) -> schemas.KeyShown:
 # Limits and faults
 
 
-async def get_limits(twin: Twin, asked: Asked) -> schemas.LimitsShown:
+async def get_limits(twin: Twin, request: ControlRequest) -> schemas.LimitsShown:
     """Read which limits are on."""
     waived = twin.service.state.waived
     return {limit: not waived >> number & 1 for number, limit in enumerate(LIMITS)}
 
 
-async def set_limits(twin: Twin, asked: Asked) -> schemas.LimitsShown:
+async def set_limits(twin: Twin, request: ControlRequest) -> schemas.LimitsShown:
     """Switch limits off and on, for everybody. What a switched-off check minds is booked as ever."""
-    wanted = await get_limits(twin, asked) | asked.body.model_dump(exclude_none=True)
+    wanted = await get_limits(twin, request) | request.body.model_dump(exclude_none=True)
     twin.administer("waive", limits=[limit for limit, on in wanted.items() if not on])
-    return await get_limits(twin, asked)
+    return await get_limits(twin, request)
 
 
-async def list_faults(twin: Twin, asked: Asked) -> schemas.FaultList:
+async def list_faults(twin: Twin, request: ControlRequest) -> schemas.FaultList:
     """List the fault rules in force."""
     return {"data": [cast(schemas.FaultShown, active.shown()) for active in twin.faults.active.values()]}
 
 
-async def add_fault(twin: Twin, asked: Asked) -> schemas.FaultShown:
+async def add_fault(twin: Twin, request: ControlRequest) -> schemas.FaultShown:
     """Let requests of an operation and a key be late, fail or be dropped, with some likelihood."""
-    rule: Rule = asked.body
+    rule: FaultRule = request.body
     return cast(schemas.FaultShown, twin.faults.add(rule).shown())
 
 
-async def remove_fault(twin: Twin, asked: Asked) -> schemas.FaultShown:
+async def remove_fault(twin: Twin, request: ControlRequest) -> schemas.FaultShown:
     """End a fault rule."""
-    if asked.path["id"] not in twin.faults.active:
-        raise Missing(f"fault: there is none with the id {asked.path['id']!r}")
-    shown = twin.faults.active[asked.path["id"]].shown()
-    twin.faults.remove(asked.path["id"])
+    if request.path["id"] not in twin.faults.active:
+        raise Missing(f"fault: there is none with the id {request.path['id']!r}")
+    shown = twin.faults.active[request.path["id"]].shown()
+    twin.faults.remove(request.path["id"])
     return cast(schemas.FaultShown, shown)
 
 
-async def clear_faults(twin: Twin, asked: Asked) -> schemas.FaultList:
+async def clear_faults(twin: Twin, request: ControlRequest) -> schemas.FaultList:
     """End all fault rules."""
     twin.faults.clear()
     return {"data": []}
@@ -391,26 +396,26 @@ def _journal(twin: Twin) -> RequestJournal:
     return twin.requests
 
 
-async def list_requests(twin: Twin, asked: Asked) -> schemas.RequestList:
+async def list_requests(twin: Twin, request: ControlRequest) -> schemas.RequestList:
     """Search the journal of requests, newest first."""
-    query: schemas.RequestsQuery = asked.query
+    query: schemas.RequestsQuery = request.query
     journal = _journal(twin)
     found = journal.search(Expected(**query.model_dump(exclude={"limit"})))
     shown = [cast(schemas.RequestShown, entry.shown()) for entry in found[: -query.limit - 1 : -1]]
     return {"data": shown, "count": len(found), "forgotten": journal.forgotten}
 
 
-async def get_request(twin: Twin, asked: Asked) -> schemas.RequestShown:
+async def get_request(twin: Twin, request: ControlRequest) -> schemas.RequestShown:
     """Read one request and its response."""
-    number = whole(asked.path["id"])
+    number = whole(request.path["id"])
     entry = None if number is None else _journal(twin).find(number)
     if entry is None:
-        given = asked.path["id"]
+        given = request.path["id"]
         raise Missing(f"request: there is none with the number {given!r}, or it is not remembered any more")
     return cast(schemas.RequestShown, entry.shown())
 
 
-async def clear_requests(twin: Twin, asked: Asked) -> schemas.CountShown:
+async def clear_requests(twin: Twin, request: ControlRequest) -> schemas.CountShown:
     """Forget all requests; answers how many there were."""
     journal = _journal(twin)
     count = len(journal)
@@ -418,14 +423,14 @@ async def clear_requests(twin: Twin, asked: Asked) -> schemas.CountShown:
     return {"count": count}
 
 
-async def count_requests(twin: Twin, asked: Asked) -> schemas.CountShown:
+async def count_requests(twin: Twin, request: ControlRequest) -> schemas.CountShown:
     """Count the requests of a description."""
-    return {"count": _journal(twin).count(asked.body)}
+    return {"count": _journal(twin).count(request.body)}
 
 
-async def verify_requests(twin: Twin, asked: Asked) -> schemas.VerdictShown:
+async def verify_requests(twin: Twin, request: ControlRequest) -> schemas.VerdictShown:
     """Tell whether as many requests came as were expected, and if too few which came near."""
-    body: schemas.VerifyBody = asked.body
+    body: schemas.VerifyBody = request.body
     verdict = _journal(twin).verify(body.expected, *body.bounds())
     return {
         "verified": verdict.verified,
@@ -435,9 +440,9 @@ async def verify_requests(twin: Twin, asked: Asked) -> schemas.VerdictShown:
     }
 
 
-async def near_misses(twin: Twin, asked: Asked) -> schemas.NearMissList:
+async def near_misses(twin: Twin, request: ControlRequest) -> schemas.NearMissList:
     """List the requests that are almost as expected, and what tells them apart."""
-    body: schemas.NearBody = asked.body
+    body: schemas.NearBody = request.body
     return {"data": [_near(miss) for miss in _journal(twin).near_misses(body.expected, body.limit)]}
 
 
@@ -449,9 +454,9 @@ def _near(miss: NearMiss) -> schemas.NearMissShown:
 # Jobs and deliveries
 
 
-async def list_jobs(twin: Twin, asked: Asked) -> schemas.JobList:
+async def list_jobs(twin: Twin, request: ControlRequest) -> schemas.JobList:
     """List jobs, newest first."""
-    query: schemas.JobsQuery = asked.query
+    query: schemas.JobsQuery = request.query
     found = [
         job
         for job in reversed(twin.service.state.jobs.values())
@@ -463,25 +468,25 @@ async def list_jobs(twin: Twin, asked: Asked) -> schemas.JobList:
     return {"data": [_job_shown(job) for job in found[: query.limit]]}
 
 
-async def get_job(twin: Twin, asked: Asked) -> schemas.JobShown:
+async def get_job(twin: Twin, request: ControlRequest) -> schemas.JobShown:
     """Read a job."""
-    return _job_shown(_job(twin, asked))
+    return _job_shown(_job(twin, request))
 
 
-async def finish_job(twin: Twin, asked: Asked) -> schemas.JobShown:
+async def finish_job(twin: Twin, request: ControlRequest) -> schemas.JobShown:
     """End a job now, done or failed. Advance by 0s to have its webhooks answered."""
-    body: schemas.FinishBody = asked.body
-    job = _job(twin, asked)
+    body: schemas.FinishBody = request.body
+    job = _job(twin, request)
     if job.status in ("done", "failed"):
         raise Conflict(f"job: {job.id} has ended already, {job.status}")
     twin.finish_job(job.id, body.outcome, body.error, body.cost)
     return _job_shown(job)
 
 
-def _job(twin: Twin, asked: Asked) -> Job:
-    if asked.path["id"] not in twin.service.state.jobs:
-        raise Missing(f"job: there is none with the id {asked.path['id']!r}")
-    return twin.service.state.jobs[asked.path["id"]]
+def _job(twin: Twin, request: ControlRequest) -> Job:
+    if request.path["id"] not in twin.service.state.jobs:
+        raise Missing(f"job: there is none with the id {request.path['id']!r}")
+    return twin.service.state.jobs[request.path["id"]]
 
 
 def _job_shown(job: Job) -> schemas.JobShown:
@@ -501,9 +506,9 @@ def _job_shown(job: Job) -> schemas.JobShown:
     }
 
 
-async def list_deliveries(twin: Twin, asked: Asked) -> schemas.DeliveryList:
+async def list_deliveries(twin: Twin, request: ControlRequest) -> schemas.DeliveryList:
     """List the deliveries that are not finished, and when each will be tried again."""
-    query: schemas.DeliveriesQuery = asked.query
+    query: schemas.DeliveriesQuery = request.query
     shown = [_delivery_shown(twin, delivery) for delivery in twin.service.state.deliveries.values()]
     found = [
         one
@@ -536,9 +541,9 @@ def _delivery_shown(twin: Twin, delivery: Delivery) -> schemas.DeliveryShown:
     }
 
 
-async def list_attempts(twin: Twin, asked: Asked) -> schemas.RecordList:
+async def list_attempts(twin: Twin, request: ControlRequest) -> schemas.RecordList:
     """List the recorded webhook attempts of all accounts, newest first."""
-    query: schemas.DeliveriesQuery = asked.query
+    query: schemas.DeliveriesQuery = request.query
     found = [
         record
         for record in reversed(twin.service.state.attempts.values())

@@ -1,7 +1,7 @@
 """The control API: time, accounts, worlds, faults, what happened; everything under /_ranksim.
 
 `routes.ROUTES` is the whole of it: what is served, and what /_ranksim/openapi.json says of it. It is not part
-of the service: nothing here is counted. Who may use it is asked before (`serving.control_auth`).
+of the service: nothing here is counted. Who may use it is decided before (`serving.control_auth`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ranksim.contract.yamlfile import Located, ModelT, explain, validate
 from ranksim.errors import BadInput
 from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.control import schemas
-from ranksim.facade.control.commands import Asked, Conflict, Missing
+from ranksim.facade.control.commands import Conflict, ControlRequest, Missing
 from ranksim.facade.control.document import document
 from ranksim.facade.control.routes import PREFIX, Route, find
 from ranksim.facade.event_stream import stream
@@ -64,12 +64,12 @@ async def _command(
     twin: Twin, route: Route, values: dict[str, str], scope: Scope, receive: Receive, send: Send
 ) -> None:
     try:
-        asked = Asked(values)
+        request = ControlRequest(values)
         if route.query is not None:
-            asked.query = _query(route.query, scope["query_string"])
+            request.query = _query(route.query, scope["query_string"])
         if route.body is not None:
-            await _read(asked, route.body, route.most, scope, receive)
-        shown = await route.command(twin, asked)
+            await _read(request, route.body, route.most, scope, receive)
+        shown = await route.command(twin, request)
     except Malformed as error:
         await refuse(send, error.status, str(error))
     except Missing as error:
@@ -97,16 +97,16 @@ def _query(model: type[ModelT], query: bytes) -> ModelT:
         raise explain(model, error, Located("query", given, {})) from None
 
 
-async def _read(asked: Asked, model: type[Any], most: int, scope: Scope, receive: Receive) -> None:
+async def _read(request: ControlRequest, model: type[Any], most: int, scope: Scope, receive: Receive) -> None:
     """Read a body. Raises BadInput, and Gone."""
-    read = requests.Asked(Call(""))
+    read = requests.HttpRequest(Call(""))
     await requests.read_body(read, dict(scope["headers"]), receive, most)
     fault = read.call.fault
     if fault:
         raise Malformed(FAULTS[fault], read.detail or f"{TEXTS[fault][0]}. {TEXTS[fault][1]}")
     body = read.call.body or {}
-    asked.raw = read.call.raw or b""
-    asked.body = body if model is dict else validate(model, Located("body", body, {}))
+    request.raw = read.call.raw or b""
+    request.body = body if model is dict else validate(model, Located("body", body, {}))
 
 
 async def answer(

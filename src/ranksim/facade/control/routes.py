@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from ranksim.facade.control import commands, schemas
-from ranksim.facade.control.commands import Asked
-from ranksim.facade.faults import Rule
+from ranksim.facade.control.commands import ControlRequest
+from ranksim.facade.faults import FaultRule
 from ranksim.facade.request_journal import Expected
 from ranksim.facade.twin import Twin
 
@@ -27,7 +27,7 @@ class Route:
 
     method: str
     path: str
-    command: Callable[[Twin, Asked], Awaitable[Any]]
+    command: Callable[[Twin, ControlRequest], Awaitable[Any]]
     answer: Any
     body: type[Any] | None = None
     query: type[BaseModel] | None = None
@@ -62,7 +62,7 @@ ROUTES = (
     Route("GET", "/limits", commands.get_limits, schemas.LimitsShown),
     Route("PATCH", "/limits", commands.set_limits, schemas.LimitsShown, schemas.LimitsPatch),
     Route("GET", "/faults", commands.list_faults, schemas.FaultList),
-    Route("POST", "/faults", commands.add_fault, schemas.FaultShown, Rule, status=201),
+    Route("POST", "/faults", commands.add_fault, schemas.FaultShown, FaultRule, status=201),
     Route("DELETE", "/faults", commands.clear_faults, schemas.FaultList),
     Route("DELETE", "/faults/{id}", commands.remove_fault, schemas.FaultShown),
     Route("GET", "/requests", commands.list_requests, schemas.RequestList, query=schemas.RequestsQuery),

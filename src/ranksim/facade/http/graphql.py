@@ -127,7 +127,7 @@ MADE = {
 """Where the payload of a spending operation holds what it made, when it was no dry run."""
 
 
-class Caller(Protocol):
+class AnswersCalls(Protocol):
     """What answers the calls of a request: the twin."""
 
     policy: Policy
@@ -136,7 +136,7 @@ class Caller(Protocol):
         """Answer the calls of one request, in order; one reply stands for all if it is refused."""
 
 
-class Response(NamedTuple):
+class GraphqlResponse(NamedTuple):
     """The answer to a GraphQL request; report the `replies` as written once it is sent."""
 
     status: int
@@ -145,7 +145,7 @@ class Response(NamedTuple):
     replies: list[Reply]
 
 
-async def execute(twin: Caller, call: Call, accept: str = "") -> Response:
+async def execute(twin: AnswersCalls, call: Call, accept: str = "") -> GraphqlResponse:
     """Answer one GraphQL request.
 
     `call` is the request as a whole: who asks, the body as sent (`raw`), and the `fault` of its HTTP form;
@@ -153,21 +153,21 @@ async def execute(twin: Caller, call: Call, accept: str = "") -> Response:
     and 429, 400 what cannot be read, 422 what does not fit the schema. Else the status is 200, and a refused
     field carries its error body in `errors[].extensions` (U83).
     """
-    asked = Asked(twin.policy, _copy(call, raw=None, fault=""))
-    refusal = Refusal(call.fault, []) if call.fault else _ask(call.raw or b"", asked)
+    request = GraphqlRequest(twin.policy, _copy(call, raw=None, fault=""))
+    refusal = Refusal(call.fault, []) if call.fault else _ask(call.raw or b"", request)
     if refusal is not None:
-        replies = twin.call_batch([asked.stand_in("POST", call.fault or "invalid_request")])
+        replies = twin.call_batch([request.stand_in("POST", call.fault or "invalid_request")])
         return _refuse(twin.policy, accept, replies, refusal)
-    calls = list(asked.calls.values()) or [asked.stand_in("GET")]
+    calls = list(request.calls.values()) or [request.stand_in("GET")]
     replies = twin.call_batch(calls)
     if len(replies) < len(calls) or replies[0].code in ("unauthorized", "rate_limited"):
         return _refuse(twin.policy, accept, replies, None)
-    if asked.calls:
-        asked.replies = dict(zip(asked.calls, replies, strict=True))
-        result = asked.run()
+    if request.calls:
+        request.replies = dict(zip(request.calls, replies, strict=True))
+        result = request.run()
     else:
-        result = asked.result
-    return Response(200, _headers(twin.policy, accept, replies), _dump(result.formatted), replies)
+        result = request.result
+    return GraphqlResponse(200, _headers(twin.policy, accept, replies), _dump(result.formatted), replies)
 
 
 # Reading a request
@@ -182,7 +182,7 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Asked:
+class GraphqlRequest:
     """One request: the calls that its root fields make, by response key, and then their replies."""
 
     policy: Policy
@@ -238,7 +238,7 @@ def _copy(base: Call, **changes: Any) -> Call:
     return Call(**(kept | changes))
 
 
-def _ask(payload: bytes, asked: Asked) -> Refusal | None:
+def _ask(payload: bytes, request: GraphqlRequest) -> Refusal | None:
     """Read the request and run it once, to ask; gives why it is refused, or None."""
     try:
         sent = from_json(payload, allow_inf_nan=False)
@@ -246,24 +246,24 @@ def _ask(payload: bytes, asked: Asked) -> Refusal | None:
         return _unreadable("The body is not JSON in UTF-8.")
     if not isinstance(sent, dict) or not isinstance(sent.get("query"), str):
         return _unreadable('The body is not a JSON object with a document under "query".')
-    asked.variables, asked.operation_name = sent.get("variables"), sent.get("operationName")
-    if not isinstance(asked.variables, dict | None):
+    request.variables, request.operation_name = sent.get("variables"), sent.get("operationName")
+    if not isinstance(request.variables, dict | None):
         return _unreadable('"variables" is not an object.')
-    if not isinstance(asked.operation_name, str | None):
+    if not isinstance(request.operation_name, str | None):
         return _unreadable('"operationName" is not text.')
     text = sent["query"]
     read = _read_cached if len(text) <= LONGEST_CACHED else _read
     found = read(text)
     if isinstance(found, Refusal):
         return found
-    asked.document = found
-    asked.result = asked.run()
-    if asked.result.data is None:
-        return Refusal("validation_failed", asked.result.errors or [])
-    if len(asked.calls) > MOST_OPERATIONS:
+    request.document = found
+    request.result = request.run()
+    if request.result.data is None:
+        return Refusal("validation_failed", request.result.errors or [])
+    if len(request.calls) > MOST_OPERATIONS:
         return _too_large(f"More than {MOST_OPERATIONS} root fields.")
-    if asked.values > MOST_VALUES:
-        return _too_large(f"The request asks for {asked.values} values, more than {MOST_VALUES}.")
+    if request.values > MOST_VALUES:
+        return _too_large(f"The request asks for {request.values} values, more than {MOST_VALUES}.")
     return None
 
 
@@ -370,7 +370,7 @@ def _connection(reply: Reply, body: Body) -> Body:
     }
 
 
-def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal | None) -> Response:
+def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal | None) -> GraphqlResponse:
     """Refuse a whole request: for access or traffic, which come first, or for what is wrong with it."""
     [reply] = replies
     body = reply.body or {}
@@ -386,7 +386,7 @@ def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal 
     for name in ("Retry-After", "WWW-Authenticate"):
         if name in reply.headers:
             sent[name] = reply.headers[name]
-    return Response(status, sent, _dump({"errors": errors}), replies)
+    return GraphqlResponse(status, sent, _dump({"errors": errors}), replies)
 
 
 def _headers(policy: Policy, accept: str, replies: list[Reply]) -> dict[str, str]:
@@ -435,10 +435,10 @@ def _build() -> GraphQLSchema:
 
 
 def _root_field(operation: Operation) -> Any:
-    def resolve(asked: Asked, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
-        if asked.replies is None:
-            return asked.ask(operation, info, arguments)
-        return asked.answer(info)
+    def resolve(request: GraphqlRequest, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
+        if request.replies is None:
+            return request.ask(operation, info, arguments)
+        return request.answer(info)
 
     return resolve
 

@@ -70,7 +70,7 @@ def route(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 @dataclass(slots=True)
-class Asked:
+class HttpRequest:
     """A request, read: the call, and what a refusal of its form adds to the reply."""
 
     call: Call
@@ -86,7 +86,7 @@ class Asked:
 
 async def read(
     scope: Scope, receive: Receive, path: str, environment: str, *, most: int, strict: bool = True
-) -> Asked:
+) -> HttpRequest:
     """Read a REST request; `path` is relative to the version prefix, as sent.
 
     `most` is the size limit of bodies in bytes. Query parameters that the operation does not know are refused
@@ -98,20 +98,20 @@ async def read(
     known = methods.get("GET" if method == "HEAD" else method, "")
     call = call_of(scope, headers, known, environment)
     call.path = values
-    asked = Asked(call)
+    request = HttpRequest(call)
     if method == "OPTIONS":
-        asked.allow = allowed(methods)
-        return asked
+        request.allow = allowed(methods)
+        return request
     if not known:
         call.fault = "method_not_allowed" if methods else "not_found"
-        asked.allow = allowed(methods)
-        asked.close = method in WITH_BODY and not await _drained(receive, headers, most)
-        return asked
+        request.allow = allowed(methods)
+        request.close = method in WITH_BODY and not await _drained(receive, headers, most)
+        return request
     if method in WITH_BODY:
-        await read_body(asked, headers, receive, most)
+        await read_body(request, headers, receive, most)
     if not call.fault and scope["query_string"]:
-        _read_query(asked, scope["query_string"], strict=strict)
-    return asked
+        _read_query(request, scope["query_string"], strict=strict)
+    return request
 
 
 def call_of(scope: Scope, headers: Mapping[bytes, bytes], operation: str, environment: str) -> Call:
@@ -135,16 +135,18 @@ def allowed(methods: Mapping[str, str]) -> str:
     return ", ".join(sorted({*methods, *reading, "OPTIONS"}))
 
 
-async def read_body(asked: Asked, headers: Mapping[bytes, bytes], receive: Receive, most: int) -> None:
+async def read_body(
+    request: HttpRequest, headers: Mapping[bytes, bytes], receive: Receive, most: int
+) -> None:
     """Read a JSON body into a call, or note what is wrong with it (U86). Raises Gone."""
-    call = asked.call
-    await read_raw(asked, headers, receive, most)
+    call = request.call
+    await read_raw(request, headers, receive, most)
     if call.fault or not call.raw:
         return
     try:
         body = from_json(call.raw, allow_inf_nan=False)
     except ValueError as error:
-        call.fault, asked.detail = "invalid_request", f"The body is not JSON in UTF-8: {error}."
+        call.fault, request.detail = "invalid_request", f"The body is not JSON in UTF-8: {error}."
         return
     if isinstance(body, dict):
         call.body = body
@@ -152,23 +154,23 @@ async def read_body(asked: Asked, headers: Mapping[bytes, bytes], receive: Recei
         call.fault = "invalid_request"
 
 
-async def read_raw(asked: Asked, headers: Mapping[bytes, bytes], receive: Receive, most: int) -> None:
+async def read_raw(request: HttpRequest, headers: Mapping[bytes, bytes], receive: Receive, most: int) -> None:
     """Read the bytes of a body that calls itself JSON, or note why not. Raises Gone."""
-    call = asked.call
+    call = request.call
     if _declared(headers) > most:
-        asked.close = not await _drained(receive, headers, most)
+        request.close = not await _drained(receive, headers, most)
         raw = None
     else:
         raw = await _body(receive, most)
-        asked.close = raw is None
+        request.close = raw is None
     if raw is None:
         call.fault = "payload_too_large"
-        asked.detail = f"The body is larger than {most} bytes."
+        request.detail = f"The body is larger than {most} bytes."
         return
     call.raw = raw or None
     if raw and headers.get(b"content-encoding", b"identity").lower() != b"identity":
         call.fault = "unsupported_media_type"
-        asked.detail = "The body is compressed; send it as it is."
+        request.detail = "The body is compressed; send it as it is."
     elif raw and not _is_json(headers.get(b"content-type", b"")):
         call.fault = "unsupported_media_type"
 
@@ -219,33 +221,33 @@ async def _drained(receive: Receive, headers: Mapping[bytes, bytes], most: int) 
     return not more
 
 
-def _read_query(asked: Asked, query: bytes, *, strict: bool) -> None:
-    call = asked.call
+def _read_query(request: HttpRequest, query: bytes, *, strict: bool) -> None:
+    call = request.call
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except (UnicodeDecodeError, ValueError):
         call.fault = "invalid_request"
-        asked.detail = "The query is not at most 100 percent-encoded parameters in UTF-8."
+        request.detail = "The query is not at most 100 percent-encoded parameters in UTF-8."
         return
     call.query = dict(pairs)
     if len(call.query) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        call.fault, asked.detail = "invalid_request", f"The query has {twice!r} more than once."
+        call.fault, request.detail = "invalid_request", f"The query has {twice!r} more than once."
     elif strict:
-        _refuse_unknown(asked)
+        _refuse_unknown(request)
 
 
-def _refuse_unknown(asked: Asked) -> None:
-    call = asked.call
+def _refuse_unknown(request: HttpRequest) -> None:
+    call = request.call
     known = parameters(call.operation)
     unknown = [name for name in call.query if name not in known]
     if not unknown:
         return
     call.fault = "validation_failed"
     takes = ", ".join(known) or "none"
-    asked.errors = [{"field": name, "expected": f"a parameter among: {takes}"} for name in unknown]
-    asked.detail = (
+    request.errors = [{"field": name, "expected": f"a parameter among: {takes}"} for name in unknown]
+    request.detail = (
         f"The query parameter {unknown[0]!r} is unknown; {call.operation} takes: {takes}. The service is "
         "assumed to ignore it (U100); --no-strict-query, or strict_query=False in a test, does so too."
     )
