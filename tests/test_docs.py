@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -33,6 +33,19 @@ def test_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_there_are_examples() -> None:
     assert {page.name for page in RUNNING} >= {"README.md", "python.md"}
+
+
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[!R]*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_says_what_was_rejected_and_is_listed(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    parts = re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE)
+    assert parts[:4] == ["Decision", "Context", "Rejected", "Consequences"]
+    assert parts[4:] in ([], ["Figures"])
+    title = text.splitlines()[0].removeprefix("# ")
+    assert f"- [{title}]({page.name})\n" in (page.parent / "README.md").read_text(encoding="utf-8")
 
 
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:|#)([^)#]+)")
