@@ -25,11 +25,21 @@ CLOCK_READERS = {"now", "today", "utcnow"}  # methods of datetime and date
 # Files that may import what the others may not, each with its reason.
 MAY_IMPORT = {
     "callers/chance.py": {"random"},  # seeded generators of one's own: nothing shared is drawn from
+    "callers/programs/__init__.py": {"pathlib"},  # joins paths of recordings; records and trace read them
+    "callers/programs/call_streams.py": {"pathlib"},  # the same
+    "callers/programs/recorded.py": {"pathlib"},  # the same
     "contract/policy.py": {"pathlib"},  # reads and writes a policy as YAML
     "contract/yamlfile.py": {"pathlib"},  # the reader and writer that policies use
 }
 # Files that may compute with floats, each with its reason.
 MAY_FLOAT = {
+    "callers/arrivals.py": "gaps and shares are drawn as floats, and become integer instants at once",
+    "callers/programs/calendars.py": "a share of keywords is churned",
+    "callers/programs/call_streams.py": "weights and scales of streams",
+    "callers/programs/poller.py": "an interval grows by a factor, and is rounded",
+    "callers/programs/recorded.py": "weights of a mix",
+    "callers/network.py": "shares of calls are lost",
+    "callers/request_factory.py": "weights of a mix",
     "service/synthetic_data.py": "invented results are neither time nor money",
 }
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec
-from ranksim.sim.clients import AnyClient
+from ranksim.callers.programs import AnyClient
 from ranksim.sim.metrics import CALLS, DELIVERIES, JOBS, NAMED
 from ranksim.sim.receivers import Outage, ReceiverSpec
 from ranksim.sim.scenario import Precision, Scenario

@@ -220,7 +220,7 @@ def _scenario(path: Path, arrivals: Path | None) -> Scenario:
 
 def _with_arrivals(scenario: Scenario, trace: Path) -> Scenario:
     """The scenario with a trace as the source of its one replaying client. Raises BadInput."""
-    from ranksim.sim.clients.call_streams import Arrivals, Source
+    from ranksim.callers.programs.call_streams import Arrivals, Source
     from ranksim.trace import entries
 
     found = {name: client for name, client in scenario.clients.items() if isinstance(client, Arrivals)}

@@ -419,6 +419,38 @@ class TraceWriter:
             }
         )
 
+    def lost(self, sent: Micros, client: str, call: Call) -> None:
+        """Write a call whose reply its sender never saw."""
+        operation = OPERATIONS[call.operation]
+        self.count += 1
+        self.write(
+            {
+                "kind": "exchange",
+                "id": f"x{self.count}",
+                "target": self.target,
+                "environment": call.environment,
+                "clock_host": self.target,
+                "planned": None,
+                "sent": sent,
+                "received": None,
+                "api_key": self._key_name(call.key),
+                "account": self._account_name(call.account),
+                "client": client,
+                "surface": call.surface,
+                "operations": [call.operation],
+                "method": operation.method,
+                "path": "/v1/" + operation.path.format_map(dict(call.path)),
+                "query": dict(call.query),
+                "request_headers": _request_headers(call),
+                "body": _raw_body(call),
+                "status": None,
+                "response_headers": {},
+                "response": "",
+                "effect": "unknown",
+                "error": "no reply",
+            }
+        )
+
     def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
         """Write a webhook attempt, unless it never got to its receiver."""
         if answer.status is None and not acted:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ranksim.callers import arrivals
+from ranksim.callers.arrivals import Block, Piece, Replay, Rhythm
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, weekday
 from ranksim.errors import BadInput
 from ranksim.records import read_access_log, read_rates
-from ranksim.sim import arrivals
-from ranksim.sim.arrivals import Block, Piece, Replay, Rhythm
 
 DATA = Path(__file__).parents[2] / "scenarios" / "data"
 NASA = DATA / "nasa-july-1995-per-second.txt.xz"

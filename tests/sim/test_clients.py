@@ -14,14 +14,19 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from ranksim.callers.http import LowerCase
 from ranksim.callers.portfolio import Actor
+from ranksim.callers.programs import ClientSpec, Python, below, program_of
+from ranksim.callers.programs.client import Client
 from ranksim.callers.request_factory import CREATE, UPDATE
+from ranksim.callers.steps import Received, Send
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, time_of_day, weekday
 from ranksim.errors import BadInput
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import OPERATIONS
-from ranksim.sim.clients import ClientSpec, below, start
-from ranksim.sim.clients.common import Client, Request, drafted
+from ranksim.sim.credentials import Credentials
+from ranksim.sim.player import Player
+from ranksim.sim.python_client import start_python
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.world import World
 
@@ -48,7 +53,7 @@ class Made:
 class SmallWorld:
     """A world of a heap and a function that answers; due callbacks of one instant run in the order made."""
 
-    answer: Callable[[Call, Micros], Reply] = lambda call, now: Reply(200, {"data": []})
+    reply_to: Callable[[Call, Micros], Reply] = lambda call, now: Reply(200, {"data": []})
     length: Micros = WEEK
     seed: int = 1
     start: Micros = MONDAY
@@ -65,6 +70,8 @@ class SmallWorld:
         self.actors["bare"] = Actor("bare", "acct_3")
         self._heap: list[tuple[Micros, int, Callable[..., object], Any]] = []
         self._serial = count()
+        self.credentials = Credentials()
+        self.player: Any = Player(self, self)  # type: ignore[arg-type]  # it has no network
 
     @property
     def end(self) -> Micros:
@@ -74,9 +81,16 @@ class SmallWorld:
     def pending(self) -> int:
         return len(self._heap)
 
+    def credential(self, account: str, key: str | None) -> str:
+        return self.credentials.add(self.actors[account], key)
+
     def call(self, call: Call, client: str) -> Reply:
         self.calls.append(Made(self.now, client, call))
-        return self.answer(call, self.now)
+        return self.reply_to(call, self.now)
+
+    def answer(self, send: Send, client: str) -> Received:
+        reply = self.call(self.credentials.call_of(send, client), client)
+        return Received(reply.status, reply.body, LowerCase(reply.headers), self.now, self.now)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -104,6 +118,14 @@ class SmallWorld:
             self.now, _, function, args = heappop(self._heap)
             function(*args)
         return self.calls
+
+
+def start(world: Any, name: str, spec: Any) -> None:
+    """Set a client to work in a world."""
+    if isinstance(spec, Python):
+        start_python(world, name, spec)
+    else:
+        world.player.play(program_of(world, name, spec), name)
 
 
 def play(world: SmallWorld | None = None, /, **fields: Any) -> list[Made]:
@@ -770,22 +792,23 @@ def test_the_service_accepts_every_draft(real: World, operation: str) -> None:
     client = Client(real, "client", spec_of(kind="caller", times=["0s"], mix={operation: 1}))
     factory = client.requests([operation])
 
-    def call(request: Request) -> Reply:
-        reply = client.call(request)
-        if request.then is not None:
-            request.then(reply)
+    def call(send: Send) -> Reply:
+        made = real.call_of(client.signed(send), "client")
+        assert made is not None
+        reply = real.call(made, "client")
+        factory.learn(send, reply.status, reply.body)
         return reply
 
     resource, _, action = operation.partition(".")
     if resource == "webhooks" and action not in ("list", "create"):
-        call(drafted(factory, "webhooks.create", 0))
+        call(factory.make("webhooks.create", 0))
     if resource == "jobs" and action == "get":
-        call(drafted(factory, "jobs.create", 0))
+        call(factory.make("jobs.create", 0))
     asked = set()
     for number in range(2):
-        request = drafted(factory, operation, number)
-        asked.add(request.operation)
-        reply = call(request)
+        send = factory.make(operation, number)
+        asked.add(send.operation)
+        reply = call(send)
         assert reply.status < 300 or reply.code in ("cooldown_active", "endpoint_disabled"), reply.body
     # At the second time at the latest the client has seen one, unless there is none to be seen.
     assert operation in asked or operation == "analyses.findings"

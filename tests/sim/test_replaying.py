@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.arrivals import Recorded
 from ranksim.callers.profiles import profile
+from ranksim.callers.programs.recorded import Twins, as_recorded
 from ranksim.clock import MINUTE
-from ranksim.sim.arrivals import Recorded
-from ranksim.sim.clients.replaying import Twins, as_recorded
 from ranksim.sim.rehearsal import rehearse
 from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.sim.runner import run

@@ -59,6 +59,8 @@ class Item(Frozen):
 
     def laid_over(self, send: Send) -> Send:
         """Return a request with what the mix says in place of what the draft says."""
+        if not (self.body or self.query or self.path):
+            return send
         body = {**(send.body or {}), **self.body} if self.body else send.body
         return replace(send, body=body, query={**send.query, **self.query}, path={**send.path, **self.path})
 

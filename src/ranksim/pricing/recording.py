@@ -13,13 +13,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field
 
+from ranksim.callers.programs.call_streams import Rule
 from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml, validate
 from ranksim.errors import BadInput
 from ranksim.records import parsed_object, read_access_log, read_lines
 from ranksim.service.operations import OPERATIONS, TABLE
-from ranksim.sim.clients.call_streams import Rule
 from ranksim.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 
 PREFIX = "/v1/"

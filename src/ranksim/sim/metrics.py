@@ -41,7 +41,7 @@ DELIVERIES = (
 JOBS = ("queued", "started", "done", "failed", "joined", "max_waiting", "mean_waiting", "utilisation")
 
 NAMED = {
-    "clients": ("NAME", (*CALLS, "refusals")),
+    "clients": ("NAME", (*CALLS, "refusals", "unanswered", *(f"response_time.{time}" for time in TIMES))),
     "endpoints": ("NAME", (*DELIVERIES, "disabled_at", *(f"delay.{time}" for time in TIMES))),
     "slots": ("ACCOUNT", ("max_used", "used", "active", "held")),
     "spend": ("ACCOUNT", ("max", "spent", "settled", "reserved")),
@@ -60,13 +60,14 @@ def unit_of(metric: str) -> Unit:
     if metric.endswith((".utilisation", ".share")):
         return "share"
     *_, before, field = ("", *metric.split("."))
-    return "duration" if before in ("wait", "delay") and field in TIMES else "count"
+    return "duration" if before in ("wait", "delay", "response_time") and field in TIMES else "count"
 
 
 def scalars(replication: Replication) -> Scalars:
     """Give every scalar metric of a replication; None where nothing was observed."""
     found: Scalars = {}
     found.update(_calls(replication.calls))
+    found.update(_network(replication.network))
     found.update(_jobs(replication))
     found.update(_deliveries(replication.endpoints))
     found.update(_levels(replication.series))
@@ -120,6 +121,12 @@ def _calls(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float | None]]:
     yield from counts.items()
     calls = counts["calls.total"]
     yield "refusals.share", counts["refusals.total"] / calls if calls else 0.0
+
+
+def _network(rows: dict[str, dict[str, Any]]) -> Iterator[tuple[str, float | None]]:
+    for client, row in rows.items():
+        yield f"clients.{client}.unanswered", row["unanswered"]
+        yield from _times(f"clients.{client}.response_time", row["response_time"])
 
 
 def _jobs(replication: Replication) -> Iterator[tuple[str, float | None]]:

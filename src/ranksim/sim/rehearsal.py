@@ -10,7 +10,6 @@ GraphQL is not rehearsed: a call on that surface is answered with silence and le
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import lru_cache
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +18,7 @@ from pydantic_core import from_json, to_json
 
 from ranksim.callers.budget import Budget, guarded
 from ranksim.callers.discovery import Reach, declared, explore, state
-from ranksim.callers.http import effect_of, headers_of, path_of
+from ranksim.callers.http import effect_of, headers_of, lower, path_of
 from ranksim.callers.lost_calls import Unknown, resolve_lost
 from ranksim.callers.network import Network, Ways
 from ranksim.callers.profiles import Profile
@@ -259,7 +258,7 @@ class Rehearsal:
         return self.receivers.listen(script)
 
     def _rendered(self, reply: Reply) -> tuple[int, dict[str, str], bytes]:
-        headers = {_lower(name): value for name, value in reply.headers.items()}
+        headers = {lower(name): value for name, value in reply.headers.items()}
         raw = b""
         if reply.body is not None:
             raw = to_json(reply.body)
@@ -424,11 +423,6 @@ def rehearse(
 
 
 # Small things
-
-
-@lru_cache(maxsize=256)
-def _lower(name: str) -> str:
-    return name.lower()
 
 
 def _parsed(raw: bytes) -> Any:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
+from ranksim.callers.programs import Arrivals, ClientSpec, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.plans import JobLabel, Plan
@@ -16,7 +17,6 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
 from ranksim.contract.yamlfile import Located, Part, explain, load_yaml, read_yaml, validate
 from ranksim.service.administration import STATUSES
-from ranksim.sim.clients import Arrivals, ClientSpec, below
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.receivers import ReceiverSpec
 from ranksim.sim.schedule_time import Moment

@@ -53,7 +53,8 @@ class SimpyClock:
     @property
     def now(self) -> Micros:
         """The present instant, in µs since the epoch."""
-        return self.start + round(self.env.now * self.tick)
+        now = self.env.now
+        return self.start + (now if now.__class__ is int and self.tick == 1 else round(now * self.tick))
 
     def at(self, when: Micros, function: Callable[..., object], *args: Any, urgent: bool = False) -> Due:
         """Call a function at an instant; of the same instant the urgent come first, then the earlier made."""

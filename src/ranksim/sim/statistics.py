@@ -64,6 +64,8 @@ class Replication:
       attempt, sent, acknowledged, failed), `answers` (status or error to count), `delay` (histogram, µs)
     - `series` by table: rows of its names, `peak`, and lists of equal length: t and the columns of `COLUMNS`
     - `notes`: text to how often it was noted
+    - `network` by client that calls over one: `unanswered`, how many calls got no reply in time, and
+      `response_time`, of the others (histogram, µs); empty without a network
     """
 
     seed: int
@@ -74,10 +76,14 @@ class Replication:
     endpoints: list[dict[str, Any]]
     series: dict[str, list[dict[str, Any]]]
     notes: dict[str, int]
+    network: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
-        """Give the replication as one dict, for JSON."""
-        return asdict(self)
+        """Return the replication as one dict, for JSON; without `network` where there is none."""
+        plain = asdict(self)
+        if not self.network:
+            del plain["network"]
+        return plain
 
 
 @dataclass(slots=True)
@@ -86,6 +92,14 @@ class _Series:
 
     columns: dict[str, list[int]]
     peak: int = 0
+
+
+@dataclass(slots=True)
+class _Travels:
+    """The calls of one client over a network."""
+
+    unanswered: int = 0
+    response_time: Histogram = field(default_factory=Histogram)
 
 
 @dataclass(slots=True)
@@ -200,6 +214,7 @@ class Tally:
         self._open: dict[int, _Open] = {}
         self._series: dict[str, dict[tuple[Hashable, ...], _Series]] = {table: {} for table in COLUMNS}
         self._notes: dict[str, int] = {}
+        self._travels: dict[str, _Travels] = {}
 
     # What happens
 
@@ -213,6 +228,19 @@ class Tally:
         if call.key is not None:
             rate = (call.key, reply.operation, code == "rate_limited")
             self._rates[rate] = self._rates.get(rate, 0) + 1
+
+    def answered(self, now: Micros, client: str, response_time: Micros) -> None:
+        """Observe that a reply reached its client over the network, so long (µs) after the call was sent."""
+        self._travels_of(now, client).response_time.add(response_time)
+
+    def unanswered(self, now: Micros, client: str) -> None:
+        """Observe that a client gave a call up without a reply."""
+        self._travels_of(now, client).unanswered += 1
+
+    def _travels_of(self, now: Micros, client: str) -> _Travels:
+        if now >= self._cut:
+            self.reset(self._cut)
+        return self._travels.setdefault(client, _Travels())
 
     def job_queued(self, now: Micros, kind: str, job: str) -> None:
         """Note that a job was handed to its pool."""
@@ -300,6 +328,7 @@ class Tally:
         self._turn = 0
         self._sampled = None
         self._calls.clear()
+        self._travels.clear()
         self._rates.clear()
         for table in self._series.values():
             table.clear()
@@ -336,6 +365,10 @@ class Tally:
             endpoints=self._endpoint_rows(state),
             series={table: self._series_rows(table, state) for table in COLUMNS},
             notes=dict(sorted(notes.items())),
+            network={
+                client: {"unanswered": row.unanswered, "response_time": row.response_time.to_plain()}
+                for client, row in sorted(self._travels.items())
+            },
         )
 
     # Jobs and deliveries

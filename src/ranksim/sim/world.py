@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
 
+from ranksim.callers.http import LowerCase
 from ranksim.callers.portfolio import Actor, open_actor
+from ranksim.callers.programs import program_of
+from ranksim.callers.programs.python import Python
+from ranksim.callers.steps import Received, Send
 from ranksim.clock import Micros, iso
 from ranksim.contract.facts import JobKind
 from ranksim.contract.policy import Policy
@@ -15,7 +19,9 @@ from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, 
 from ranksim.service.service import Service
 from ranksim.service.state import State
 from ranksim.sim import timeline
-from ranksim.sim.clients import start as start_client
+from ranksim.sim.credentials import Credentials
+from ranksim.sim.player import Flight, Player
+from ranksim.sim.python_client import start_python
 from ranksim.sim.receivers import Receiver
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.simpy_clock import SimpyClock
@@ -37,8 +43,20 @@ class Recorder(Protocol):
     def watch(self, state: State) -> None:
         """See where names of keys and secrets of endpoints stand."""
 
-    def exchange(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
-        """Record a call and its reply."""
+    def exchange(
+        self,
+        now: Micros,
+        client: str,
+        call: Call,
+        reply: Reply,
+        *,
+        sent: Micros | None = None,
+        received: Micros | None = None,
+    ) -> None:
+        """Record a call and its reply, both at `now` unless it is said when it was sent and answered."""
+
+    def lost(self, sent: Micros, client: str, call: Call) -> None:
+        """Record a call whose reply its sender never saw."""
 
     def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
         """Record a webhook attempt; `acted` says whether the receiver took it in."""
@@ -84,6 +102,8 @@ class World(SimpyClock):
         self._by_endpoint: dict[str, Receiver] = {}
         self._by_url: dict[str, Receiver] = {}
         self._wakes: set[Micros] = set()
+        self._credentials = Credentials()
+        self.player = Player(self, self)
         self.replication: Replication | None = None
         self._make_pools()
         for name, account in scenario.accounts.items():
@@ -96,7 +116,10 @@ class World(SimpyClock):
                 raise BadInput(f"{where}, the environment stands at {iso(self.now)}; make the world sooner")
             self.at(when, self._act, action)
         for name, client in scenario.clients.items():
-            start_client(self, name, client)
+            if isinstance(client, Python):
+                start_python(self, name, client)
+            else:
+                self.player.play(program_of(self, name, client), name)
         self.at(self.end, self.finish, urgent=True)
         self._sample()
         self._set_wake()
@@ -126,14 +149,62 @@ class World(SimpyClock):
         if self.tally is not None:
             self.tally.note(text)
 
-    # The seam between the clients and the service
+    # The seam between the programs of clients and the service
+
+    def credential(self, account: str, key: str | None) -> str:
+        """Return the name by which steps use a key of an account, or without a key its web app."""
+        return self._credentials.add(self.actors[account], key)
+
+    def call_of(self, send: Send, client: str) -> Call:
+        """Return a client's call as the service takes it."""
+        return self._credentials.call_of(send, client)
+
+    def answer(self, send: Send, client: str) -> Received:
+        """Make a client's call now, and answer it at once."""
+        reply = self.call(self._credentials.call_of(send, client), client)
+        now = self.now
+        return Received(reply.status, reply.body, LowerCase(reply.headers), now, now)
+
+    def effect(self, flight: Flight) -> Reply:
+        """Let a call that travelled take effect now."""
+        reply = self._handle(flight.call)
+        if self.tally is not None:
+            self.tally.call(self.now, flight.run.client, flight.call, reply)
+        self._set_wake()
+        return reply
+
+    def written(self, reply: Reply) -> None:
+        """Note that a reply is on its way; its Idempotency-Key is no longer in flight (U92)."""
+        self.service.written(reply, self.now)
+
+    def render(self, flight: Flight, reply: Reply) -> Reply:
+        """Return a reply as it travels: as it is."""
+        return reply
+
+    def received(self, flight: Flight, rendered: Reply) -> Received:
+        """Record a call that travelled and its reply, which arrived now."""
+        now, client = self.now, flight.run.client
+        if self.tally is not None:
+            self.tally.answered(now, client, now - flight.sent)
+        if self.trace is not None:
+            self.trace.exchange(now, client, flight.call, rendered, sent=flight.sent, received=now)
+        return Received(rendered.status, rendered.body, LowerCase(rendered.headers), flight.sent, now)
+
+    def lost(self, flight: Flight) -> None:
+        """Record a call whose sender stopped listening now."""
+        if self.tally is not None:
+            self.tally.unanswered(self.now, flight.run.client)
+        if self.trace is not None:
+            self.trace.lost(flight.sent, flight.run.client, flight.call)
+
+    def listen(self, script: str) -> str:
+        """Return "": the receivers of a scenario are its own."""
+        return ""
 
     def call(self, call: Call, client: str = "") -> Reply:
-        """Make a call now on behalf of a client, and answer it at once."""
+        """Make a call now on behalf of a client, and answer it at once, without a network."""
         now = self.now
-        step = self.service.handle(call, now)
-        reply, tasks = step.reply, step.tasks
-        self.carry_out(tasks)
+        reply = self._handle(call)
         if self.tally is not None:
             self.tally.call(now, client, call, reply)
         if self.trace is not None:
@@ -158,12 +229,13 @@ class World(SimpyClock):
             account=actor.account,
             environment=actor.environment,
         )
-        if client:
-            return self.call(call, client)
+        return self.call(call, client) if client else self._handle(call)
+
+    def _handle(self, call: Call) -> Reply:
         step = self.service.handle(call, self.now)
-        reply, tasks = step.reply, step.tasks
-        self.carry_out(tasks)
-        return reply
+        if step.tasks:
+            self.carry_out(step.tasks)
+        return step.reply
 
     def carry_out(self, tasks: list[Task]) -> None:
         """Do what the service asks for: hand jobs to their pools, webhook attempts to their receivers."""

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
 
+from ranksim.callers.programs import Arrivals
 from ranksim.clock import duration
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.rulebook import RULEBOOK
 from ranksim.sim import metrics as names
-from ranksim.sim.clients import Arrivals
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.histogram import Histogram, bucket_of
 from ranksim.sim.runner import replicate

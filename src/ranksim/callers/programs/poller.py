@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ranksim.callers.request_factory import on_one
+from ranksim.callers.programs.client import Client, Common, Count, OperationName, Positive, Setting
+from ranksim.callers.request_factory import RequestFactory, on_one
+from ranksim.callers.steps import Pause, Program, Send, Until
+from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen
-from ranksim.service.calls import Reply
 from ranksim.service.operations import OPERATIONS
-from ranksim.sim.clients.common import Client, Common, Count, OperationName, Positive, Request, World, drafted
 
 
 class SlowDown(Frozen):
@@ -47,49 +48,44 @@ class Poller(Common):
         return self
 
 
-def start_poller(world: World, name: str, spec: Poller) -> None:
-    """Set a poller to work."""
-    client = Client(world, name, spec)
+def poller(setting: Setting, name: str, spec: Poller) -> Program:
+    """Poll until the client stops. Raises BadInput when its account lacks what the operation needs."""
+    client = Client(setting, name, spec)
     factory = client.requests([spec.operation])
+    return _poll(client, factory, spec)
+
+
+def _poll(client: Client, factory: RequestFactory, spec: Poller) -> Program:
     last: Any = None
     interval = spec.every
     polls = 0
-
-    def poll() -> None:
-        nonlocal polls
-        if world.now < client.end:
-            request = Request(spec.operation, spec.path)
-            if on_one(spec.operation) and not spec.path:
-                request = drafted(factory, spec.operation, polls)
-            polls += 1
-            request.query = {**request.query, **spec.query}
-            read(request, 1, [])
-
-    def read(request: Request, page: int, data: list[Any]) -> None:
-        learn = request.then
-
-        def then(reply: Reply) -> None:
-            if learn is not None:
-                learn(reply)
-            body = reply.body or {}
-            data.append(body.get("data"))
-            cursor = body.get("next_cursor")
-            if cursor and page < spec.pages:
-                query: Mapping[str, str] = {**request.query, "cursor": cursor}
-                read(Request(request.operation, request.path, query, then=learn), page + 1, data)
-            else:
-                done(data)
-
-        request.then = then
-        client.send(request)
-
-    def done(data: list[Any]) -> None:
-        nonlocal last, interval
+    now: Micros = yield Until(client.start)
+    while now < client.end:
+        send = Send(spec.operation, path=spec.path)
+        if on_one(spec.operation) and not spec.path:
+            send = factory.make(spec.operation, polls)
+        polls += 1
+        send.query = {**send.query, **spec.query}
+        data = yield from _read(client, factory, send, spec.pages)
         if spec.slow_down is not None and data == last:
             interval = round(min(spec.slow_down.most, interval * spec.slow_down.factor))
         else:
             interval = spec.every
         last = data
-        world.after(interval, poll)
+        now = yield Pause(interval)
 
-    world.at(client.start, poll)
+
+def _read(client: Client, factory: RequestFactory, first: Send, pages: int) -> Generator[Any, Any, list[Any]]:
+    """Read a list, so many pages at most, and return the data of each."""
+    data: list[Any] = []
+    page = first
+    while True:
+        answer = yield from client.ask(page)
+        if answer.status:
+            factory.learn(first, answer.status, answer.body)
+        body = answer.body or {}
+        data.append(body.get("data"))
+        cursor = body.get("next_cursor")
+        if not cursor or len(data) >= pages:
+            return data
+        page = Send(first.operation, path=first.path, query={**page.query, "cursor": cursor})

@@ -9,36 +9,43 @@ from pathlib import Path
 from typing import Any
 
 from ranksim import draws
+from ranksim.callers import arrivals
+from ranksim.callers.arrivals import Block, Recorded, Replay
+from ranksim.callers.programs.call_streams import Arrivals, Rule
+from ranksim.callers.programs.client import Client, Setting
 from ranksim.callers.request_factory import Item
-from ranksim.clock import HOUR, SECOND, Micros, format_duration
+from ranksim.callers.steps import Program, Send, Spawn, Until
+from ranksim.clock import HOUR, SECOND, format_duration
 from ranksim.records import parsed_object
 from ranksim.service.operations import OPERATIONS
-from ranksim.sim import arrivals
-from ranksim.sim.arrivals import Recorded, Replay
-from ranksim.sim.clients.call_streams import Arrivals, Rule
-from ranksim.sim.clients.common import Client, Request, World, drafted
 
 Json = Any
 
 
-def start_arrivals(world: World, name: str, spec: Arrivals) -> None:
-    """Set recorded arrivals to work. Raises BadInput when the recording cannot be used."""
-    crowd = _Crowd(world, name, spec)
+def recorded_calls(setting: Setting, name: str, spec: Arrivals) -> Program:
+    """Make recorded calls again. Raises BadInput when the recording cannot be used."""
+    crowd = _Crowd(setting, name, spec)
     first = crowd.clients[0]
-    replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, world.seed, name)
+    replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, setting.seed, name)
     blocks = arrivals.replayed(lambda: spec.source.read(spec.scale), replay)
-    weights = [item.weight for item in spec.mix.values()] or [1.0]
     if note := _spread_note(name, spec):
-        world.note(note)
+        setting.note(note)
+    return _make_again(crowd, blocks)
 
-    def plan() -> Iterator[tuple[Micros, Any, int]]:
-        for block in blocks:
-            picked = arrivals.chosen(block, weights, seed=world.seed, name=name)
-            whats = picked if block.rows is None else zip(picked, block.rows, strict=True)
-            yield from zip(block.times.tolist(), whats, block.numbers.tolist(), strict=True)
 
-    fire = crowd.call_counted if spec.source.rates is not None else crowd.call_recorded
-    arrivals.pump(world, plan(), fire)
+def _make_again(crowd: _Crowd, blocks: Iterator[Block]) -> Program:
+    spec, name = crowd.spec, crowd.clients[0].name
+    weights = [item.weight for item in spec.mix.values()] or [1.0]
+    for block in blocks:
+        picked = arrivals.chosen(block, weights, seed=crowd.seed, name=name)
+        rows: Sequence[Recorded | None] = block.rows or [None] * len(picked)
+        for t, which, row, number in zip(
+            block.times.tolist(), picked, rows, block.numbers.tolist(), strict=True
+        ):
+            yield Until(t)
+            program = crowd.counted(which, number) if row is None else crowd.recorded(which, row, number)
+            if program is not None:
+                yield Spawn(program)
 
 
 def _spread_note(name: str, spec: Arrivals) -> str:
@@ -55,58 +62,62 @@ def _spread_note(name: str, spec: Arrivals) -> str:
 class _Crowd:
     """The many clients behind a recording: one for each key of each account, and one way to call."""
 
-    def __init__(self, world: World, name: str, spec: Arrivals) -> None:
+    def __init__(self, setting: Setting, name: str, spec: Arrivals) -> None:
         self.spec = spec
         self.items = list(spec.mix.items())
         self.twins = Twins()
         operations = {*spec.mix, *(rule.operation for rule in spec.map)}
         self.clients: list[Client] = []
         for account in dict.fromkeys((spec.account, *spec.accounts)):
-            one = Client(world, name, spec, account)
+            one = Client(setting, name, spec, account)
             every_key = spec.surface != "app" and spec.key is None
             keys: Sequence[str | None] = list(one.actor.keys) if every_key else [spec.key]
-            self.clients += [Client(world, name, spec, account, key) for key in keys]
+            self.clients += [Client(setting, name, spec, account, key) for key in keys]
         self.factories = [client.requests(operations) for client in self.clients]
         self.of_address = lru_cache(1 << 16)(self._of_address)
         self.rule_of = lru_cache(1 << 16)(self._rule_of)
         self.entity = draws.entity(f"{name}/key")
-        self.seed = world.seed
+        self.seed = setting.seed
+        self.note = setting.note
 
-    def call_counted(self, which: int, number: int) -> None:
+    def counted(self, which: int, number: int) -> Program:
         """Make a call of which nothing but the instant was recorded."""
         who = draws.below(len(self.clients), self.seed, self.entity, number, draws.Purpose.CHOICE)
         operation, item = self.items[which]
-        self.clients[who].send(drafted(self.factories[who], operation, number, item))
+        return self._made(who, operation, number, item)
 
-    def call_recorded(self, what: tuple[int, Recorded], number: int) -> None:
-        """Make a recorded call: by rule, else of the mix, else as the trace has it."""
-        which, row = what
+    def recorded(self, which: int, row: Recorded, number: int) -> Program | None:
+        """Make a recorded call: by rule, else of the mix, else as the trace has it; None leaves it out."""
         who = self.of_address(row.client)
         rule = self.rule_of(row.method, row.path)
         if rule is not None:
-            item = Item(body=rule.body, query=rule.query)
-            self.clients[who].send(drafted(self.factories[who], rule.operation, number, item))
-        elif self.items:
+            return self._made(who, rule.operation, number, Item(body=rule.body, query=rule.query))
+        if self.items:
             operation, item = self.items[which]
-            self.clients[who].send(drafted(self.factories[who], operation, number, item))
-        elif row.operation in OPERATIONS and not self.spec.map:
-            self._repeat(self.clients[who], row)
+            return self._made(who, operation, number, item)
+        if row.operation in OPERATIONS and not self.spec.map:
+            return self._repeated(self.clients[who], row)
+        return None
 
-    def _repeat(self, client: Client, row: Recorded) -> None:
+    def _made(self, who: int, operation: str, number: int, item: Item) -> Program:
+        factory = self.factories[who]
+        return self.clients[who].learning(factory, factory.make(operation, number, item))
+
+    def _repeated(self, client: Client, row: Recorded) -> Program:
         """Make a recorded call again, once, about what stands in this world for what it was about.
 
         What was tried again is in the recording, too.
         """
-        request = as_recorded(row, self.twins)
-        if request is None:
+        send = as_recorded(row, self.twins)
+        if send is None:
             about = f"what a recorded {row.operation} is about is not told by its path, as over GraphQL"
-            client.world.note(f"clients.{client.name}: {about}; it is left out")
+            self.note(f"clients.{client.name}: {about}; it is left out")
             return
         if self.spec.scale == 1:
-            request.idempotency_key = row.idempotency_key
-        reply = client.call(request)
-        if reply.status < 300:
-            self.twins.learn(parsed_object(row.response), reply.body)
+            send.idempotency_key = row.idempotency_key
+        answer = yield client.signed(send)
+        if answer.ok:
+            self.twins.learn(parsed_object(row.response), answer.body)
 
     def _of_address(self, address: str) -> int:
         """Choose whose call it is: the key of that name where there is one, else one by the name's hash."""
@@ -123,7 +134,7 @@ class _Crowd:
 # One recorded call
 
 
-def as_recorded(row: Recorded, twins: Twins) -> Request | None:
+def as_recorded(row: Recorded, twins: Twins) -> Send | None:
     """Make the request of an exchange again, with the path, query and body it had, but for ids and cursors.
 
     None where the path is not that of the operation, as with GraphQL, whose requests all have one path; a
@@ -133,7 +144,7 @@ def as_recorded(row: Recorded, twins: Twins) -> Request | None:
     names, values = operation.path.split("/"), row.path.rpartition("/v1/")[2].split("/")
     path: dict[str, str] = {}
     if row.surface == "graphql":
-        return Request(row.operation) if operation.method == "GET" and "{" not in operation.path else None
+        return Send(row.operation) if operation.method == "GET" and "{" not in operation.path else None
     if len(names) != len(values):
         return None
     for name, value in zip(names, values, strict=True):
@@ -142,7 +153,7 @@ def as_recorded(row: Recorded, twins: Twins) -> Request | None:
         elif name != value:
             return None
     body = parsed_object(row.body)
-    return Request(row.operation, path, twins.of(row.query or {}), twins.of(body))
+    return Send(row.operation, path=path, query=twins.of(row.query or {}), body=twins.of(body))
 
 
 class Twins:

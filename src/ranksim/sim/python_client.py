@@ -1,32 +1,17 @@
-"""A client that is a Python generator of the user's."""
+"""Clients that are Python generators of the user's: found, called and run as processes of the world."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from ranksim.contract.quantities import Frozen
+from ranksim.callers.programs.python import Python
 from ranksim.errors import BadInput
-from ranksim.sim.clients.common import World
+from ranksim.sim.simpy_clock import SimpyClock
 
 
-class Python(Frozen):
-    """A generator function, named "module:function", that is called as `function(world, name, **options)`.
-
-    It yields SimPy events, such as `world.timeout(us)`, and calls with `world.call`.
-    """
-
-    kind: Literal["python"] = "python"
-    function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
-    options: dict[str, Any] = Field(default_factory=dict)
-    account: str | None = None
-    key: str | None = None
-
-
-def start_python(world: World, name: str, spec: Python) -> None:
+def start_python(world: SimpyClock, name: str, spec: Python) -> None:
     """Start the generator as a process of the world. Raises BadInput when it cannot be found or called."""
     function = _function(name, spec.function)
     try:

@@ -8,21 +8,21 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ranksim.callers.request_factory import Item
-from ranksim.clock import HOUR, SECOND, Micros
-from ranksim.contract.quantities import Duration, Frozen, Instant
-from ranksim.sim import arrivals
-from ranksim.sim.arrivals import Block, Piece, Rhythm
-from ranksim.sim.clients.common import (
+from ranksim.callers import arrivals
+from ranksim.callers.arrivals import Block, Piece, Rhythm
+from ranksim.callers.programs.client import (
     Client,
     Common,
     Count,
     NotNegative,
     OperationName,
     Positive,
-    World,
-    drafted,
+    Setting,
 )
+from ranksim.callers.request_factory import Item, RequestFactory
+from ranksim.callers.steps import Program, Spawn, Until
+from ranksim.clock import HOUR, SECOND
+from ranksim.contract.quantities import Duration, Frozen, Instant
 
 Mix = Annotated[dict[OperationName, Item], Field(min_length=1)]
 """Operations by weight: {positions.list: 5, jobs.create: {weight: 1, body: {kind: crawl}}}."""
@@ -169,9 +169,9 @@ def rhythm_of(spec: RhythmSpec | None) -> Rhythm | None:
     return None if spec is None else Rhythm(spec.hours, spec.days)
 
 
-def start_caller(world: World, name: str, spec: Caller) -> None:
-    """Set a caller to work. Raises BadInput when its account lacks what the mix needs."""
-    client = Client(world, name, spec)
+def caller(setting: Setting, name: str, spec: Caller) -> Program:
+    """Make calls of a mix. Raises BadInput when the account lacks what the mix needs."""
+    client = Client(setting, name, spec)
     if spec.every is None:
         times = [client.start + t for t in spec.times]
         blocks = arrivals.listed([t for t in times if t < client.end])
@@ -179,34 +179,30 @@ def start_caller(world: World, name: str, spec: Caller) -> None:
         blocks = arrivals.constant(spec.every, client.start, client.end)
     else:
         blocks = arrivals.poisson(
-            spec.every, client.start, client.end, seed=world.seed, name=name, rhythm=rhythm_of(spec.rhythm)
+            spec.every, client.start, client.end, seed=client.seed, name=name, rhythm=rhythm_of(spec.rhythm)
         )
-    _make_calls(client, blocks, spec.mix)
+    return _make_calls(client, client.requests(spec.mix), blocks, spec.mix)
 
 
-def start_app_users(world: World, name: str, spec: AppUsers) -> None:
-    """Set people in the web app to work. Raises BadInput when their account lacks what the mix needs."""
-    client = Client(world, name, spec)
+def app_users(setting: Setting, name: str, spec: AppUsers) -> Program:
+    """Be people in the web app. Raises BadInput when their account lacks what the mix needs."""
+    client = Client(setting, name, spec)
     every = max(1, spec.every // spec.users)
     blocks = arrivals.poisson(
-        every, client.start, client.end, seed=world.seed, name=name, rhythm=rhythm_of(spec.rhythm)
+        every, client.start, client.end, seed=client.seed, name=name, rhythm=rhythm_of(spec.rhythm)
     )
-    _make_calls(client, blocks, spec.mix)
+    return _make_calls(client, client.requests(spec.mix), blocks, spec.mix)
 
 
-def _make_calls(client: Client, blocks: Iterator[Block], mix: dict[str, Item]) -> None:
-    """Make a call of the mix at each arrival."""
-    factory = client.requests(mix)
+def _make_calls(
+    client: Client, factory: RequestFactory, blocks: Iterator[Block], mix: dict[str, Item]
+) -> Program:
+    """Make a call of the mix at each arrival, whether or not the ones before were answered."""
     items = list(mix.items())
     weights = [item.weight for item in mix.values()]
-
-    def plan() -> Iterator[tuple[Micros, Any, int]]:
-        for block in blocks:
-            picked = arrivals.chosen(block, weights, seed=client.world.seed, name=client.name)
-            yield from zip(block.times.tolist(), picked, block.numbers.tolist(), strict=True)
-
-    def fire(which: int, number: int) -> None:
-        operation, item = items[which]
-        client.send(drafted(factory, operation, number, item))
-
-    arrivals.pump(client.world, plan(), fire)
+    for block in blocks:
+        picked = arrivals.chosen(block, weights, seed=client.seed, name=client.name)
+        for t, which, number in zip(block.times.tolist(), picked, block.numbers.tolist(), strict=True):
+            yield Until(t)
+            operation, item = items[which]
+            yield Spawn(client.learning(factory, factory.make(operation, number, item)))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -311,18 +311,3 @@ def chosen(block: Block, weights: Sequence[float], *, seed: int, name: str) -> l
     found = np.searchsorted(edges, u * edges[-1], side="right")
     picked: list[int] = np.minimum(found, len(weights) - 1).tolist()
     return picked
-
-
-def pump(world: Any, plan: Iterator[tuple[Micros, Any, int]], fire: Callable[[Any, int], object]) -> None:
-    """Call `fire(what, number)` at each planned instant, with one event pending at a time."""
-
-    def step(what: Any, number: int) -> None:
-        fire(what, number)
-        advance()
-
-    def advance() -> None:
-        entry = next(plan, None)
-        if entry is not None:
-            world.at(entry[0], step, entry[1], entry[2])
-
-    advance()

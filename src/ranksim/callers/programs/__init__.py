@@ -1,0 +1,73 @@
+"""Clients of a scenario, as programs: who calls, when, with what, and how they take a refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from ranksim.callers.programs.calendars import (
+    BriefRefresher,
+    KeywordSync,
+    Schedule,
+    brief_refresher,
+    keyword_sync,
+    schedule,
+)
+from ranksim.callers.programs.call_streams import AppUsers, Arrivals, Caller, app_users, caller
+from ranksim.callers.programs.client import Setting
+from ranksim.callers.programs.poller import Poller, poller
+from ranksim.callers.programs.python import Python
+from ranksim.callers.programs.recorded import recorded_calls
+from ranksim.callers.steps import Program
+
+__all__ = [
+    "AnyClient",
+    "AppUsers",
+    "Arrivals",
+    "BriefRefresher",
+    "Caller",
+    "ClientSpec",
+    "KeywordSync",
+    "Poller",
+    "Python",
+    "Schedule",
+    "Setting",
+    "below",
+    "program_of",
+]
+
+Programmed = Schedule | KeywordSync | BriefRefresher | Poller | Caller | AppUsers | Arrivals
+"""The clients that are programs of ours."""
+
+AnyClient = Programmed | Python
+
+ClientSpec = Annotated[AnyClient, Field(discriminator="kind")]
+"""A client of a scenario, told apart by `kind`."""
+
+
+def below(spec: AnyClient, folder: Path) -> AnyClient:
+    """Return a client with the paths in it read from a folder, such as that of its scenario."""
+    if isinstance(spec, Arrivals):
+        return spec.model_copy(update={"source": spec.source.below(folder)})
+    return spec
+
+
+def program_of(setting: Setting, name: str, spec: Programmed) -> Program:
+    """Return a client's program. Raises BadInput when the client does not fit the setting."""
+    match spec:
+        case Schedule():
+            return schedule(setting, name, spec)
+        case KeywordSync():
+            return keyword_sync(setting, name, spec)
+        case BriefRefresher():
+            return brief_refresher(setting, name, spec)
+        case Poller():
+            return poller(setting, name, spec)
+        case Caller():
+            return caller(setting, name, spec)
+        case AppUsers():
+            return app_users(setting, name, spec)
+        case Arrivals():
+            return recorded_calls(setting, name, spec)

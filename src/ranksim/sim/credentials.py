@@ -1,0 +1,36 @@
+"""Whose calls are whose: the names that steps use for keys and web apps, and the calls that they become."""
+
+from __future__ import annotations
+
+from ranksim.callers.portfolio import Actor
+from ranksim.callers.steps import Send
+from ranksim.service.calls import Call
+from ranksim.service.operations import OPERATIONS
+
+
+class Credentials:
+    """The keys and web apps by which the programs of a world call."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Actor, str | None]] = {}
+
+    def add(self, actor: Actor, key: str | None) -> str:
+        """Return the name by which steps use a key of an account, or without a key its web app."""
+        name = actor.name if key is None else f"{actor.name}/{key}"
+        self._known[name] = actor, key
+        return name
+
+    def call_of(self, send: Send, client: str) -> Call:
+        """Return a client's call as the service takes it, with the token that the key has now."""
+        actor, key = self._known[send.key]
+        body = None if send.body is None else dict(send.body)
+        call = Call(send.operation, None, send.path, send.query, body, send.idempotency_key)
+        call.environment, call.surface = actor.environment, send.surface
+        if key is None:
+            call.account = actor.account
+        elif OPERATIONS[send.operation].keyless:
+            call.caller = client
+        else:
+            # A key that is not issued yet is a key nobody knows.
+            call.key = actor.keys.get(key, "none")
+        return call
