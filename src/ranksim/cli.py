@@ -338,7 +338,7 @@ def _write(folder: Path, result: Result, heading: Heading, plots: bool) -> None:
 
 
 def _written(out: Path) -> str:
-    """Say what is worth saying about a directory of results."""
+    """Return what is worth saying about a directory of results."""
     if any((out / "tables").glob("*.csv")):
         return f"; tables are CSV, since Parquet needs pyarrow: {install_line('plots')}"
     return ""

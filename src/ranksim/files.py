@@ -168,7 +168,7 @@ def _check_parents(path: Path) -> None:
 
 
 def _as_usual(path: Path, mode: int) -> None:
-    """Give a temporary entry, made for its owner alone, the permissions that a plain one would have."""
+    """Set the permissions of a temporary entry, made for its owner alone, to those of a plain one."""
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(mode & ~umask)

@@ -12,7 +12,7 @@ RULEBOOK = ("clock.py", "draws.py", "contract", "rules", "service")
 
 
 def rulebook_digest(parts: Sequence[str] = RULEBOOK) -> str:
-    """Give what tells one version of the rules from another: a digest of the sources of these parts."""
+    """Return what tells one version of the rules from another: a digest of the sources of these parts."""
     digest = sha256()
     for part in parts:
         for name, source in sorted(_sources(files("ranksim").joinpath(part), part)):

@@ -164,7 +164,7 @@ class Note(BaseModel):
 
 
 def _tag(value: Any) -> Any:
-    """Tell the entries apart: the header by its version, the others by `kind`."""
+    """Return the discriminator of an entry: the header by its version, the others by `kind`."""
     if isinstance(value, dict):
         return "header" if "ranksim_trace" in value else value.get("kind")
     return "header" if isinstance(value, Header) else getattr(value, "kind", None)
@@ -302,7 +302,7 @@ class Trace:
                 writer.write(entry.model_dump())
 
     def to_frame(self, kind: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:
-        """Give the exchanges or the deliveries as a frame, one row each. Raises BadInput without pandas."""
+        """Return the exchanges or the deliveries as a frame, one row each. Raises BadInput without pandas."""
         pandas = imported("pandas", "frames need pandas", "plots")
         model = Exchange if kind == "exchanges" else DeliveryAttempt
         rows = [entry.model_dump() for entry in getattr(self, kind)]
@@ -364,7 +364,7 @@ class TraceWriter:
             self._finish()
 
     def watch(self, state: State) -> None:
-        """Take the names of keys, and the secrets by which receivers verify, from a service's state."""
+        """Read the names of keys, and the secrets by which receivers verify, from a service's state."""
         self._state = state
 
     def write(self, entry: Mapping[str, Any]) -> None:
@@ -518,7 +518,7 @@ class TraceWriter:
 
 
 def _numbered(name: str) -> Iterator[str]:
-    """Give a name, then "name.2", "name.3" and so on."""
+    """Yield a name, then "name.2", "name.3" and so on."""
     yield name
     yield from (f"{name}.{number}" for number in count(2))
 
@@ -545,7 +545,7 @@ def _effect(call: Call, reply: Reply) -> str:
 
 
 def hide_secrets(text: str, salt: bytes) -> str:
-    """Give a reply's raw text with each signing secret replaced by a salted digest, all else as it was.
+    """Return a reply's raw text with each signing secret replaced by a salted digest, all else as it was.
 
     The text need not be sound JSON, and may escape what it likes: equal secrets have equal digests.
     """
@@ -565,7 +565,7 @@ _SECRET = re.compile(rf'"(?:{"|".join(sorted(SECRET_FIELDS))})"\s*:\s*("(?:[^"\\
 
 
 def _spoken(literal: str) -> str:
-    """Give what a JSON string says; one that is not sound is taken as it stands."""
+    """Return the text of a JSON string; one that cannot be parsed, as it stands."""
     try:
         return str(json.loads(literal))
     except ValueError:
@@ -573,10 +573,10 @@ def _spoken(literal: str) -> str:
 
 
 def digest(secret: str, salt: bytes) -> str:
-    """Give what stands for a secret in a trace."""
+    """Return what stands for a secret in a trace."""
     return "hidden:" + hmac.new(salt, secret.encode(errors="surrogatepass"), sha256).hexdigest()[:32]
 
 
 def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Give headers without those that carry credentials."""
+    """Return headers without those that carry credentials."""
     return {name: value for name, value in headers.items() if name.lower() not in SENSITIVE_HEADERS}

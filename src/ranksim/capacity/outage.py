@@ -181,7 +181,7 @@ class Attempts:
 
 
 def attempts_of(policy: Policy, failure: Failure = "down") -> Attempts:
-    """Give the retry schedule as the rules make it (S90, U67). Raises BadInput when it is jittered."""
+    """Return the retry schedule as the rules make it (S90, U67). Raises BadInput when it is jittered."""
     facts, said = policy.facts, policy.assumptions
     expect(said.retry_jitter_percent == 0, "retry_jitter_percent", "0", said.retry_jitter_percent)
     takes = facts.webhook_timeout if failure == "late" else 0
@@ -194,7 +194,7 @@ def attempts_of(policy: Policy, failure: Failure = "down") -> Attempts:
 
 
 def disabled_after(events: int, policy: Policy | None = None) -> Micros | None:
-    """Give when `events` that come at once, and always fail, disable their endpoint: µs or None (E22)."""
+    """Return when `events` that come at once, and always fail, disable their endpoint: µs or None (E22)."""
     expect(events >= 1, "events", "1 or more", events)
     attempts = attempts_of(policy or Policy())
     each = -(-attempts.need // events)
@@ -234,7 +234,7 @@ class Failures:
         """Failed attempts of groups that disable: a group fails as one."""
 
     def below(self, t: Micros, own: int = 0) -> float:
-        """Give the chance that by `t` fewer than needed have failed, `own` more failures counted in."""
+        """Return the chance that by `t` fewer than needed have failed, `own` more failures counted in."""
         need = self.need - own
         if need <= 0:
             return 0.0
@@ -260,7 +260,7 @@ def _at_random(outage: Outage, failures: Failures) -> OutageOutcome:
 
 
 def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
-    """Give the chances of what becomes of an event of a group that came at `u`."""
+    """Return the chances of what becomes of an event of a group that came at `u`."""
     attempts, length = failures.attempts, outage.length
     missed = 1 - failures.below(u)
     over = min(length, u + attempts.failed[-1])

@@ -176,7 +176,7 @@ class Largest:
 
 
 def limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[Limit]:
-    """Give every limit of a plan, with what a portfolio needs of it, in the order of the checks.
+    """Return every limit of a plan, with what a portfolio needs of it, in the order of the checks.
 
     No work is refused while no need exceeds what there is; the ceiling, where a job that crosses it
     completes (U48 "at_ceiling"), lets pass less than one job more.

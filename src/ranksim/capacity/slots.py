@@ -181,7 +181,7 @@ def slot_use(churn: Churn, limit: int, *, start: Micros = 0, days: int = 31) -> 
 
 
 def month_lengths(start: Micros, days: int) -> Iterator[int]:
-    """Give the days of the billing months that begin at `start`, until `days` are covered."""
+    """Yield the days of the billing months that begin at `start`, until `days` are covered."""
     covered = 0
     while covered < days:
         begin, end = billing_month(start, start + covered * DAY)
@@ -190,7 +190,7 @@ def month_lengths(start: Micros, days: int) -> Iterator[int]:
 
 
 def chances(law: Law, mean: float, most: int) -> Chances:
-    """Give the chance of 0, 1, … words; the last entry, at most at `most + 1`, takes in all that are more."""
+    """Return the chance of 0, 1, … words; the last entry, at most at `most + 1`, holds all beyond."""
     if law == "fixed":
         pmf = np.zeros(min(round(mean), most + 1) + 1)
         pmf[-1] = 1.0

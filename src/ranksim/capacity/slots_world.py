@@ -89,7 +89,7 @@ def _observe(scenario: Scenario, churn: Churn, days: int, seed: int) -> _Seen:
 
 
 def _next(world: World, churn: Churn, what: str, index: int) -> tuple[Micros, int]:
-    """Give the time until the next words come or go, and how many: exponential gaps, or a day's at noon."""
+    """Return the time until the next words come or go, and how many: exponential gaps, or a day's at noon."""
     rate = churn.adds if what == "adds" else churn.removals
     if churn.law == "fixed":
         return (12 * HOUR if index == 0 else DAY), int(rate)

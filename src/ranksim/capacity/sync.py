@@ -184,7 +184,7 @@ class RateWindow:
     start: Micros = 0
 
     def open(self) -> tuple[Window, list[int]]:
-        """Give a fresh window and its ring."""
+        """Return a fresh window and its ring."""
         window = Window(
             kind=windows.NAMES.index(self.kind),
             limit=self.limit,
@@ -274,7 +274,7 @@ def fastest_pace(rate_windows: Sequence[RateWindow], sync: Sync) -> Micros | Non
 
 
 def is_clear(plan: SyncSchedule) -> bool:
-    """Tell whether nobody was refused."""
+    """Return whether nobody was refused."""
     return plan.refused == 0 and plan.others_refused == 0
 
 

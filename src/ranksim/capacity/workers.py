@@ -199,7 +199,7 @@ def workers_needed(
 def peaks_of(
     jobs: Mapping[JobLabel, int], policy: Policy, over: Micros, profile: tuple[float, ...] = (1.0,)
 ) -> dict[JobLabel, Peak]:
-    """Give the peaks of some kinds of job, with durations from the policy's catalogue."""
+    """Return the peaks of some kinds of job, with durations from the policy's catalogue."""
     durations = policy.catalogue.job_durations
     return {kind: Peak(count, durations[kind], over, profile) for kind, count in jobs.items()}
 
@@ -236,7 +236,7 @@ def _within_one(seen: Estimate) -> Estimate:
 
 
 def squared_variation(service: Distribution) -> float:
-    """Give the squared coefficient of variation of a duration: its variance over its squared mean."""
+    """Return the squared coefficient of variation of a duration: its variance over its squared mean."""
     first, last = service.durations[0], service.durations[-1]
     match service.kind:
         case "constant":
@@ -252,7 +252,7 @@ def squared_variation(service: Distribution) -> float:
 
 
 def erlang_c(workers: int, load: float) -> float:
-    """Give the chance that a job waits in M/M/c, 1 where the load is not below the workers.
+    """Return the chance that a job waits in M/M/c, 1 where the load is not below the workers.
 
     By the recursion of Erlang's loss formula, B(0) = 1 and B(c) = a B(c−1) / (c + a B(c−1)).
     """
@@ -265,7 +265,7 @@ def erlang_c(workers: int, load: float) -> float:
 
 
 def started_by_formula(peak: Peak, workers: int, within: Micros) -> float:
-    """Give the share of jobs that start within `within` (µs), as the module says."""
+    """Return the share of jobs that start within `within` (µs), as the module says."""
     if workers >= peak.jobs:
         return 1.0  # nobody waits, however long jobs take
     if peak.over == 0:

@@ -33,7 +33,7 @@ _compiling = Lock()
 
 
 def available() -> bool:
-    """Tell whether Numba can be imported."""
+    """Return whether Numba can be imported."""
     try:
         import numba  # noqa: F401 - only whether it is there
     except ImportError:
@@ -46,7 +46,7 @@ QUICK = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper":
 
 
 def compiled() -> Callable[..., None]:
-    """Give the compiled `kernel.run`: its first call compiles, or loads what an earlier process did."""
+    """Return the compiled `kernel.run`: its first call compiles, or loads what an earlier process did."""
     with _compiling:
         return _compiled()
 
@@ -86,7 +86,7 @@ def cache_directory() -> Path:
 
 
 def is_writable(directory: Path) -> bool:
-    """Tell whether compiled code can be kept in a directory, which is made if need be."""
+    """Return whether compiled code can be kept in a directory, which is made if need be."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -126,7 +126,7 @@ def _cache_below(directory: Path) -> Iterator[None]:
 
 @cache
 def _teach_draws() -> None:
-    """Give the compiler bodies in 64-bit arithmetic for the two functions that draw."""
+    """Register bodies in 64-bit arithmetic for the two functions that draw."""
     import numpy as np
     from numba.extending import overload, register_jitable
 

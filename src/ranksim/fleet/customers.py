@@ -111,7 +111,7 @@ def _picked(u: NDArray[np.float64], weights: Sequence[float]) -> Integers:
 
 
 def _set_stay(made: Records, population: Population, policy: Policy, seed: int) -> None:
-    """Say from when to when each account is served, and where its billing months begin (U51, U102)."""
+    """Set from when to when each account is served, and where its billing months begin (U51, U102)."""
     numbers = made["number"]
     start, end, length = population.start, population.end, population.length
     joins = _drawn(seed, 0, numbers, Purpose.GROWTH) < population.joins
@@ -194,7 +194,7 @@ def _domains(mine: Records, kind: Segment, offers: Offers, seed: int) -> Records
 
 
 def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> tuple[Integers, Records]:
-    """Put the domains of all segments into one array by customer; say where those of each begin."""
+    """Put the domains of all segments into one array by customer; return where those of each begin."""
     counts = made["domains"]
     first_domains = np.cumsum(counts) - counts
     laid = blank(int(counts.sum()), DomainRow)

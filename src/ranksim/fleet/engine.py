@@ -224,7 +224,7 @@ def _interpret(part: tuple[int, int], start: int, seed: int, given: Given, ledge
 
 
 def _loose(arrays: Any) -> Any:
-    """Give the arrays of a named tuple as lists of slotted rows, or of integers."""
+    """Return the arrays of a named tuple as lists of slotted rows, or of integers."""
     return arrays._replace(
         **{
             name: to_rows(array, ROWS[name]) if array.dtype.names else array.tolist()
@@ -234,7 +234,7 @@ def _loose(arrays: Any) -> Any:
 
 
 def _firm(rows: Any, row: type | None) -> Any:
-    """Give lists of slotted rows as records again, as deep as they are."""
+    """Return lists of slotted rows as records again, as deep as they are."""
     if row is None or not rows:
         return rows
     if isinstance(rows[0], list):

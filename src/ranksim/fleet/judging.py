@@ -183,7 +183,7 @@ def spend(
 
 
 def remove(request: RequestRow, domain: DomainRow, books: Books) -> None:
-    """Take keywords away: what they occupied is held to the end of the billing month (S26)."""
+    """Remove keywords: what they occupied is held to the end of the billing month (S26)."""
     gone = min(request.size, domain.keywords)
     domain.keywords -= gone
     if gone > 0 and domain.tuples > 0:

@@ -82,7 +82,7 @@ def _expect(at: str, what: str, name: str, known: Mapping[str, object]) -> None:
 
 
 def offers_of(population: Population, policy: Policy) -> Offers:
-    """Give the plans, operations and assumptions of a policy as the kernel reads them. Raises BadInput."""
+    """Return the plans, operations and assumptions of a policy as the kernel reads them. Raises BadInput."""
     sold = sold_to(population, policy)
     plans = [policy.catalogue.plans[plan] for plan, _ in sold]
     metrics = tuple(sorted({metric for plan in plans for metric in plan.quotas}))

@@ -57,7 +57,7 @@ class Course(NamedTuple):
 
 
 def stream(seed: int, entity: int, purpose: int) -> Stream:
-    """Give a stream of draws: the same as `draws.stream`, which the compiler cannot read."""
+    """Return a stream of draws: the same as `draws.stream`, which the compiler cannot read."""
     return draws.stream(seed, entity, purpose)
 
 
@@ -72,7 +72,7 @@ def drawn_below(n: int, source: Stream, index: int) -> int:
 
 
 def streams_of(seed: int, number: int) -> Streams:
-    """Give the streams of a customer."""
+    """Return the streams of a customer."""
     return Streams(
         stream(seed, number, ARRIVAL),
         stream(seed, number, CHOICE),
@@ -87,7 +87,7 @@ def streams_of(seed: int, number: int) -> Streams:
 def arrival(
     number: int, since: int, pace: ActivityRate, course: Course, customer: CustomerRow, streams: Streams
 ) -> int:
-    """Give the instant of request `number`, after the one before at `since`; DISTANT_FUTURE if it stays away.
+    """Return the instant of request `number`, the one before being at `since`; DISTANT_FUTURE if none comes.
 
     Time passes at the pace of the hour, so that the gap is that of an even customer stretched where the
     customer is slow. A steady one comes first within a gap, by a draw.
@@ -132,7 +132,7 @@ def make(
     habits: Sequence[Habit],
     streams: Streams,
 ) -> None:
-    """Say what request `number` is: its activity by the customer's odds, its domain and its size."""
+    """Draw request `number`: its activity by the customer's odds, its domain and its size."""
     luck = drawn(streams.choice, number)
     activity = 0
     while luck >= odds[activity]:
@@ -152,7 +152,7 @@ def make(
 
 
 def comes_back(request: RequestRow, reaction: Reaction, streams: Streams) -> int:
-    """Give when a refused request is made again, or DISTANT_FUTURE.
+    """Return when a refused request is made again, or DISTANT_FUTURE.
 
     Whether, and how long a customer backs off, is drawn by number and try, so that it moves no other draw.
     """
@@ -178,7 +178,7 @@ def keep(backlog: MutableSequence[RequestRow], queue: Queue, request: RequestRow
 
 
 def resume(backlog: MutableSequence[RequestRow], queue: Queue, request: RequestRow) -> None:
-    """Take the request that is due first out of the queue."""
+    """Pop the request that is due first."""
     _copy(backlog[queue.first], request)
     queue.count -= 1
     if queue.first < queue.count:

@@ -243,20 +243,20 @@ class BlockedSpan:
 
 
 def to_records(rows: Iterable[Any], row: type) -> Records:
-    """Give rows as an aligned record array, shape (n,)."""
+    """Return rows as an aligned record array, shape (n,)."""
     values = attrgetter(*(field.name for field in fields(row)))
     return np.array([values(one) for one in rows], dtype=record_dtype(row))
 
 
 def to_rows(records: Records, row: type) -> Any:
-    """Give a record array as slotted rows: lists as deep as the array has dimensions."""
+    """Return a record array as slotted rows: lists as deep as the array has dimensions."""
     if records.ndim > 1:
         return [to_rows(inner, row) for inner in records]
     return [row(*values) for values in records.tolist()]
 
 
 def blank(shape: int | tuple[int, ...], row: type) -> Records:
-    """Give a record array of that shape in which every row has its defaults."""
+    """Return a record array of that shape in which every row has its defaults."""
     made = np.zeros(shape, dtype=record_dtype(row))
     made[...] = to_records([row()], row)[0]
     return made

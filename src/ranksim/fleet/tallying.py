@@ -37,7 +37,7 @@ def open_months(months: Sequence[Month], customer: CustomerRow) -> None:
 
 
 def month_of(now: int, months: Sequence[Month], tally: AccountTally) -> Month:
-    """Give the billing month that holds `now`."""
+    """Return the billing month that holds `now`."""
     while now >= months[tally.month].ends:
         tally.month += 1
     return months[tally.month]

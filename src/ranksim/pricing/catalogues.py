@@ -28,7 +28,7 @@ def read_catalogue(source: str | Path) -> Catalogue:
 
 
 def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:
-    """Give the catalogue in which customers of one plan are served by another.
+    """Return the catalogue in which customers of one plan are served by another.
 
     The plan keeps the name by which the population knows it, so that everybody stays who they are and the
     draws of two catalogues are the same. Raises BadInput for a target that is not on sale.
@@ -67,5 +67,5 @@ def check_sold(population: Population, catalogue: Catalogue, side: str) -> None:
 
 
 def selling(policy: Policy, catalogue: Catalogue) -> Policy:
-    """Give the policy under which a catalogue is sold."""
+    """Return the policy under which a catalogue is sold."""
     return policy.model_copy(update={"catalogue": catalogue})

@@ -209,7 +209,7 @@ def back_test(
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> list[Side]:
-    """Give A, and B where two plans or catalogues are named; `own`: A's accounts are on their own plans.
+    """Return A, and B where two plans or catalogues are named; `own`: A's accounts are on their own plans.
 
     Raises BadInput.
     """

@@ -40,7 +40,7 @@ class Need:
 def needs(
     side: str, population: Population, policy: Policy, sold: Catalogue, seed: int, **options: Any
 ) -> list[Need]:
-    """Tell what would have been enough for the customers of each plan: plans first, then add-ons.
+    """Return what would have been enough for the customers of each plan: plans first, then add-ons.
 
     Every plan of `sold`, from the cheapest on, is tried on everybody with the same requests, without add-ons.
     An add-on is needed where it would cover all that was asked for under the customer's own plan. `policy`

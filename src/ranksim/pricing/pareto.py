@@ -148,7 +148,7 @@ def pareto(
 
 
 def changed(catalogue: Catalogue, settings: Mapping[str, Any]) -> Catalogue:
-    """Give a catalogue with some of its values set, by path. Raises BadInput."""
+    """Return a catalogue with some of its values set, by path. Raises BadInput."""
     rooted = {f"catalogue.{path}": value for path, value in settings.items()}
     try:
         for path in rooted:

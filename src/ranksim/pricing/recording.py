@@ -147,7 +147,7 @@ def _of_trace(path: str | Path) -> Recording:
 
 
 def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCall | str:
-    """Give the call of an exchange, or why it cannot be made again."""
+    """Return the call of an exchange, or why it cannot be made again."""
     body = parsed_object(exchange.body)
     if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
         return "GraphQL documents"
@@ -187,7 +187,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
 
 
 def made_by(operation: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give what a reply says was made: (id, what tells it apart among what the call made)."""
+    """Yield what a reply says was made: (id, what tells it apart among what the call made)."""
     data = answer.get("data")
     if not operation.endswith(".create") or not isinstance(data, dict):
         return

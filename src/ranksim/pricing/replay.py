@@ -39,7 +39,7 @@ class ReplayOutcome:
 
 
 def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> AccountSpec:
-    """Give an account whose portfolio has room for all that its recorded calls name, no more known of it."""
+    """Return an account whose portfolio has room for all that its recorded calls name, knowing no more."""
     counts = {resource: len(recording.before.get((account, resource), ())) for resource in RESOURCES}
     domains = max(1, counts["domains"])
     each = {resource: -(-count // domains) for resource, count in counts.items()}
@@ -105,7 +105,7 @@ class ReplayedService:
         return reply
 
     def lacks(self, asked: RecordedCall) -> str:
-        """Tell what a call names that was there before the recording and is in no portfolio, or ""."""
+        """Return what a call names that was there before the recording and is in no portfolio, or ""."""
         for resource, which in asked.refers():
             place = (asked.account, which)
             if place not in self.ids and place not in self.created:
@@ -159,7 +159,7 @@ class ReplayedService:
             self._until(due)
 
     def cost_of(self, outcome: ReplayOutcome) -> int:
-        """Give what a call cost in the end: nothing for a job that failed."""
+        """Return what a call cost in the end: nothing for a job that failed."""
         job = self.service.state.jobs.get(outcome.job)
         return outcome.cost if job is None else job.cost
 

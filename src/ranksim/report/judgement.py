@@ -224,5 +224,5 @@ def _not_exercised(rules: Sequence[Plain]) -> list[RenderableType]:
 
 
 def many(count: int, noun: str) -> str:
-    """Give a number of things in words: 1 rule, 2 rules."""
+    """Return a number of things in words: 1 rule, 2 rules."""
     return f"{units.count(count)} {noun}{'' if count == 1 else 's'}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from ranksim.report import units
 from ranksim.report.judgement import MODEL, exhibit_lines, headline, many, model_view, run_lines
-from ranksim.report.page import whole
+from ranksim.report.page import html_document
 
 Plain = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ def page(judgement: Plain) -> str:
         "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
         "“ranksim assumptions” lists those, “ranksim compare --rules” the rules.</footer>",
     ]
-    return whole(title, body)
+    return html_document(title, body)
 
 
 def _numbers(judgement: Plain) -> list[str]:

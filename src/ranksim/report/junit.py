@@ -17,7 +17,7 @@ UNFIT = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(judgement: Plain) -> str:
-    """Give the XML. A rule that deviates, or is required and does not conform, is a failure.
+    """Return the XML. A rule that deviates, or is required and does not conform, is a failure.
 
     Other rules that are undecided or not exercised are skipped, with the reason.
     """

@@ -64,16 +64,18 @@ def page(
         *_notes(heading),
         *_foot(heading),
     ]
-    return whole(title, parts)
+    return html_document(title, parts)
 
 
 def tables_page(title: str, lines: Iterable[str], shown: Iterable[View], plots: Mapping[str, bytes]) -> str:
     """A page of tables and plots under a title and a few lines of text, such as that of a study."""
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines)]
-    return whole(title, [*parts, *_plots(plots), *_tables(bounded(view, MOST_ROWS) for view in shown)])
+    return html_document(
+        title, [*parts, *_plots(plots), *_tables(bounded(view, MOST_ROWS) for view in shown)]
+    )
 
 
-def whole(title: str, body: Iterable[str]) -> str:
+def html_document(title: str, body: Iterable[str]) -> str:
     """A whole HTML document around a body, with the style of all pages; nothing is loaded from elsewhere."""
     parts = [
         "<!doctype html>",

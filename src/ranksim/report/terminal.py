@@ -38,7 +38,7 @@ def waiting() -> Iterator[None]:
 
 
 def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:
-    """Find out before a long run what would keep its results from being written. Raises BadInput.
+    """Check before a long run that its results can be written. Raises BadInput.
 
     `files` are what is written beside the directory `out`.
     """

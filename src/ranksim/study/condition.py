@@ -70,7 +70,7 @@ class MetricCondition:
         )
 
     def decide(self, values: Sequence[float], error: float) -> bool | None:
-        """Tell whether independent values show that the condition holds, or fails; None if they show neither.
+        """Return whether independent values show that the condition holds or fails; None if neither.
 
         Either is said wrongly with a chance of at most `error` (of the mean: by Student's t). Values that all
         agree are taken to be exact.
@@ -91,7 +91,7 @@ class MetricCondition:
         return SIGNS[self.sign](mean, self.bound)
 
     def estimate(self, values: Sequence[float], level: float) -> Estimate:
-        """Give the mean or the chance with its two-sided interval."""
+        """Return the mean or the chance with its two-sided interval."""
         if self.event is None:
             return estimate(values, level)
         return chance(self.events(values), len(values), level)

@@ -33,7 +33,7 @@ class Point:
 
 
 def points(study: CheckedSpec) -> list[Point]:
-    """Give the points of the design, in order. Raises BadInput for a value that no point can use."""
+    """Return the points of the design, in order. Raises BadInput for a value that no point can use."""
     spec = study.spec
     if not spec.has_design:
         return []
@@ -80,7 +80,7 @@ def key_of(engine: Engine, built: Any) -> str:
 
 
 def baseline(spec: Spec, design: list[Point], of: Point) -> Point | None:
-    """Give the point that another is compared with, or None: the baseline itself has none.
+    """Return the point that another is compared with, or None: the baseline itself has none.
 
     That is the baseline variant at the same levels where there are variants, else the baseline point; the
     first of them unless the spec names one.
@@ -105,7 +105,7 @@ def check_baseline(study: CheckedSpec, design: list[Point]) -> None:
 
 
 def short_names(paths: list[str]) -> dict[str, str]:
-    """Give each path the shortest end that tells it from the others."""
+    """Return for each path the shortest suffix that no other path has."""
     names = {}
     for path in paths:
         parts = path.split(".")

@@ -48,7 +48,7 @@ class Engine(Protocol):
     """The metrics that a study measures when it does not say."""
 
     def roots(self) -> Mapping[str, BaseModel]:
-        """Give the inputs that parameters lead into, by name."""
+        """Return the inputs that parameters lead into, by name."""
 
     def check_path(self, path: str) -> None:
         """Raise ValueError unless a study can set this parameter."""
@@ -57,13 +57,13 @@ class Engine(Protocol):
         """Raise ValueError when no run could give this metric."""
 
     def unit_of(self, metric: str) -> str:
-        """Give the unit of a metric: count, share, duration, instant or money."""
+        """Return the unit of a metric: count, share, duration, instant or money."""
 
     def build(self, settings: Settings) -> Any:
-        """Give the input with parameters set. Raises BadInput when its parts do not fit together."""
+        """Return the input with parameters set. Raises BadInput when its parts do not fit together."""
 
     def meaning(self, built: Any) -> str:
-        """Give an input as text: the same for inputs that mean the same."""
+        """Return an input as text: the same for inputs that mean the same."""
 
     def observe(self, built: Any, seed: int, index: int) -> Measurement:
         """Run one replication, which has the same random numbers at every point."""
@@ -146,7 +146,7 @@ class Worlds:
 
 
 def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
-    """Give a policy with a tree of settings laid over it; the leaf of a text stands for a policy file.
+    """Return a policy with a tree of settings laid over it; the leaf of a text stands for a policy file.
 
     Raises BadInput.
     """
@@ -180,7 +180,7 @@ def _recording(client: Arrivals) -> dict[str, str]:
 
 
 def within_of(metric: str) -> tuple[str, int]:
-    """Give what `jobs.KIND.wait.within.DURATION` is about: the pool `jobs.KIND` and the bound (µs).
+    """Return what `jobs.KIND.wait.within.DURATION` is about: the pool `jobs.KIND` and the bound (µs).
 
     Raises ValueError for another name.
     """
@@ -193,7 +193,7 @@ def within_of(metric: str) -> tuple[str, int]:
 
 
 def value_of(observation: Measurement, metric: str, unit: str) -> float | None:
-    """Give a metric of a replication, None where nothing was observed; what was never counted is 0.
+    """Return a metric of a replication, None where nothing was observed; what was never counted is 0.
 
     A mean of nobody, as that of the accounts of a plan that has none, is nothing observed.
     """
@@ -204,7 +204,7 @@ def value_of(observation: Measurement, metric: str, unit: str) -> float | None:
 
 
 def known(observations: Iterable[Measurement]) -> set[str]:
-    """Give the names of all metrics that were observed."""
+    """Return the names of all metrics that were observed."""
     return {name for observation in observations for name in observation.metrics}
 
 

@@ -57,7 +57,7 @@ def seek(study: CheckedSpec, goal: Goal, at: Point, runs: Runs) -> GoalResult:
 
 
 def bounds_of_error(level: float, values: int, most: int, least: int) -> float:
-    """Give the chance of error that one look at one value may have, for the whole search to have 1 - `level`.
+    """Return the error that one look at one value is allowed, for the whole search to have 1 - `level`.
 
     It is shared out evenly over the looks and over the values that a search can come to (Bonferroni).
     """
@@ -66,7 +66,7 @@ def bounds_of_error(level: float, values: int, most: int, least: int) -> float:
 
 
 def looks(least: int, most: int) -> list[int]:
-    """Give the numbers of replications after which a candidate is looked at: each twice the one before."""
+    """Return the numbers of replications after which a candidate is looked at: each twice the one before."""
     counts = [max(2, least)]
     while counts[-1] < most:
         counts.append(min(2 * counts[-1], most))
@@ -182,7 +182,7 @@ def first_index(count: int, holds: Callable[[int], bool]) -> int | None:
 
 
 def rows(findings: list[GoalResult]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Give the tables `goals` and `candidates`."""
+    """Return the tables `goals` and `candidates`."""
     goals = [
         {
             "point": finding.point,

@@ -38,7 +38,7 @@ class Leaf:
 
 
 def parts_of(path: str) -> tuple[Part, ...]:
-    """Give the steps of a path; `scans[0]` and `scans.0` are the same item of a list."""
+    """Return the steps of a path; `scans[0]` and `scans.0` are the same item of a list."""
     words = path.replace("[", ".").replace("]", "").split(".")
     return tuple(int(word) if word.isdecimal() else word for word in words)
 
@@ -65,7 +65,7 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
 
 
 def tree_of(settings: Settings, root: str) -> Any:
-    """Give what the settings say of one root as nested mappings; a setting of the root itself as a leaf.
+    """Return what the settings say of one root as nested mappings; a setting of the root itself as a leaf.
 
     Raises ValueError where one setting is a part of another.
     """
@@ -92,7 +92,7 @@ def tree_of(settings: Settings, root: str) -> Any:
 
 
 def laid(old: Any, tree: Any) -> Any:
-    """Give a tree in the form that a model's `replace` takes; a list is given whole, its items changed."""
+    """Return a tree in the form that a model's `replace` takes; a list is given whole, its items changed."""
     if isinstance(tree, Leaf):
         return tree.value
     if isinstance(old, ITEM_SHAPES):

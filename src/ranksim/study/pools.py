@@ -40,7 +40,7 @@ class TaskRunner(Protocol):
     """Runs tasks, in any order."""
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Give each task with its outcome, as they finish."""
+        """Yield each task with its outcome, as they finish."""
 
 
 def attempt(task: Task) -> Outcome:
@@ -55,7 +55,7 @@ class Here:
     """Runs tasks one after the other in this process."""
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Give each task with its outcome."""
+        """Yield each task with its outcome."""
         for task in tasks:
             yield task, attempt(task)
 
@@ -68,7 +68,7 @@ class Processes:
         self._executor = Workers(workers)
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Give each task with its outcome, as they finish."""
+        """Yield each task with its outcome, as they finish."""
         waiting = deque(tasks)
         while waiting:
             flying: dict[Future[Outcome], Task] = {}
@@ -122,7 +122,7 @@ class Cluster:
             ) from None
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Give each task with its outcome, as they finish. Raises BadInput when the cluster is gone."""
+        """Yield each task with its outcome, as they finish. Raises BadInput when the cluster is gone."""
         waiting = deque(tasks)
         if not waiting:
             return

@@ -77,20 +77,20 @@ class StudyResult:
         return self.tables["failures"]
 
     def table(self, name: str = "points") -> Sequence[Row]:
-        """Give a table as rows. Raises BadInput when there is no such table."""
+        """Return a table as rows. Raises BadInput when there is no such table."""
         if name not in COLUMNS:
             raise BadInput(f"no table {name!r}; expected one of {', '.join(COLUMNS)}")
         return self.tables[name]
 
     def to_frame(self, name: str = "points") -> pd.DataFrame:
-        """Give a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
+        """Return a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
         rows = self.table(name)
         pandas = imported("pandas", "frames need pandas", "plots")
         frame: pd.DataFrame = pandas.DataFrame(rows, columns=list(COLUMNS[name]))
         return frame
 
     def values(self, point: str, metric: str) -> list[float | None]:
-        """Give a metric of each replication of a point. Raises BadInput."""
+        """Return a metric of each replication of a point. Raises BadInput."""
         if point not in self._values:
             raise BadInput(f"no point {point!r}; expected one of {', '.join(self._values)}")
         if metric not in self._values[point]:

@@ -52,7 +52,7 @@ def run(
 
 
 def meaning(study: CheckedSpec, design: Sequence[Point]) -> dict[str, str]:
-    """Give what the rows of a study's store mean, as digests by name."""
+    """Return what the rows of a study's store mean, as digests by name."""
     engine, spec = study.engine, study.spec
     base = point(study, {}, "base")
     said = spec.model_dump(mode="json", include={"factors", "variants", "change"})

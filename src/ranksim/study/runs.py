@@ -48,7 +48,7 @@ class Runs:
             self._take(key, replication, outcome)
 
     def ensure(self, wanted: Iterable[tuple[Point, int]]) -> None:
-        """See to it that the first so many replications of each point are there. Raises BadInput."""
+        """Run what is missing of the first so many replications of each point. Raises BadInput."""
         missing: dict[tuple[str, int], Task] = {}
         for point, replications in wanted:
             if point.problem:
@@ -92,7 +92,7 @@ class Runs:
         return counts
 
     def is_precise(self, point: Point, replications: int) -> bool:
-        """Tell whether the metrics that the study's precision is about are known well enough."""
+        """Return whether the metrics that the study's precision is about are known well enough."""
         precision, level = self._study.spec.precision, self._study.spec.confidence
         return precision is None or all(
             is_precise(self.observed(point, metric, replications), precision.relative, level)
@@ -100,17 +100,17 @@ class Runs:
         )
 
     def values(self, point: Point, metric: str, replications: int) -> list[float | None]:
-        """Give a metric of the first so many replications; None where it failed or observed nothing."""
+        """Return a metric of the first so many replications; None where it failed or observed nothing."""
         done = self._done.get(point.key, {})
         given = [done.get(replication) for replication in range(replications)]
         return [None if isinstance(values, str | None) else values[metric] for values in given]
 
     def observed(self, point: Point, metric: str, replications: int) -> list[float]:
-        """Give a metric of those replications that observed it."""
+        """Return a metric of those replications that observed it."""
         return [value for value in self.values(point, metric, replications) if value is not None]
 
     def failures(self, point: Point, replications: int) -> Iterator[tuple[int | None, str]]:
-        """Give what went wrong: the replication, or None where the point has no input, and the reason."""
+        """Yield what went wrong: the replication, or None where the point has no input, and the reason."""
         if point.problem:
             yield None, point.problem
             return
@@ -121,7 +121,7 @@ class Runs:
                 yield replication, outcome
 
     def failure(self, point: Point, replications: int) -> str:
-        """Give the first thing that went wrong at a point, or nothing."""
+        """Return the first thing that went wrong at a point, or nothing."""
         return next((reason for _, reason in self.failures(point, replications)), "")
 
     def _take(self, key: str, replication: int, outcome: Outcome) -> None:

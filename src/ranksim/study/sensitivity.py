@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def points(study: CheckedSpec) -> list[Point]:
-    """Give the points that a sensitivity needs. Raises BadInput when SciPy is missing."""
+    """Return the points that a sensitivity needs. Raises BadInput when SciPy is missing."""
     sensitivity = study.spec.sensitivity
     if sensitivity is None:
         return []
@@ -33,7 +33,7 @@ def points(study: CheckedSpec) -> list[Point]:
 def rows(
     study: CheckedSpec, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
 ) -> dict[str, list[Row]]:
-    """Give the tables `tornado` and `sobol`, of which one has rows."""
+    """Return the tables `tornado` and `sobol`, of which one has rows."""
     sensitivity = study.spec.sensitivity
     tables: dict[str, list[Row]] = {"tornado": [], "sobol": []}
     if sensitivity is not None:

@@ -108,7 +108,7 @@ class Spec(Frozen):
         return bool(self.factors or self.variants) or not (self.goal or self.sensitivity)
 
     def parameters(self) -> Iterable[tuple[tuple[str, ...], str]]:
-        """Give every parameter with where it stands in the file."""
+        """Yield every parameter with where it stands in the file."""
         for path in self.change:
             yield ("change", path), path
         for path in self.factors or ():

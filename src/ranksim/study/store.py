@@ -79,7 +79,7 @@ class Store:
         self._database.close()
 
     def name_point(self, point: str, settings: Mapping[str, object]) -> None:
-        """Say what a point sets, for those who read the store by other means."""
+        """Record what a point sets, for those who read the store by other means."""
         said = json.dumps(settings, sort_keys=True, ensure_ascii=False)
         with self._explained():
             self._database.execute("INSERT OR IGNORE INTO points VALUES (?, ?)", (point, said))
@@ -95,7 +95,7 @@ class Store:
             self._database.execute("INSERT INTO results VALUES (?, ?, ?, ?, ?)", (point, replication, *row))
 
     def results(self) -> Iterator[tuple[str, int, Outcome]]:
-        """Give all that is kept: point, replication and what it gave."""
+        """Yield all that is kept: point, replication and what it gave."""
         with self._explained():
             rows = self._database.execute("SELECT * FROM results ORDER BY point, replication")
             for point, replication, metrics, histograms, error in rows:
@@ -146,7 +146,7 @@ class Store:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say in a sentence what SQLite says in a word."""
+        """Return in a sentence what SQLite says in a word."""
         try:
             yield
         except sqlite3.Error as error:
