@@ -153,8 +153,10 @@ def test_what_was_not_made_is_not_found(tmp_path: Path) -> None:
 
 def test_ids_from_before_are_matched_in_their_order(tmp_path: Path) -> None:
     recording = recorded(tmp_path, call(0, "GET", "/v1/domains/dom_2"), call(1, "GET", "/v1/domains/dom_1"))
-    ids = ReplayedService(recording, {"acme": spec_for(recording, "acme", "pro", 10)}, Policy(), 1).ids
-    assert ids["acme", "dom_1"] < ids["acme", "dom_2"]
+    ids = ReplayedService(recording, {"acme": spec_for(recording, "acme", "pro", 10)}, Policy(), 1).ids[
+        "acme"
+    ]
+    assert ids.reference("dom_1") < ids.reference("dom_2") < "unmade"
 
 
 def test_an_id_that_was_not_made_is_nobody_elses(tmp_path: Path) -> None:

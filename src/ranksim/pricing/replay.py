@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ranksim.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
+from ranksim.callers.recordings import IdTranslation
 from ranksim.callers.request_factory import Item, RequestFactory
 from ranksim.callers.steps import Send
 from ranksim.clock import DAY, Micros
@@ -66,7 +67,7 @@ class ReplayedService:
         self.service = Service(policy, seed)
         self.start = recording.calls[0].at
         self.now = max(0, self.start - LONG_BEFORE)
-        self.ids: dict[tuple[str, str], str] = {}
+        self.ids: defaultdict[str, IdTranslation] = defaultdict(IdTranslation)
         self.tokens: dict[tuple[str, str], str] = {}
         self.factories: dict[str, RequestFactory] = {}
         self.calls: dict[str, list[RecordedCall]] = {}
@@ -85,11 +86,11 @@ class ReplayedService:
         for resource in RESOURCES:
             before = self.recording.before.get((name, resource), ())
             for recorded, own in zip(before, getattr(account, resource), strict=False):
-                self.ids[name, recorded] = own
+                self.ids[name].put(recorded, own)
         for key in dict.fromkeys(call.key for call in self.calls[name]):
             if key is not None:
                 bound = self.recording.keys[key].domain_id if key in self.recording.keys else None
-                domain = None if bound is None else self.ids.get((name, bound), account.domains[0])
+                domain = None if bound is None else self.ids[name].get(bound) or account.domains[0]
                 self.tokens[name, key] = self.service.issue_key(actor.account, key, self.now, domain)
         drafted = dict.fromkeys(call.operation for call in self.calls[name] if call.drafted)
         self.factories[name] = RequestFactory(name, actor, self.service.state.seed, drafted)
@@ -107,8 +108,7 @@ class ReplayedService:
     def lacks(self, asked: RecordedCall) -> str:
         """Return what a call names that was there before the recording and is in no portfolio, or ""."""
         for resource, which in asked.refers():
-            place = (asked.account, which)
-            if place not in self.ids and place not in self.created:
+            if which not in self.ids[asked.account] and (asked.account, which) not in self.created:
                 return resource
         return ""
 
@@ -145,13 +145,15 @@ class ReplayedService:
 
     def _again(self, asked: RecordedCall) -> Send:
         """Make the recorded request again, about what stands here for what it was about."""
-        path = {name: self._own(asked, v) if name == "id" else v for name, v in asked.path.items()}
-        query = {n: self._own(asked, v) if n in REFERENCES else v for n, v in asked.query.items()}
-        if (cursor := self.ids.get((asked.account, query.get("cursor", "")))) is not None:
-            query["cursor"] = cursor
+        ids = self.ids[asked.account]
+        path = {name: ids.reference(v) if name == "id" else v for name, v in asked.path.items()}
+        query = {n: ids.reference(v) if n in REFERENCES else v for n, v in asked.query.items()}
+        if "cursor" in query:
+            query["cursor"] = ids.translated(query["cursor"])
         given = asked.body
-        body = None if given is None else {n: self._translated(asked, n, v) for n, v in given.items()}
-        return Send(asked.operation, path=path, query=query, body=body)
+        if given is not None:
+            given = {n: ids.reference(v) if n in REFERENCES else v for n, v in given.items()}
+        return Send(asked.operation, path=path, query=query, body=given)
 
     def finish(self) -> None:
         """Let every job end."""
@@ -177,27 +179,14 @@ class ReplayedService:
             if isinstance(task, Attempt):
                 waiting += self.service.attempted(task.attempt, Answer(200), self.now).tasks
 
-    def _own(self, asked: RecordedCall, recorded: str) -> str:
-        """The id here of what a recorded id names; a name of nothing where it was not made here."""
-        return self.ids.get((asked.account, recorded), f"unmade_{recorded}")
-
-    def _translated(self, asked: RecordedCall, name: str, value: Any) -> Any:
-        if name not in REFERENCES:
-            return value
-        if isinstance(value, list):
-            return [self._own(asked, one) if isinstance(one, str) else one for one in value]
-        return self._own(asked, value) if isinstance(value, str) else value
-
     def _learn(self, asked: RecordedCall, reply: Reply) -> None:
         """Note which ids here stand for what the recorded call made."""
         if reply.status >= 400 or reply.body is None:
             return
-        own = {label: which for which, label in made_by(asked.operation, reply.body)}
-        for recorded, label in asked.made:
-            if label in own:
-                self.ids[asked.account, recorded] = own[label]
+        ids = self.ids[asked.account]
+        ids.learn_created(asked.made, made_by(asked.operation, reply.body))
         if asked.cursor and reply.body.get("next_cursor"):
-            self.ids[asked.account, asked.cursor] = reply.body["next_cursor"]
+            ids.put(asked.cursor, reply.body["next_cursor"])
 
     def _outcome(self, reply: Reply) -> ReplayOutcome:
         """What a call came to; a granted job or brief costs what was estimated."""
