@@ -1,13 +1,15 @@
-"""The webhook attempts that are under way: sent, and not yet reported to the service."""
+"""The webhook attempts that are under way: sent, and not yet reported to the service; and their outcomes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from ranksim.service.calls import Answer, Attempt
+from ranksim.service.events import AttemptAnswered, ServiceEvent
 
 log = logging.getLogger("ranksim.facade")
 
@@ -112,3 +114,17 @@ class AttemptsUnderWay:
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [one.task for one in self._under_way.values() if one.task is not None]
+
+
+class AttemptCounts:
+    """How many attempts were answered, by how: acknowledged, rejected with a status, or unanswered."""
+
+    def __init__(self) -> None:
+        self.by_outcome: Counter[str] = Counter()
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Count what was answered in a step."""
+        for event in events:
+            if isinstance(event, AttemptAnswered):
+                rejected = "unanswered" if event.status_code is None else "rejected"
+                self.by_outcome["acknowledged" if event.acknowledged else rejected] += 1

@@ -1,16 +1,23 @@
-"""What happened in a deployment, in order, as the control API shows it."""
+"""What happened in a deployment, in order, as the control API shows it: a reader of the service's events."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ranksim.clock import Micros, iso
 from ranksim.service.calls import Attempt
-from ranksim.service.state import Job
+from ranksim.service.events import (
+    AttemptAnswered,
+    CallGranted,
+    EndpointDisabled,
+    JobEnded,
+    JobQueued,
+    ServiceEvent,
+)
 
 KEPT = 10_000
 """How many entries are remembered."""
@@ -56,6 +63,44 @@ class EventLog:
             if not waiting.done():
                 waiting.set_result(None)
 
+    def observe(self, events: Iterable[ServiceEvent], attempt: Attempt | None = None) -> None:
+        """Note what became true in a step; where an `attempt` was answered, which one."""
+        queued: JobQueued | None = None
+        for event in events:
+            match event:
+                case JobQueued():
+                    queued = event
+                case CallGranted():
+                    self.note(event.at, "call.granted", **_granted_details(event, queued))
+                case JobEnded():
+                    self.note(
+                        event.at,
+                        f"job.{event.outcome}",
+                        job_id=event.job,
+                        kind=event.kind,
+                        domain_id=event.domain,
+                        account_id=event.account,
+                        error_detail=event.error,
+                    )
+                case AttemptAnswered() if attempt is not None:
+                    due = event.next_attempt_at
+                    self.note(
+                        event.at,
+                        "attempt.answered",
+                        **attempt_details(attempt),
+                        status_code=event.status_code,
+                        error=event.error,
+                        next_attempt_at=None if due is None else iso(due),
+                    )
+                case EndpointDisabled(by_account=False):
+                    self.note(
+                        event.at,
+                        "endpoint.disabled",
+                        endpoint_id=event.endpoint,
+                        account_id=event.account,
+                        reason=event.reason,
+                    )
+
     async def after(self, number: int) -> list[LoggedEvent]:
         """Wait until something has happened after a number, and return all of it that is remembered."""
         while self.last <= number:
@@ -82,12 +127,9 @@ def attempt_details(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def job_details(job: Job) -> dict[str, Any]:
-    """Return a job that ended as JSON shows it."""
-    return {
-        "job_id": job.id,
-        "kind": job.kind,
-        "domain_id": job.domain,
-        "account_id": job.account,
-        "error_detail": job.error_detail,
-    }
+def _granted_details(event: CallGranted, queued: JobQueued | None) -> dict[str, Any]:
+    """Return a granted call as JSON shows it, with the job that jobs.create made."""
+    details = {"operation": event.operation, "account_id": event.account}
+    if event.operation == "jobs.create" and queued is not None:
+        details |= {"job_id": queued.job, "kind": queued.kind, "domain_id": queued.domain}
+    return details

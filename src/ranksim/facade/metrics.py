@@ -14,7 +14,7 @@ Samples = Iterable[tuple[Labels, float]]
 
 def metrics(twin: Twin) -> bytes:
     """Write the metrics of a twin."""
-    state, clock = twin.service.state, twin.clock
+    state, clock, answered = twin.service.state, twin.clock, twin.attempt_counts.by_outcome
     kinds = Counter((job.kind, job.status) for job in state.jobs.values())
     due = twin.next_due()
     return b"".join(
@@ -32,7 +32,7 @@ def metrics(twin: Twin) -> bytes:
                 "attempts_total",
                 "counter",
                 "Webhook attempts answered: acknowledged, rejected with a status, or unanswered.",
-                (({"outcome": name}, count) for name, count in sorted(twin.answers.items())),
+                (({"outcome": name}, count) for name, count in sorted(answered.items())),
             ),
             _metric(
                 "attempts_out",

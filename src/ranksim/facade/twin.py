@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ranksim.clock import DAY, SECOND, Micros, iso
+from ranksim.clock import DAY, SECOND, Micros
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import AdvanceCondition
-from ranksim.facade.attempts import AttemptsUnderWay
-from ranksim.facade.event_log import EventLog, LoggedEvent, attempt_details, job_details
+from ranksim.facade.attempts import AttemptCounts, AttemptsUnderWay
+from ranksim.facade.event_log import EventLog, LoggedEvent, attempt_details
 from ranksim.facade.faults import Faults
 from ranksim.facade.journal.journaled_service import ADMINISTRATION, JournaledService
 from ranksim.facade.request_journal import RequestJournal
@@ -27,11 +27,11 @@ from ranksim.facade.sender import HttpSender, Sender
 from ranksim.facade.snapshots import Snapshot, Snapshots
 from ranksim.facade.timer import Timer
 from ranksim.facade.virtual_clock import VirtualClock
-from ranksim.rules.webhooks import acknowledged, sign
+from ranksim.rules.webhooks import sign
 from ranksim.service import jobs
 from ranksim.service.administration import ENVIRONMENTS
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
-from ranksim.service.context import JOB_ENDS
+from ranksim.service.events import ServiceEvent
 from ranksim.service.service import Service
 from ranksim.serving.wall_clock import wall
 
@@ -82,8 +82,7 @@ class Twin:
         """The requests that came over HTTP; None remembers none."""
         self.replies: Counter[tuple[str, int]] = Counter()
         """Operations answered, by name and status."""
-        self.answers: Counter[str] = Counter()
-        """Attempts answered: acknowledged, rejected with a status, or unanswered."""
+        self.attempt_counts = AttemptCounts()
         self.event_log = EventLog()
         self.began: Callable[[Service], Service | JournaledService] = lambda service: service
         """Told when another world begins; returns the service to go on with, which may record its inputs."""
@@ -110,23 +109,18 @@ class Twin:
         now = self.clock.now()
         self._work(now)
         step = self.service.handle(call, now, self.clock.traffic(now))
-        reply, tasks = step.reply, step.tasks
-        self._after(tasks, now)
-        if reply.outcome == "granted":
-            self._note_granted(reply, now)
-        return reply
+        self._after(step.tasks, now)
+        self._observe(step.events)
+        return step.reply
 
     def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""
         now = self.clock.now()
         self._work(now)
         step = self.service.handle_batch(calls, now, self.clock.traffic(now))
-        replies, tasks = step.replies, step.tasks
-        self._after(tasks, now)
-        for reply in replies:
-            if reply.outcome == "granted":
-                self._note_granted(reply, now)
-        return replies
+        self._after(step.tasks, now)
+        self._observe(step.events)
+        return step.replies
 
     def written(self, reply: Reply) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92)."""
@@ -152,9 +146,9 @@ class Twin:
             raise BadInput(f"job: there is none with the id {job!r}")
         if found.status in (jobs.DONE, jobs.FAILED):
             raise BadInput(f"job: {job} has ended already, {found.status}")
-        tasks = self.service.ended(job, outcome, now, cost, error).tasks
-        self._note_job(job, now)
-        self._after(tasks, now)
+        step = self.service.ended(job, outcome, now, cost, error)
+        self._observe(step.events)
+        self._after(step.tasks, now)
 
     # Time
 
@@ -253,16 +247,10 @@ class Twin:
 
     def _work(self, now: Micros) -> None:
         """Do what is due at `now`, instant by instant."""
-        agenda = self.service.state.agenda
-        while agenda and agenda[0][0] <= now:
-            due = agenda[0][0]
-            ending = [which for _, _, what, which in sorted(_due(agenda, due)) if what == JOB_ENDS]
-            found = self.service.state.jobs
-            ending = [job for job in ending if found[job].status not in (jobs.DONE, jobs.FAILED)]
-            tasks = self.service.advance(due).tasks
-            for job in ending:
-                self._note_job(job, due)
-            self._take(tasks, due)
+        while (due := self.service.next_due()) is not None and due <= now:
+            step = self.service.advance(due)
+            self._observe(step.events)
+            self._take(step.tasks, due)
 
     def _after(self, tasks: list[Task], now: Micros) -> None:
         """Take what the service handed out, and do what it put on its agenda for this very instant."""
@@ -306,45 +294,14 @@ class Twin:
     def _report(self, attempt: Attempt, answer: Answer) -> None:
         now = self.clock.now()
         self._work(now)
-        state = self.service.state
-        endpoint = state.endpoints.get(attempt.endpoint)
-        enabled = endpoint is not None and endpoint.enabled
-        tasks = self.service.attempted(attempt.attempt, answer, now).tasks
-        record = state.attempts[state.accounts[attempt.account].attempts[-1]]
-        due = record.next_attempt_at
-        acknowledges = acknowledged(answer.status, answer.duration, self.policy.facts)
-        rejects = "unanswered" if record.status_code is None else "rejected"
-        self.answers["acknowledged" if acknowledges else rejects] += 1
-        self.event_log.note(
-            now,
-            "attempt.answered",
-            **attempt_details(attempt),
-            status_code=record.status_code,
-            error=record.error,
-            next_attempt_at=None if due is None else iso(due),
-        )
-        if endpoint is not None and enabled and not endpoint.enabled:
-            self.event_log.note(
-                now,
-                "endpoint.disabled",
-                endpoint_id=endpoint.id,
-                account_id=endpoint.account,
-                reason=endpoint.disabled_reason,
-            )
-        self._after(tasks, now)
+        step = self.service.attempted(attempt.attempt, answer, now)
+        self._observe(step.events, attempt)
+        self._after(step.tasks, now)
 
-    # What happens
-
-    def _note_job(self, job: str, at: Micros) -> None:
-        found = self.service.state.jobs[job]
-        self.event_log.note(at, f"job.{found.status}", **job_details(found))
-
-    def _note_granted(self, reply: Reply, at: Micros) -> None:
-        data = (reply.body or {}).get("data", {})
-        details = {"operation": reply.operation, "account_id": reply.account}
-        if reply.operation == "jobs.create":
-            details |= {"job_id": data["id"], "kind": data["kind"], "domain_id": data["domain_id"]}
-        self.event_log.note(at, "call.granted", **details)
+    def _observe(self, events: Iterable[ServiceEvent], attempt: Attempt | None = None) -> None:
+        """Let who reads events read those of a step; where an `attempt` was answered, which one."""
+        self.event_log.observe(events, attempt)
+        self.attempt_counts.observe(events)
 
     # Beginning and ending
 
@@ -410,13 +367,3 @@ class Twin:
 
 def _new_world() -> str:
     return f"world_{secrets.token_hex(8)}"
-
-
-def _due(agenda: Sequence[tuple[int, int, str, str]], due: Micros) -> Iterator[tuple[int, int, str, str]]:
-    """Yield the entries of a heap that are due, in no order, without looking at the others."""
-    places = [0]
-    while places:
-        place = places.pop()
-        if place < len(agenda) and agenda[place][0] <= due:
-            yield agenda[place]
-            places += (2 * place + 1, 2 * place + 2)
