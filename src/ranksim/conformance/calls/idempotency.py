@@ -19,7 +19,7 @@ from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import NEVER, Json, Observation
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import Decision
+from ranksim.contract.facts import CHECKS
 
 ONCE = "idempotency.once"
 REPLAY = "idempotency.replay"
@@ -39,7 +39,7 @@ RULES = (
     ),
 )
 
-CHECKS = frozenset(refusal.code for refusal in Decision if 1 <= refusal <= 6)
+CHECKED = frozenset(decision.code for decision in CHECKS)
 """Refusals of the six checks: what a repetition never comes to, because the first response stands before."""
 
 LANDING = SECOND
@@ -194,19 +194,19 @@ def _after_success(group: Group, done: Observation, near: Sequence[Observation],
     limit or a missing key, says nothing.
     """
     for seen in near:
-        if seen.sent > done.received and seen.code in CHECKS:
+        if seen.sent > done.received and seen.code in CHECKED:
             says = f"{done.id} succeeded, and its repetition {seen.id} was refused {seen.code}"
             tally.broke(REPLAY, group.evidence(says, done, seen))
 
 
 def _after_refusal(group: Group, near: Sequence[Observation], options: Options, tally: Tally) -> None:
     """A refusal of the six checks is replayed under U29's default; another outcome later excludes that."""
-    refused = [seen for seen in near if seen.code in CHECKS]
+    refused = [seen for seen in near if seen.code in CHECKED]
     if not refused:
         return
     one = min(refused, key=lambda seen: seen.received)
     for other in near:
-        if other.sent <= one.received or not (other.ok or other.code in CHECKS):
+        if other.sent <= one.received or not (other.ok or other.code in CHECKED):
             continue
         says = f"{one.id} was refused {one.code}; its repetition {other.id} was answered anew"
         if _same_refusal(one, other, options):

@@ -25,7 +25,7 @@ from ranksim.conformance.spending.statements import (
     StatusStatement,
 )
 from ranksim.conformance.verdict.options import Options
-from ranksim.contract.facts import JobKind, Spend
+from ranksim.contract.facts import CHECKS, JobKind, Spend
 from ranksim.rules.terms import TABLE
 
 Json = Any
@@ -36,15 +36,7 @@ RANK_RUN: Final = JobKind.RANK_RUN.value
 ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
 """The checks that the table of spending operations names, by operation (S52-S58)."""
 
-CHECKS: Final = {
-    "entitlement_required": 1,
-    "subscription_inactive": 2,
-    "cost_cap_reached": 3,
-    "quota_exhausted": 4,
-    "allowance_exhausted": 4,
-    "slot_limit_exceeded": 5,
-    "cooldown_active": 6,
-}
+CHECK_OF: Final = {decision.code: int(decision) for decision in CHECKS} | {"allowance_exhausted": 4}
 """The check behind a refusal's code (S59, U53)."""
 
 

@@ -13,7 +13,7 @@ from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.history.packed import SelectedObservations
 from ranksim.conformance.spending import statements
-from ranksim.conformance.spending.activity import CHECKS, RANK_RUN, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import CHECK_OF, RANK_RUN, AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.spend_parsing import (
     SPENDING,
     domain_of,
@@ -114,11 +114,11 @@ class _Sorter:
             self.dry_run(seen, body)
         elif unanswered(seen):
             self.unanswered.append(seen)
-        elif seen.code in CHECKS:
+        elif seen.code in CHECK_OF:
             low = self.since(seen)
             if low is not None:
                 spend, domain = spend_of(seen, body), domain_of(body, {})
-                refused = RefusedSpend(CHECKS[seen.code], spend, domain, low, seen.received, seen)
+                refused = RefusedSpend(CHECK_OF[seen.code], spend, domain, low, seen.received, seen)
                 self.dealings.refusals.append(refused)
                 self.meta(seen, seen.meta, low)
         elif seen.ok:
@@ -171,7 +171,7 @@ class _Sorter:
     def dry_run(self, seen: Observation, body: Mapping[str, Json]) -> None:
         self.dealings.dry_runs.append(seen)
         low = self.since(seen)
-        if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
+        if seen.lost or low is None or not (seen.ok or seen.code in CHECK_OF):
             return
         report, metas = report_of(seen, body, low)
         self.dealings.reports.append(report)

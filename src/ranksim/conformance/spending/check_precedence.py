@@ -14,7 +14,7 @@ from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of
 from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, NEVER, Observation
 from ranksim.conformance.spending.activity import (
-    CHECKS,
+    CHECK_OF,
     JOBS,
     AccountActivity,
     DryRunReport,
@@ -128,7 +128,7 @@ def judge_codes(dealings: AccountActivity, options: Options, tally: Tally) -> No
     for seen in dealings.asked:
         if seen.lost or seen.ok:
             continue
-        if seen.code in CHECKS:
+        if seen.code in CHECK_OF:
             tally.held("guards.codes")
         elif seen.status == 402 and seen.code not in AFTER_RATE_LIMIT and seen.surface == "rest":
             if refuses and spend_of(seen, body_of(seen)) in CAPPED:
@@ -424,7 +424,7 @@ def judge_reads(failures: FailedChecks, tally: Tally) -> None:
         if seen.lost:
             continue
         free = (2, 3, 4) if seen.operation == "keyword_briefs.list" else (2, 3)
-        if CHECKS.get(seen.code) in free:
+        if CHECK_OF.get(seen.code) in free:
             says = f"a read was refused as {seen.code}"
             evidence = Evidence(says, (seen.id,), about=failures.dealings.about, at=seen.sent)
             tally.broke("guards.reads", evidence)
