@@ -1,4 +1,7 @@
-"""How many admission decisions a second the rules make interpreted: rate window, six checks, booking."""
+"""How many admission decisions a second the rules make interpreted: rate window, six checks, booking.
+
+As drivers call them: `take`, then `decide`, then `book` if it is granted and no dry run.
+"""
 
 from collections.abc import Callable
 from typing import Any
