@@ -10,7 +10,7 @@ import pytest
 
 from ranksim.clock import DAY, MINUTE
 from ranksim.rules import windows
-from ranksim.rules.admission import book, decide
+from ranksim.rules.admission import admit
 from ranksim.rules.books import Ask, Books, Cooldown, Meter, Terms, Window
 
 CALLS = 100_000
@@ -29,10 +29,7 @@ def decisions(kind: int) -> int:
         now += 400_000
         if windows.take(now, window, ring):
             ask.dry_run = number % 10 == 0
-            if decide(now, ask, books, meter, cooldown, terms) == 0:
-                granted += 1
-                if ask.dry_run == 0:
-                    book(now, ask, books, meter, cooldown, terms)
+            granted += admit(now, ask, books, meter, cooldown, terms) == 0
     return granted
 
 

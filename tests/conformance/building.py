@@ -10,6 +10,9 @@ from typing import Any
 from ranksim.clock import SECOND, http_date, instant
 from ranksim.conformance.calls import schema_checks
 from ranksim.conformance.history import trace_reader
+from ranksim.conformance.history.observation import NEVER
+from ranksim.conformance.judging import FAMILIES
+from ranksim.conformance.judging import judged as told
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally
 from ranksim.contract.policy import Policy
@@ -229,14 +232,13 @@ def judged(
     judge: ModuleType, entries: Iterable[Entry], policy: Policy | None = None, **header: bool
 ) -> Tally:
     """Have one judge look at a trace of these entries."""
-    options, tally = Options.of(policy), Tally(judge.RULES)
     trace = a_trace(entries, **header)
     if judge is schema_checks:
-        checks = schema_checks.Checks(tally)
-        checks.finish(trace_reader.read(trace, checks.see))
-    else:
-        judge.judge(trace_reader.read(trace), options, tally)
-    return tally
+        schemas = schema_checks.SchemaJudge(Options.of(policy))
+        schemas.settle(NEVER, trace_reader.read(trace, schemas.see).run)
+        return schemas.tally
+    [maker] = [maker for maker in FAMILIES if maker.__module__ == judge.__name__]
+    return told(maker, trace_reader.read(trace), Options.of(policy))
 
 
 def found(tally: Tally, rule: str) -> str:

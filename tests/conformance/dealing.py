@@ -11,7 +11,8 @@ from typing import Any
 from ranksim.clock import MINUTE, SECOND, instant
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import read
-from ranksim.conformance.spending import spending
+from ranksim.conformance.judging import judged as told
+from ranksim.conformance.spending.spending import SpendingJudge
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Finding, Tally
 from ranksim.contract.policy import Policy
@@ -278,9 +279,7 @@ def history(exchanges: Iterable[Exchange], *, exclusive: bool = True, rate: int 
 
 
 def judged(exchanges: Iterable[Exchange], policy: Policy | None = None, **how: Any) -> Tally:
-    tally = Tally(spending.RULES)
-    spending.judge(history(exchanges, **how), Options.of(policy), tally)
-    return tally
+    return told(SpendingJudge, history(exchanges, **how), Options.of(policy))
 
 
 def finding(tally: Tally, rule: str) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ranksim.clock import MINUTE, SECOND, instant
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import History, ObservedRun
 from ranksim.conformance.history.observation import NEVER, Observation, ObservationDetail
 from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.contract.facts import RateClass
@@ -99,7 +99,8 @@ def history(
     ]
     seen.sort(key=lambda one: (one.sent, one.index))
     keys = {one.key: TraceKey(account="acme") for one in seen}
-    return History(Header(exclusive=exclusive, keys=keys), seen)
+    run = ObservedRun(Header(exclusive=exclusive, keys=keys), began=seen[0].sent if seen else None)
+    return History(run, seen)
 
 
 def _seen(

@@ -260,7 +260,7 @@ def test_the_phase_of_clock_windows(limiters: ModuleType, ahead: int) -> None:
     history = limiters.history(limiters.Limiter("clock"), calls)
     for seen in history.seen:
         seen.sent, seen.received = seen.sent - ahead, seen.received - ahead
-    history.offset = Offset(ahead - 1000, ahead + 1000, 1)
+    history.run.offset = Offset(ahead - 1000, ahead + 1000, 1)
     [found] = phases(history, Options.of(None), ("clock",))
     assert found.high is not None
     assert found.low <= 0 <= found.high or found.low <= MINUTE <= found.high

@@ -61,9 +61,9 @@ def test_dry_runs(text: str, variables: dict[str, Any], dry: bool) -> None:
     [("domains.update", True), ("jobs.create", True), ("webhooks.update", False), ("", False)],
 )
 def test_a_mutation_that_nobody_follows_may_have_changed_anything(operation: str, exclusive: bool) -> None:
-    seen = history(mutation(operation, 0, 'changeIt(id: "dom_1")', host="b.example"))
-    assert seen.exclusive == exclusive
-    assert ("dom_1" in seen.mutated) == (operation != "jobs.create")
+    run = history(mutation(operation, 0, 'changeIt(id: "dom_1")', host="b.example")).run
+    assert run.exclusive == exclusive
+    assert ("dom_1" in run.mutated) == (operation != "jobs.create")
 
 
 def renamed(*between: Entry) -> list[Entry]:

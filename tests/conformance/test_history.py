@@ -149,7 +149,7 @@ def test_whose_path_it_is(entries: list[Entry], endpoint: str) -> None:
     ],
 )
 def test_the_offset_narrows(exchanges: list[tuple[float, float]], low: int, high: int) -> None:
-    found = history(*(call("domains.list", sent, received, []) for sent, received in exchanges)).offset
+    found = history(*(call("domains.list", sent, received, []) for sent, received in exchanges)).run.offset
     assert (found.low, found.high, found.known) == (low, high, bool(exchanges))
 
 
@@ -162,16 +162,20 @@ def test_the_pace() -> None:
     def note(seconds: int, rate: int) -> Note:
         return Note.model_validate({"t": at(seconds), "business": START, "rate": rate})
 
-    assert (history().rate, history(note(0, 60)).rate, history(note(0, 60), note(9, 1)).rate) == (1, 60, 0)
-    assert history(note(0, 60)).traffic_rate == 1
+    assert (history().run.rate, history(note(0, 60)).run.rate, history(note(0, 60), note(9, 1)).run.rate) == (
+        1,
+        60,
+        0,
+    )
+    assert history(note(0, 60)).run.traffic_rate == 1
 
 
 def test_the_pace_is_not_known_where_a_note_comes_late_and_business_time_need_not_be_told() -> None:
     late = Note.model_validate({"t": at(5), "rate": 60, "traffic_rate": 2})
     sent = call("domains.list", 4, 4, [])
-    assert (history(late).rate, history(late).traffic_rate) == (60, 2)
-    assert (history(late, sent).rate, history(late, sent).traffic_rate) == (0, 0)
-    assert history(Note.model_validate({"t": at(0), "text": "what was counted"})).paces == ()
+    assert (history(late).run.rate, history(late).run.traffic_rate) == (60, 2)
+    assert (history(late, sent).run.rate, history(late, sent).run.traffic_rate) == (0, 0)
+    assert history(Note.model_validate({"t": at(0), "text": "what was counted"})).run.paces == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from ranksim.callers.profiles import profile
 from ranksim.clock import DAY, week_end
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import read
-from ranksim.conformance.spending import spending
+from ranksim.conformance.judging import judged
+from ranksim.conformance.spending.spending import SpendingJudge
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
@@ -37,9 +38,7 @@ def run(name: str, seed: int, policy: Policy, *, loss: float = 0.0, late: float 
 
 
 def judge(history: History, pinned: Policy | None = None) -> Tally:
-    tally = Tally(spending.RULES)
-    spending.judge(history, Options.of(pinned), tally)
-    return tally
+    return judged(SpendingJudge, history, Options.of(pinned))
 
 
 def broken(tally: Tally) -> dict[str, str]:

@@ -10,9 +10,11 @@ from ranksim.clock import MINUTE, SECOND
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import NEVER, ObservationDetail
 from ranksim.conformance.history.spill_file import SpillFile
-from ranksim.conformance.rate import headers, windows
+from ranksim.conformance.judging import show
+from ranksim.conformance.rate.headers import HeaderJudge
+from ranksim.conformance.rate.windows import WindowJudge
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Tally, Verdict
+from ranksim.conformance.verdict.verdicts import Verdict, merged_differences
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.trace import Header, TraceKey
@@ -26,11 +28,11 @@ class Judged:
 
     def __init__(self, history: History, **assumptions: Any) -> None:
         policy = Policy().replace(assumptions=assumptions) if assumptions else None
-        tally = Tally((*windows.RULES, *headers.RULES))
-        windows.judge(history, Options.of(policy), tally)
-        headers.judge(history, Options.of(policy), tally)
-        self.findings = {finding.rule.name: finding for finding in tally.findings()}
-        self.differences = {difference.number: difference for difference in tally.differences}
+        judges = [make(Options.of(policy)) for make in (WindowJudge, HeaderJudge)]
+        show(history, judges)
+        tallies = [judge.tally for judge in judges]
+        self.findings = {found.rule.name: found for tally in tallies for found in tally.findings()}
+        self.differences = {one.number: one for one in merged_differences(tallies)}
 
     def __getitem__(self, rule: str) -> str:
         return str(self.findings[rule].verdict)
@@ -199,7 +201,7 @@ def test_windows_under_a_clock_that_was_moved_are_undecided(limiters: ModuleType
     from ranksim.conformance.history.history import Pace
 
     history = limiters.history(limiters.Limiter(), seconds(limiters, 0, 1))
-    history.paces = (
+    history.run.paces = (
         Pace(limiters.START, limiters.START, 60, 60),
         Pace(limiters.START + 1, limiters.START, 1, 1),
     )
@@ -215,7 +217,7 @@ def test_windows_in_scaled_time_are_shorter(limiters: ModuleType) -> None:
         start = history.seen[0].sent
         for seen in history.seen:
             seen.sent, seen.received = (start + (t - start) // 10 for t in (seen.sent, seen.received))
-        history.paces = (Pace(start, start, 10, 10),)
+        history.run.paces = (Pace(start, start, 10, 10),)
         return history
 
     assert Judged(scaled(limiters.Limiter())).deviating == {}
@@ -237,9 +239,10 @@ def test_refusals_of_a_key_that_is_not_known_say_nothing(limiters: ModuleType) -
     second.status, second.code, second.retry_after = 429, "rate_limited", 1
     third.status, third.code, third.retry_after = 429, "rate_limited", 1
     history.seen.insert(0, limiters.history(limiters.Limiter(), seconds(limiters, 0, key="other")).seen[0])
-    history.header = Header(exclusive=True, keys={"other": TraceKey(account="acme")})
+    history.run.began = history.seen[0].sent
+    history.run.header = Header(exclusive=True, keys={"other": TraceKey(account="acme")})
     assert Judged(history).deviating == {}
-    history.header = Header(exclusive=True, keys={"main": TraceKey(account="acme")})
+    history.run.header = Header(exclusive=True, keys={"main": TraceKey(account="acme")})
     assert Judged(history, refused_calls_count=False).deviating
 
 

@@ -77,11 +77,7 @@ class Desk:
         return admission.decide(now, self.ask, self.books, self.meter, self.cooldown, self.terms)
 
     def admit(self, now: int = NOW) -> int:
-        """Decide, and book what is granted, as every driver does."""
-        decision = self.decide(now)
-        if decision == GRANTED and self.ask.dry_run == 0:
-            admission.book(now, self.ask, self.books, self.meter, self.cooldown, self.terms)
-        return decision
+        return admission.admit(now, self.ask, self.books, self.meter, self.cooldown, self.terms)
 
 
 FAULTS: dict[int, dict[str, int]] = {

@@ -69,14 +69,12 @@ def test_interpreted_and_compiled_decide_alike(join: int, timing: int, week_offs
     ]
     for function in functions:
         register_jitable(function)
-    decide, book, settle = admission.decide, admission.book, admission.settle
+    admit, settle = admission.admit, admission.settle
 
     @numba.njit
     def replay(times, asks, books, meter, cooldown, terms, decided):
         for k in range(len(times)):
-            decided[k] = decide(times[k], asks[k], books[0], meter[0], cooldown[0], terms[0])
-            if decided[k] == 0 and asks[k].dry_run == 0:
-                book(times[k], asks[k], books[0], meter[0], cooldown[0], terms[0])
+            decided[k] = admit(times[k], asks[k], books[0], meter[0], cooldown[0], terms[0])
             if decided[k] == 0 and k % 3 == 0:
                 settle(books[0], books[0].month_ends, asks[k].estimate, asks[k].estimate // 2, terms[0])
 
@@ -98,9 +96,7 @@ def test_interpreted_and_compiled_decide_alike(join: int, timing: int, week_offs
 
     decided = []
     for k, (now, ask) in enumerate(zip(times.tolist(), given, strict=True)):
-        decided.append(admission.decide(now, ask, books, meter, cooldown, terms))
-        if decided[-1] == 0 and ask.dry_run == 0:
-            admission.book(now, ask, books, meter, cooldown, terms)
+        decided.append(admission.admit(now, ask, books, meter, cooldown, terms))
         if decided[-1] == 0 and k % 3 == 0:
             admission.settle(books, books.month_ends, ask.estimate, ask.estimate // 2, terms)
     assert compiled.tolist() == decided

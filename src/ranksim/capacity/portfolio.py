@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal
 
 from ranksim.capacity.common import expect, plan_named
 from ranksim.clock import DAY, HOUR, WEEK, Micros
-from ranksim.contract.facts import CHECKS
 from ranksim.contract.plans import Plan, SpendLabel
 from ranksim.contract.policy import Policy
 from ranksim.report import units
@@ -192,8 +191,10 @@ def limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[Limit]:
     ]
 
 
-CAPABILITY, _, COST, QUOTA, SLOTS, COOLDOWN = (decision.code for decision in CHECKS)
-RATE = "rate_limited"
+CAPABILITY, COST, QUOTA, SLOTS, COOLDOWN, RATE = (
+    "entitlement_required", "cost_cap_reached", "quota_exhausted", "slot_limit_exceeded",
+    "cooldown_active", "rate_limited",
+)  # fmt: skip
 
 
 def _plan_limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> Iterator[Limit]:

@@ -1,47 +1,31 @@
 """Compare a trace with the rulebook: a verdict for every rule.
 
-Each family of rules is a module with its `RULES` and a `judge(history, options, tally)`; `FAMILIES` lists
-them. Headers and bodies are checked exchange by exchange while the trace is read, so that raw texts need not
+A trace is read and packed, brought in order of sending, and shown once to the judges of all families
+(`judging`). Headers and bodies are checked exchange by exchange while it is read, so that raw texts need not
 be kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from ranksim.conformance.calls import access, idempotency, jobs, pagination, schema_checks, updates
+from ranksim.conformance.calls.schema_checks import SchemaJudge
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import Observation
+from ranksim.conformance.history.observation import NEVER, Observation
 from ranksim.conformance.history.trace_reader import Source, read
-from ranksim.conformance.rate import headers, windows
-from ranksim.conformance.spending import spending
+from ranksim.conformance.judging import FAMILIES, show
 from ranksim.conformance.verdict import verdicts
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Difference, Finding, Rule, Tally, Verdict
-from ranksim.conformance.webhooks import attempts, auto_disable, completeness, retries
+from ranksim.conformance.verdict.verdicts import Difference, Finding, Rule, Verdict, merged_differences
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 
-Judge = Callable[[History, Options, Tally], None]
-
-FAMILIES: tuple[tuple[tuple[Rule, ...], Judge], ...] = (
-    (windows.RULES, windows.judge),
-    (headers.RULES, headers.judge),
-    (spending.RULES, spending.judge),
-    (jobs.RULES, jobs.judge),
-    (idempotency.RULES, idempotency.judge),
-    (pagination.RULES, pagination.judge),
-    (access.RULES, access.judge),
-    (attempts.RULES, attempts.judge),
-    (completeness.RULES, completeness.judge),
-    (retries.RULES, retries.judge),
-    (auto_disable.RULES, auto_disable.judge),
-    (updates.RULES, updates.judge),
+RULES: Final[tuple[Rule, ...]] = (
+    *(rule for make in FAMILIES for rule in make(Options.of()).tally.rules),
+    *SchemaJudge(Options.of()).tally.rules,
 )
-"""The rules of each family with their judge, in the order of the report."""
-
-RULES: tuple[Rule, ...] = (*(rule for rules, _ in FAMILIES for rule in rules), *schema_checks.RULES)
 """Every rule that a trace can show to be broken."""
 
 
@@ -115,14 +99,16 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
 
     What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
     """
-    options, tally = Options.of(policy), Tally(RULES)
-    checks = schema_checks.Checks(tally)
-    history = read(source, checks.see)
-    checks.finish(history)
-    for _, judge in FAMILIES:
-        judge(history, options, tally)
-    findings, differences = tally.findings(), tuple(tally.differences)
+    options = Options.of(policy)
+    schemas = SchemaJudge(options)
+    history = read(source, schemas.see)
+    schemas.settle(NEVER, history.run)
+    judges = [make(options) for make in FAMILIES]
+    show(history, judges)
+    tallies = [judge.tally for judge in judges]
+    findings = (*(one for tally in tallies for one in tally.findings()), *schemas.tally.findings())
+    differences = merged_differences([schemas.tally, *tallies])
     named = {name for finding in findings for piece in finding.evidence for name in piece.exchanges}
     named |= {name for difference in differences for name in difference.evidence.exchanges}
-    exhibits = {seen.id: seen for seen in history.seen if seen.id in named}
+    exhibits = {seen.id: seen for seen in history.named(named)}
     return Judgement(findings, differences, exhibits, history)

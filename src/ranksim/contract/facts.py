@@ -54,10 +54,6 @@ class Decision(IntEnum):
         return self.name.lower()
 
 
-CHECKS = tuple(Decision)[1:7]
-"""The refusals of the six checks, in their order."""
-
-
 class RateClass(IntEnum):
     """The three classes of traffic that are counted apart (S102 to S104)."""
 

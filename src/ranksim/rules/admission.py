@@ -177,6 +177,14 @@ def book(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, ter
         cooldown.since = now
 
 
+def admit(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, terms: Terms) -> int:
+    """Decide, and book what is granted unless it is a dry run (S66). Returns the decision."""
+    decision = decide(now, ask, books, meter, cooldown, terms)
+    if decision == GRANTED and ask.dry_run == 0:
+        book(now, ask, books, meter, cooldown, terms)
+    return decision
+
+
 def settle(books: Books, month_ends: int, estimate: int, actual: int, terms: Terms) -> None:
     """Settle finished work: its reservation becomes its actual cost; 0 releases it (U49).
 

@@ -17,11 +17,11 @@ from ranksim.conformance.calibrate.exclusions import Sign, signs
 from ranksim.conformance.calibrate.measures import Measure, measures
 from ranksim.conformance.calibrate.statuses import Shown, statuses
 from ranksim.conformance.calibrate.windows import phases, reset_signs
-from ranksim.conformance.compare import FAMILIES, Judge
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import Source, read
+from ranksim.conformance.judging import FAMILIES, Maker, judged, show
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding, Rule, Tally, Verdict
+from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding, Tally, Verdict
 from ranksim.contract.assumptions import Assumptions, assumption
 from ranksim.contract.policy import Policy
 
@@ -101,7 +101,7 @@ def calibrate(source: Source, policy: Policy | None = None) -> Calibration:
     """
     options = Options.of(policy)
     history = read(source)
-    opened = [_open(rules, judge, history, options) for rules, judge in FAMILIES]
+    opened = _opened(history, options)
     differences = tuple(one for family in opened for one in family.tally.differences)
     findings = [finding for family in opened for finding in family.tally.findings()]
     waits = cooldowns(history, options)
@@ -156,8 +156,7 @@ class Watched(Options):
 class Family:
     """One family of rules judged with everything open, and the assumptions that its judge asked about."""
 
-    rules: tuple[Rule, ...]
-    judge: Judge
+    make: Maker
     tally: Tally
     asked: frozenset[str]
 
@@ -167,16 +166,14 @@ class Family:
         return frozenset(one.rule.name for one in self.tally.findings() if one.verdict == Verdict.DEVIATES)
 
 
-def _open(rules: tuple[Rule, ...], judge: Judge, history: History, options: Options) -> Family:
-    watched = Watched(options.policy, options.assumptions, options.statuses)
-    tally = _judged(rules, judge, history, watched)
-    return Family(rules, judge, tally, frozenset(watched.asked))
-
-
-def _judged(rules: tuple[Rule, ...], judge: Judge, history: History, options: Options) -> Tally:
-    tally = Tally(rules)
-    judge(history, options, tally)
-    return tally
+def _opened(history: History, options: Options) -> list[Family]:
+    watched = [Watched(options.policy, options.assumptions, options.statuses) for _ in FAMILIES]
+    judges = [make(about) for make, about in zip(FAMILIES, watched, strict=True)]
+    show(history, judges)
+    return [
+        Family(make, judge.tally, frozenset(about.asked))
+        for make, judge, about in zip(FAMILIES, judges, watched, strict=True)
+    ]
 
 
 def _merged(
@@ -244,7 +241,7 @@ def _excluded(
     policy = options.policy.model_copy(update={"assumptions": assumptions})  # nothing else becomes stated
     pinned = Options(policy, options.assumptions | {name}, options.statuses)
     for family in asking:
-        for finding in _judged(family.rules, family.judge, history, pinned).findings():
+        for finding in judged(family.make, history, pinned).findings():
             if finding.verdict == Verdict.DEVIATES and finding.rule.name not in family.broken:
                 return finding.evidence[0]
     return None

@@ -76,7 +76,7 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
     readings = [
         CooldownInterpretation(*chosen) for chosen in product(*(options.candidates(name) for name in FIELDS))
     ]
-    if history.rate:
+    if history.run.rate:
         world = _World(history)
         for reading in readings:
             for which, (length, by) in stated.items():
@@ -126,7 +126,7 @@ class _World:
     """The attempts of a trace by account and kind, the lives of jobs, and the domains made in it."""
 
     def __init__(self, history: History) -> None:
-        self.rate, self.exclusive = history.rate, history.exclusive
+        self.rate, self.exclusive = history.run.rate, history.run.exclusive
         self.lives = lives(history)
         self.made = {
             str(seen.data.get("id"))

@@ -184,7 +184,7 @@ def _signed(history: History) -> Iterator[Sign]:
         names = tuple(f"{one.event}/{one.attempt}" for one in (before, came))
         if came.t != before.t:
             yield "signature_time", "first", Evidence("t differs between attempts", (), names)
-        elif came.received - before.received > 5 * SECOND and history.rate:
+        elif came.received - before.received > 5 * SECOND and history.run.rate:
             yield "signature_time", "attempt", Evidence("t is the same in a later attempt", (), names)
 
 

@@ -49,13 +49,13 @@ class Life:
 
 def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, Distribution | None]]:
     """Give for each kind: bounds of the median duration (µs), how many jobs, a fit where there are enough."""
-    if not history.rate:
+    if not history.run.rate:
         return
     by_kind: dict[str, list[Span]] = defaultdict(list)
     for life in lives(history).values():
         low, high = life.end[0] - life.accepted[1], life.end[1] - life.accepted[0]
         if high < NEVER // 2:
-            by_kind[life.kind].append((max(0, low) * history.rate, max(1, high) * history.rate))
+            by_kind[life.kind].append((max(0, low) * history.run.rate, max(1, high) * history.run.rate))
     for kind, spans in sorted(by_kind.items()):
         low, high = median_bounds(spans)
         known = len(spans) >= FEWEST and high <= WIDEST * low
@@ -96,9 +96,17 @@ def _poll(seen: Observation, item: dict[str, Any], lives: dict[str, Life], histo
         life.alive = max(life.alive, seen.sent)
     else:
         life.ended, life.outcome = min(life.ended, seen.received), outcome
-        if finished is not None and history.offset.known and history.rate == 1 and not history.paces:
+        if (
+            finished is not None
+            and history.run.offset.known
+            and history.run.rate == 1
+            and not history.run.paces
+        ):
             slack = 0 if finished % SECOND else SECOND  # written in whole seconds, or by chance
-            life.finished = (finished - history.offset.high - slack, finished - history.offset.low + slack)
+            life.finished = (
+                finished - history.run.offset.high - slack,
+                finished - history.run.offset.low + slack,
+            )
 
 
 def ending(job: Mapping[str, Any]) -> str:

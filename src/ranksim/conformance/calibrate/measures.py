@@ -132,14 +132,14 @@ def _instant(text: object) -> Micros | None:
 
 def _retry_delays(history: History, options: Options) -> Iterator[Measure]:
     """The range of each retry delay, from the failure of the attempt before (S90, U67)."""
-    if not history.rate:
+    if not history.run.rate:
         return
     gaps: dict[int, list[tuple[Micros, Micros, str]]] = defaultdict(list)
     for one, other in _retries(history.arrived):
         seen = outcome(one, options.facts.webhook_timeout)
         if seen.acknowledged is False:
-            least = (other.received - seen.at) * history.rate
-            most = (other.received - one.received) * history.rate
+            least = (other.received - seen.at) * history.run.rate
+            most = (other.received - one.received) * history.run.rate
             gaps[one.attempt].append((least, most, f"{one.event}/{other.attempt}"))
     for attempt, found in sorted(gaps.items()):
         least, most = min(low for low, _, _ in found), max(high for _, high, _ in found)

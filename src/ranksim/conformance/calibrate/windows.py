@@ -13,7 +13,7 @@ from ranksim.conformance.calibrate.measures import Measure
 from ranksim.conformance.history.history import History
 from ranksim.conformance.rate.clocked import Arcs, clock_arcs, open_phases
 from ranksim.conformance.rate.elimination import default_reading
-from ranksim.conformance.rate.ledger import calls_of, ledgers, steady
+from ranksim.conformance.rate.ledger import calls_of, logged, steady
 from ranksim.conformance.rate.stated import edge_arcs
 from ranksim.conformance.rate.window_calls import WindowCalls
 from ranksim.conformance.verdict.options import Options
@@ -26,36 +26,36 @@ def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterato
     All keys and classes are taken together; where the deployment's clock is unknown, or the windows of keys
     stand apart, nothing is said.
     """
-    if left != ("clock",) or not steady(history) or not history.offset.known:
+    if left != ("clock",) or not steady(history.run) or not history.run.offset.known:
         return
     found: Arcs | None = None
-    length = options.facts.rate_window // history.traffic_rate
-    for ledger in ledgers(history, options).values():
+    length = options.facts.rate_window // history.run.traffic_rate
+    for ledger in logged(history).ledgers(history.run, options).values():
         for rate_class in RateClass:
             if ledger.has(rate_class):
-                calls = calls_of(ledger, rate_class, default_reading(options), history, options)
+                calls = calls_of(ledger, rate_class, default_reading(options), history.run, options)
                 arcs = clock_arcs(calls).joined(edge_arcs(calls))
                 found = arcs if found is None else found.joined(arcs)
     stretches = [] if found is None else open_phases(found, length)
-    if found is None or not stretches or len(stretches) > 2 or history.traffic_rate != 1:
+    if found is None or not stretches or len(stretches) > 2 or history.run.traffic_rate != 1:
         return
     if len(stretches) == 2 and (stretches[0][0] > 0 or stretches[1][1] < length):
         return
     low, high = stretches[0] if len(stretches) == 1 else (stretches[1][0] - length, stretches[0][1])
-    low, high = low + history.offset.low, high + history.offset.high
+    low, high = low + history.run.offset.low, high + history.run.offset.high
     turns = (low + SECOND) // length * length  # so that it is told as near to zero as it may be
     yield Measure("window phase", 1, low - turns, high - turns, count=len(found.low))
 
 
 def reset_signs(history: History, options: Options, left: tuple[Any, ...]) -> Iterator[Sign]:
     """Tell what RateLimit-Reset of a sliding log points at: its oldest call leaving, or all of them (U88)."""
-    if left != ("sliding_log",) or not steady(history):
+    if left != ("sliding_log",) or not steady(history.run):
         return
-    for ledger in ledgers(history, options).values():
+    for ledger in logged(history).ledgers(history.run, options).values():
         for rate_class in RateClass:
             if ledger.has(rate_class):
                 yield from _reset_signs(
-                    calls_of(ledger, rate_class, default_reading(options), history, options)
+                    calls_of(ledger, rate_class, default_reading(options), history.run, options)
                 )
 
 

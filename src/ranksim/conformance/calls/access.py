@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.clock import Micros
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Json, Observation, job_name
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.trace import UNKNOWN_KEY, TraceKey
@@ -44,33 +45,125 @@ NO_KEYS = ("", UNKNOWN_KEY)
 """The names under which a recorder puts no key, and one that is no key of the target."""
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every exchange that was answered; a trace that declares no keys tells nothing of them.
+Thing: TypeAlias = tuple[str, str]
+"""The noun of the operations on a thing and its name: an id may be a number that each noun counts."""
+
+
+@dataclass
+class AccessJudge:
+    """Judges every exchange that was answered; a trace that declares no keys tells nothing of them.
 
     But for `access.accepted` one exchange is enough to break these rules: they speak of one call alone, so
-    concurrency does not matter, nor does a lost reply.
+    concurrency does not matter, nor does a lost reply. What waits for the end are refusals of keys that may
+    be accepted again, and the calls of scoped keys, as a thing's domain may be told late.
     """
-    keys = history.header.keys
-    if not keys:
-        return
-    accepted, domains = _accepted(history), _domains(history)
-    for seen in history.seen:
-        if (
-            seen.lost
-            or seen.status == 429
-            or seen.surface == "app"
-            or not (seen.operation or seen.operations)
-        ):
-            continue
-        if seen.method == "OPTIONS":
-            continue
-        known = keys.get(seen.key)
-        if known is not None:
-            _judge_known(seen, known, accepted, options, tally)
-        elif seen.key in NO_KEYS:
-            _judge_stranger(seen, options, tally)
-        if known is not None and known.domain_id is not None and seen.environment == known.environment:
-            _judge_scope(seen, known.domain_id, domains, tally)
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    pending: list[Observation] = field(default_factory=list)
+    accepted: dict[str, tuple[Micros, Micros]] = field(default_factory=dict)
+    """When each key was surely valid first (a success came) and last (a success was sent).
+
+    Between the two it was valid throughout: a key that was withdrawn does not come back.
+    """
+    refused: list[Observation] = field(default_factory=list)
+    """Calls with keys of their environment that were told to have none."""
+    scoped: list[Observation] = field(default_factory=list)
+    """Answered calls of scoped keys."""
+    asked: set[Thing] = field(default_factory=set)
+    """What scoped keys asked for."""
+    moved: set[Thing] = field(default_factory=set)
+    """Endpoints that were changed, which may have another domain since."""
+    owners: dict[Thing, str] = field(default_factory=dict)
+    """Which domain things belong to, as creations and unscoped lists told."""
+
+    def wants(self, like: Observation) -> bool:
+        """All calls: each success shows its key to be valid."""
+        return True
+
+    def see(self, seen: Observation) -> None:
+        """Keep it until the next settling."""
+        self.pending.append(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Judge each call by itself; what later calls may explain waits for the end."""
+        keys = run.header.keys
+        some_scoped = any(key.domain_id is not None for key in keys.values())
+        for seen in self.pending if keys else ():
+            known = keys.get(seen.key)
+            if seen.ok and seen.operation != "webhook_events.list":
+                first, last = self.accepted.get(seen.key, (NEVER, -1))
+                self.accepted[seen.key] = (min(first, seen.received), max(last, seen.sent))
+            if some_scoped:
+                self._learn(seen, known)
+            if _counts(seen):
+                self._judge(seen, known)
+        self.pending.clear()
+        if watermark == NEVER and keys:
+            self._finish(run)
+
+    def _learn(self, seen: Observation, known: TraceKey | None) -> None:
+        """Learn what scoped keys ask for, and which domain it belongs to."""
+        if seen.operation == "webhooks.update":
+            self.moved.add(_thing(seen, seen.parameters))
+        if known is not None and known.domain_id is not None:
+            if seen.parameters:
+                self.asked.add(_thing(seen, seen.parameters))
+        elif seen.ok:
+            for thing in [seen.data] if isinstance(seen.data, dict) else (seen.items or []):
+                if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+                    owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
+                    if isinstance(owner, str):
+                        self.owners[_thing(seen, thing)] = owner
+
+    def _judge(self, seen: Observation, known: TraceKey | None) -> None:
+        if known is None:
+            if seen.key in NO_KEYS:
+                _judge_stranger(seen, self.options, self.tally)
+        elif seen.environment != known.environment:
+            if seen.operation != "webhook_events.list":
+                says = f"key {seen.key} belongs to {known.environment} and worked in {seen.environment}"
+                _check(ENVIRONMENT, not seen.ok, says, seen, self.tally)
+                _status(seen, self.options, self.tally)
+        else:
+            if seen.operation == "webhook_events.list":
+                pass
+            elif seen.ok:
+                self.tally.held(ACCEPTED)
+            elif seen.status == 401 or seen.code == "unauthorized":
+                self.refused.append(seen)
+            if known.domain_id is not None:
+                self.scoped.append(seen)
+
+    def _finish(self, run: ObservedRun) -> None:
+        for seen in self.refused:
+            first, last = self.accepted.get(seen.key, (NEVER, -1))
+            if first < seen.sent and seen.received < last:
+                says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
+                _check(ACCEPTED, False, says, seen, self.tally)
+            else:
+                self.tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
+        # what was told of two domains, as an endpoint that was moved, is left out
+        asked = {thing for thing in self.asked - self.moved if thing[1] not in run.mutated}
+        domains = {thing: owner for thing, owner in self.owners.items() if thing in asked}
+        for seen in self.scoped:
+            _judge_scope(seen, run.key(seen.key).domain_id or "", domains, self.tally)
+        self.refused.clear()
+        self.scoped.clear()
+
+
+def _counts(seen: Observation) -> bool:
+    """Tell whether a call was answered and says something of access."""
+    return not (
+        seen.lost
+        or seen.status == 429
+        or seen.surface == "app"
+        or seen.method == "OPTIONS"
+        or not (seen.operation or seen.operations)
+    )
 
 
 def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
@@ -86,44 +179,6 @@ def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
         tally.open(PUBLIC, "the deployment has no GET /v1/webhook-events, or a key was sent along")
 
 
-def _judge_known(
-    seen: Observation,
-    known: TraceKey,
-    accepted: Mapping[str, tuple[Micros, Micros]],
-    options: Options,
-    tally: Tally,
-) -> None:
-    if seen.operation == "webhook_events.list":
-        return
-    if seen.environment != known.environment:
-        says = f"key {seen.key} belongs to {known.environment} and worked in {seen.environment}"
-        _check(ENVIRONMENT, not seen.ok, says, seen, tally)
-        _status(seen, options, tally)
-        return
-    first, last = accepted.get(seen.key, (NEVER, -1))
-    if seen.ok:
-        tally.held(ACCEPTED)
-    elif seen.status != 401 and seen.code != "unauthorized":
-        return
-    elif first < seen.sent and seen.received < last:
-        says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
-        _check(ACCEPTED, False, says, seen, tally)
-    else:
-        tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
-
-
-def _accepted(history: History) -> dict[str, tuple[Micros, Micros]]:
-    """When each key was surely valid first (a success came) and last (a success was sent).
-
-    Between the two it was valid throughout: a key that was withdrawn does not come back.
-    """
-    spans: dict[str, tuple[Micros, Micros]] = {}
-    for seen in history.where(lambda seen: seen.ok and seen.operation != "webhook_events.list"):
-        first, last = spans.get(seen.key, (NEVER, -1))
-        spans[seen.key] = (min(first, seen.received), max(last, seen.sent))
-    return spans
-
-
 def _status(seen: Observation, options: Options, tally: Tally) -> None:
     """The status of a missing or unknown key is assumed (U12); what matters is that it is refused."""
     wanted = options.default_status("unauthorized")
@@ -137,32 +192,6 @@ def _status(seen: Observation, options: Options, tally: Tally) -> None:
 
 
 # Domain scope
-
-
-Thing: TypeAlias = tuple[str, str]
-"""The noun of the operations on a thing and its name: an id may be a number that each noun counts."""
-
-
-def _domains(history: History) -> dict[Thing, str]:
-    """Which domain things belong to that scoped keys ask for, as creations and unscoped lists told.
-
-    What was told of two domains, as an endpoint that was moved, is left out.
-    """
-    owners: dict[Thing, str] = {}
-    scoped = {name for name, key in history.header.keys.items() if key.domain_id is not None}
-    theirs = history.where(lambda seen: seen.key in scoped)
-    asked = {_thing(seen, seen.parameters) for seen in theirs if seen.parameters}
-    asked -= {_thing(seen, seen.parameters) for seen in history.by_operation("webhooks.update")}
-    asked = {thing for thing in asked if thing[1] not in history.mutated}
-    nouns = {noun for noun, _ in asked}
-    for seen in history.where(lambda seen: seen.ok and seen.key not in scoped and _noun(seen) in nouns):
-        made = [seen.data] if isinstance(seen.data, dict) else (seen.items or [])
-        for thing in made:
-            if isinstance(thing, dict) and isinstance(thing.get("id"), str):
-                owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
-                if isinstance(owner, str) and _thing(seen, thing) in asked:
-                    owners[_thing(seen, thing)] = owner
-    return owners
 
 
 def _thing(seen: Observation, named: Mapping[str, Json]) -> Thing:

@@ -8,18 +8,18 @@ replay was begun before the trace, and stays open.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.history.fields import thing_of
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Json, Observation
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import CHECKS
+from ranksim.contract.facts import Decision
 
 ONCE = "idempotency.once"
 REPLAY = "idempotency.replay"
@@ -39,7 +39,7 @@ RULES = (
     ),
 )
 
-CHECKED = frozenset(decision.code for decision in CHECKS)
+CHECKS = frozenset(refusal.code for refusal in Decision if 1 <= refusal <= 6)
 """Refusals of the six checks: what a repetition never comes to, because the first response stands before."""
 
 LANDING = SECOND
@@ -80,31 +80,50 @@ class Group:
         return Evidence(says, ids, about=self.about, at=posts[-1].sent)
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every group of POSTs that share an API key and an Idempotency-Key."""
-    times = Counter(name for name, _ in _named_posts(history))
-    shared: dict[Name, list[Observation]] = defaultdict(list)
-    for name, seen in _named_posts(history):
-        if times[name] > 1 or seen.code == "idempotency_in_progress":
-            shared[name].append(seen)
-    for kin in shared.values():
-        if len(kin) > 1 or kin[0].code == "idempotency_in_progress":
-            for key in dict.fromkeys(seen.key for seen in kin):
-                _judge_group(_group(key, kin, history, options), history.rate, options, tally)
+KEPT = 3
+"""Retentions (business time) after which a key that was not used again is forgotten: as if a trace began."""
 
 
-def _named_posts(history: History) -> Iterator[tuple[Name, Observation]]:
-    for seen in history.where(lambda seen: seen.method == "POST" and seen.happened is not False):
+@dataclass
+class IdempotencyJudge:
+    """Judges every group of POSTs that share an API key and an Idempotency-Key."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    posts: dict[Name, list[Observation]] = field(default_factory=dict)
+    """POSTs by their Idempotency-Key, in order of its first use."""
+
+    def wants(self, like: Observation) -> bool:
+        """POSTs that may have happened."""
+        return like.method == "POST" and like.happened is not False
+
+    def see(self, seen: Observation) -> None:
+        """Keep it if it has an Idempotency-Key."""
         if seen.idempotency_key is not None:
-            yield (seen.environment, seen.idempotency_key), seen
+            self.posts.setdefault((seen.environment, seen.idempotency_key), []).append(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Judge and forget the groups whose last POST is so long ago that nothing of them is remembered."""
+        horizon = KEPT * self.options.facts.idempotency_retention // max(1, run.rate)
+        while self.posts:
+            name, kin = next(iter(self.posts.items()))
+            if watermark < NEVER and kin[-1].sent + horizon >= watermark:
+                break
+            del self.posts[name]
+            if len(kin) > 1 or kin[0].code == "idempotency_in_progress":
+                for key in dict.fromkeys(seen.key for seen in kin):
+                    _judge_group(_group(key, kin, run, self.options), run.rate, self.options, self.tally)
 
 
-def _group(key: str, kin: Sequence[Observation], history: History, options: Options) -> Group:
+def _group(key: str, kin: Sequence[Observation], run: ObservedRun, options: Options) -> Group:
     posts = [seen for seen in kin if seen.key == key]
-    account = history.key(key).account
-    near = [seen for seen in kin if _one_account(account, history.key(seen.key).account)]
+    account = run.key(key).account
+    near = [seen for seen in kin if _one_account(account, run.key(seen.key).account)]
     first = near[0] if "account" in options.candidates("idempotency_scope") else posts[0]
-    retention, rate = options.facts.idempotency_retention, max(1, history.rate)
+    retention, rate = options.facts.idempotency_retention, max(1, run.rate)
     return Group(
         posts,
         near,
@@ -194,19 +213,19 @@ def _after_success(group: Group, done: Observation, near: Sequence[Observation],
     limit or a missing key, says nothing.
     """
     for seen in near:
-        if seen.sent > done.received and seen.code in CHECKED:
+        if seen.sent > done.received and seen.code in CHECKS:
             says = f"{done.id} succeeded, and its repetition {seen.id} was refused {seen.code}"
             tally.broke(REPLAY, group.evidence(says, done, seen))
 
 
 def _after_refusal(group: Group, near: Sequence[Observation], options: Options, tally: Tally) -> None:
     """A refusal of the six checks is replayed under U29's default; another outcome later excludes that."""
-    refused = [seen for seen in near if seen.code in CHECKED]
+    refused = [seen for seen in near if seen.code in CHECKS]
     if not refused:
         return
     one = min(refused, key=lambda seen: seen.received)
     for other in near:
-        if other.sent <= one.received or not (other.ok or other.code in CHECKED):
+        if other.sent <= one.received or not (other.ok or other.code in CHECKS):
             continue
         says = f"{one.id} was refused {one.code}; its repetition {other.id} was answered anew"
         if _same_refusal(one, other, options):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.history.fields import moment
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
@@ -67,23 +67,50 @@ class JobStatement:
         return RANK.get(str(self.job.get("status")), -1)
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every job that was created, polled, listed or told of by an event."""
-    told: dict[Name, list[JobStatement]] = defaultdict(list)
-    for seen in history.by_operation("jobs.create", "jobs.get", "jobs.list"):
+@dataclass
+class JobJudge:
+    """Judges every job that was created, polled, listed or told of by an event."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    told: dict[Name, list[JobStatement]] = field(default_factory=lambda: defaultdict(list))
+    not_found: list[Observation] = field(default_factory=list)
+    """Reads of jobs that were refused."""
+    events: list[ReceivedAttempt] = field(default_factory=list)
+
+    def wants(self, like: Observation) -> bool:
+        """What tells of jobs."""
+        return like.operation in ("jobs.create", "jobs.get", "jobs.list")
+
+    def see(self, seen: Observation) -> None:
+        """Judge what it tells of each job, and keep it to be compared."""
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
             for job in _jobs_of(seen):
-                _judge_one(seen, job, tally)
+                _judge_one(seen, job, self.tally)
                 since = NEVER if seen.operation == "jobs.create" else seen.sent
-                _add(told[seen.environment, seen.account, job_name(job)], job, since, seen.received, seen)
-    for (*_, job_id), tellings in told.items():
-        kind = next((str(one.job["kind"]) for one in tellings if _own_kind(one)), None)
-        if kind is not None:
-            _judge_kinds(job_id, kind, tellings, tally)
-    _judge_refused_kinds(history, told, tally)
-    _add_events(history, told)
-    for (*_, job_id), tellings in told.items():
-        _judge_order(job_id, tellings, tally)
+                name = (seen.environment, seen.account, job_name(job))
+                _add(self.told[name], job, since, seen.received, seen)
+        elif seen.operation == "jobs.get" and 400 <= seen.status <= 499 and seen.status not in (401, 429):
+            self.not_found.append(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Keep what tells of a job's end."""
+        if attempt.type in EVENT_TYPES:
+            self.events.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, compare what was told of each job."""
+        if watermark < NEVER:
+            return
+        for (*_, job_id), tellings in self.told.items():
+            kind = next((str(one.job["kind"]) for one in tellings if _own_kind(one)), None)
+            if kind is not None:
+                _judge_kinds(job_id, kind, tellings, self.tally)
+        _judge_refused_kinds(self.not_found, self.told, self.tally)
+        _add_events(self.events, self.told)
+        for (*_, job_id), tellings in self.told.items():
+            _judge_order(job_id, tellings, self.tally)
+        self.told.clear()
 
 
 def _add(
@@ -106,17 +133,17 @@ def _jobs_of(seen: Observation) -> Iterator[dict[str, Json]]:
             yield job
 
 
-def _add_events(history: History, told: Mapping[Name, list[JobStatement]]) -> None:
+def _add_events(events: Sequence[ReceivedAttempt], told: Mapping[Name, list[JobStatement]]) -> None:
     """Add what events tell of jobs that the API told of, too: true by the time they came.
 
     A name that jobs of two accounts have tells nothing.
     """
     shared = Counter(job for *_, job in told)
     known = {job: tellings for (*_, job), tellings in told.items() if shared[job] == 1}
-    for arrived in history.arrived:
+    for arrived in events:
         job = arrived.body.get("data", {}) if isinstance(arrived.body, dict) else None
         job = job.get("job") if isinstance(job, dict) else None
-        if arrived.type in EVENT_TYPES and isinstance(job, dict) and job_name(job) in known:
+        if isinstance(job, dict) and job_name(job) in known:
             _add(known[job_name(job)], job, NEVER, arrived.received, arrived)
 
 
@@ -176,12 +203,14 @@ def _judge_kinds(job_id: str, kind: str, tellings: Sequence[JobStatement], tally
             tally.differs(44, "404", str(source.status), found)
 
 
-def _judge_refused_kinds(history: History, told: Mapping[Name, Sequence[JobStatement]], tally: Tally) -> None:
-    for seen in history.by_operation("jobs.get"):
+def _judge_refused_kinds(
+    refused: Sequence[Observation], told: Mapping[Name, Sequence[JobStatement]], tally: Tally
+) -> None:
+    for seen in refused:
         asked = seen.parameters.get("kind")
         tellings = told.get((seen.environment, seen.account, seen.parameters.get("id", "")), ())
         kinds = {str(one.job.get("kind")) for one in tellings}
-        if kinds and asked not in kinds and 400 <= seen.status <= 499 and seen.status not in (401, 429):
+        if kinds and asked not in kinds:
             tally.held(WRONG_KIND)
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
 from sys import intern
 from typing import TypeAlias
 
 from ranksim.clock import HOUR, Micros
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Observation
-from ranksim.conformance.history.packed import SelectedObservations
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 
@@ -97,44 +96,91 @@ PROMPT = HOUR
 """A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every page and every whole walk of the lists that a trace pages through, key by key."""
-    keys: dict[str, SelectedObservations] = defaultdict(lambda: SelectedObservations(history.seen))
-    for place, seen in enumerate(history.seen):
+@dataclass
+class KeyCalls:
+    """What one key paged through, returned a cursor to, or created."""
+
+    pages: list[Observation] = field(default_factory=list)
+    returned: list[Observation] = field(default_factory=list)
+    """Calls with a cursor."""
+    created: Created = field(default_factory=lambda: defaultdict(dict))
+
+
+@dataclass
+class PaginationJudge:
+    """Judges every page as it comes, and every whole walk of a list, key by key."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    keys: dict[str, KeyCalls] = field(default_factory=dict)
+    patched: set[str] = field(default_factory=set)
+    """Ids of what a PATCH may have changed."""
+    deleted: list[tuple[Micros, Micros]] = field(default_factory=list)
+    """When something may have been deleted: [sent, received] of each DELETE."""
+    briefs: list[Observation] = field(default_factory=list)
+    """What told of briefs, or made them."""
+    too_large: list[Observation] = field(default_factory=list)
+    """Refusals of a limit above the largest page size."""
+
+    def wants(self, like: Observation) -> bool:
+        """All calls: any may have a cursor."""
+        return True
+
+    def see(self, seen: Observation) -> None:
+        """Judge a page by itself; keep pages, cursors and creations for the walks."""
+        creates = seen.operation in CREATES
         if seen.has_more is not None:
-            _judge_page(seen, options, tally)
-        if seen.has_more is not None or seen.operation in CREATES or "cursor" in seen.query:
-            keys[seen.key].add(place)
-    patches = history.where(lambda seen: seen.method == "PATCH")
-    moved = {seen.parameters["id"] for seen in patches if seen.parameters}
-    moved |= history.mutated | _refreshed(history)
-    deleted = _deletions(history)
-    acting = set[tuple[str, str]]()
-    for calls in keys.values():
-        created = _created(calls)
-        for walks in _lists(calls):
-            for walk in chain.from_iterable(walks.values()):
-                _judge_once(walk, moved, tally)
-                _judge_exact(walk, deleted, history.exclusive, tally)
-            _judge_complete(walks, created, moved, tally)
-            acting |= _acting(walks)
-    for calls in keys.values():
-        given = _given(calls)
-        for seen in calls:
+            _judge_page(seen, self.options, self.tally)
+        if seen.has_more is not None or creates or "cursor" in seen.query:
+            calls = self.keys.setdefault(seen.key, KeyCalls())
+            if seen.has_more is not None:
+                calls.pages.append(seen)
+            if creates:
+                _add_created(calls.created, seen)
             cursor = seen.query.get("cursor")
             if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
-                _judge_cursor(seen, given.get(cursor, {}), acting, history.rate, options, tally)
-    _judge_too_large(history, options, tally)
+                calls.returned.append(seen)
+        if seen.method == "PATCH" and seen.parameters:
+            self.patched.add(seen.parameters["id"])
+        elif seen.method == "DELETE":
+            self.deleted.append((seen.sent, seen.received))
+        if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
+            self.briefs.append(seen)
+        if seen.operation in STEADY and seen.status in (400, 422) and seen.query.keys() == {"limit"}:
+            self.too_large.append(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, judge whole walks and returned cursors."""
+        if watermark < NEVER:
+            return
+        moved = self.patched | run.mutated | _refreshed(self.briefs)
+        acting = set[tuple[str, str]]()
+        for calls in self.keys.values():
+            for walks in _lists(calls.pages):
+                for walk in chain.from_iterable(walks.values()):
+                    _judge_once(walk, moved, self.tally)
+                    _judge_exact(walk, self.deleted, run.exclusive, self.tally)
+                _judge_complete(walks, calls.created, moved, self.tally)
+                acting |= _acting(walks)
+        for calls in self.keys.values():
+            given = _given(calls.pages)
+            for seen in calls.returned:
+                origins = given.get(seen.query["cursor"], {})
+                _judge_cursor(seen, origins, acting, run.rate, self.options, self.tally)
+        _judge_too_large(self.too_large, self.options, self.tally)
+        self.keys.clear()
 
 
-def _refreshed(history: History) -> set[str]:
+def _refreshed(told: Sequence[Observation]) -> set[str]:
     """Give the briefs that were told of by a list or a creation before a creation told of them again.
 
     One that is refreshed may stay the same brief, and move (U37); a call without an answer may refresh any.
     """
     known, refreshed = set[str](), set[str]()
     lost = False
-    told = history.by_operation("keyword_briefs.list", "keyword_briefs.create")
     for seen in sorted(told, key=lambda seen: seen.received):
         if seen.operation == "keyword_briefs.list" and isinstance(seen.data, tuple):
             known.update(seen.data)
@@ -188,12 +234,10 @@ def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
         tally.broke(END, _evidence(page, says))
 
 
-def _judge_too_large(history: History, options: Options, tally: Tally) -> None:
+def _judge_too_large(refused: Sequence[Observation], options: Options, tally: Tally) -> None:
     """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
     largest = options.facts.page_max
-    for seen in history.where(lambda seen: seen.operation in STEADY and seen.status in (400, 422)):
-        if seen.query.keys() != {"limit"}:
-            continue
+    for seen in refused:
         wanted = seen.query["limit"]
         number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
         if number > largest:
@@ -275,23 +319,23 @@ def _judge_status(seen: Observation, options: Options, tally: Tally) -> None:
 # Whole walks
 
 
-def _given(calls: Iterable[Observation]) -> Given:
+def _given(pages: Iterable[Observation]) -> Given:
     given: Given = defaultdict(dict)
-    giving = (seen for seen in calls if seen.has_more is not None and seen.next_cursor is not None)
+    giving = (page for page in pages if page.next_cursor is not None)
     for page in sorted(giving, key=lambda page: page.received):
         given[page.next_cursor or ""].setdefault(_query(page), Origins([])).pages.append(page)
     return given
 
 
-def _lists(calls: SelectedObservations) -> Iterator[dict[Query, list[list[Observation]]]]:
+def _lists(pages: Iterable[Observation]) -> Iterator[dict[Query, list[list[Observation]]]]:
     """Give the walks of each list that one key paged through, by query."""
-    lists: dict[tuple[str, str], SelectedObservations] = defaultdict(lambda: SelectedObservations(calls))
-    for place, seen in enumerate(calls):
-        if seen.has_more is not None and _is_steady(seen):
-            lists[seen.environment, seen.operation].add(place)
-    for pages in lists.values():
+    lists: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for page in pages:
+        if _is_steady(page):
+            lists[page.environment, page.operation].append(page)
+    for found in lists.values():
         walks: dict[Query, list[list[Observation]]] = defaultdict(list)
-        for walk in _walks(list(pages)):
+        for walk in _walks(found):
             walks[_query(walk[0])].append(walk)
         yield walks
 
@@ -348,11 +392,6 @@ def _judge_exact(
     if not any(sent < last.received and received > before.sent for sent, received in deleted):
         says = f"{before.id} announced a further page, and {last.id} is empty"
         tally.differs(38, "exact", "an empty last page", _pair(before, last, says))
-
-
-def _deletions(history: History) -> list[tuple[Micros, Micros]]:
-    """When something may have been deleted: [sent, received] of each DELETE."""
-    return [(seen.sent, seen.received) for seen in history.where(lambda seen: seen.method == "DELETE")]
 
 
 def _judge_complete(
@@ -443,18 +482,16 @@ def _sightings(walks: Sequence[Sequence[Observation]]) -> tuple[dict[str, Micros
     return first, last
 
 
-def _created(calls: Iterable[Observation]) -> Created:
-    made: Created = defaultdict(dict)
-    for seen in calls:
-        if seen.operation not in CREATES or not seen.ok or not isinstance(seen.data, dict):
-            continue
-        things = seen.data.get("created", [seen.data])
-        for thing in things if isinstance(things, list) else []:
-            if isinstance(thing, dict) and isinstance(thing.get("id"), str):
-                told = made[seen.environment, seen.key, CREATES[seen.operation]]
-                settled = {name: intern(str(thing.get(name))) for name in FIXED}
-                told.setdefault(thing["id"], (seen.received, settled))
-    return made
+def _add_created(made: Created, seen: Observation) -> None:
+    """Note what a creation told of."""
+    if not seen.ok or not isinstance(seen.data, dict):
+        return
+    things = seen.data.get("created", [seen.data])
+    for thing in things if isinstance(things, list) else []:
+        if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+            told = made[seen.environment, seen.key, CREATES[seen.operation]]
+            settled = {name: intern(str(thing.get(name))) for name in FIXED}
+            told.setdefault(thing["id"], (seen.received, settled))
 
 
 def _pair(one: Observation, other: Observation, says: str) -> Evidence:

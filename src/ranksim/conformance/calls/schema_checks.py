@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import instant
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import Json, Observation, leaves
+from ranksim.clock import Micros, instant
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Json, Observation, leaves
+from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.trace import Exchange
@@ -136,11 +137,12 @@ Domain: TypeAlias = tuple[str, str, str]
 """Environment, account and id of a domain."""
 
 
-@dataclass(slots=True)
-class Checks:
-    """Checks each exchange as it is read, and in the end what only two of them together can show."""
+@dataclass
+class SchemaJudge:
+    """Judges each exchange as it is read, and in the end what only two of them together can show."""
 
-    tally: Tally
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
     _crawled: dict[Domain, Observation] = field(default_factory=dict)
     """What first showed a domain with its last full crawl."""
     _bare: dict[Domain, Observation] = field(default_factory=dict)
@@ -166,14 +168,16 @@ class Checks:
         elif domain not in self._bare or self._bare[domain].sent < seen.sent:
             self._bare[domain] = seen
 
-    def finish(self, history: History) -> None:
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """A full crawl that was shown has happened, so a later reading shows the last one, too (S12).
 
         Nothing can be told of a domain that was changed: it may be of another host since, or another one.
         """
+        if watermark < NEVER:
+            return
         for domain, shown in self._crawled.items():
             bare = self._bare.get(domain)
-            changed = domain in self._changed or domain[-1] in history.mutated or not history.exclusive
+            changed = domain in self._changed or domain[-1] in run.mutated or not run.exclusive
             if bare is not None and shown.received < bare.sent and not changed:
                 says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {shown.id} did before"
                 pair = (shown.id, bare.id)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import Json, Observation
+from ranksim.clock import Micros
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 
@@ -29,27 +31,61 @@ Field: TypeAlias = tuple[Resource, str]
 """A resource and the name of a field."""
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every field that was patched, at every later reading of it."""
-    if not history.exclusive:
-        return
-    writes: dict[Field, list[Observation]] = defaultdict(list)
-    for seen in history.where(lambda seen: seen.method == "PATCH"):
+@dataclass
+class UpdateJudge:
+    """Judges every field that was patched, at every later reading of it."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    writes: dict[Field, list[Observation]] = field(default_factory=dict)
+    """Patches that may have been made, by field; of one resource in the order of its first."""
+    patched: set[Resource] = field(default_factory=set)
+    readings: dict[Resource, list[Observation]] = field(default_factory=lambda: defaultdict(list))
+    """What showed each resource; of one that nobody patched yet, only what may come last before a patch."""
+
+    def wants(self, like: Observation) -> bool:
+        """Patches, and what reads a single."""
+        return like.method == "PATCH" or (like.ok and like.method == "GET" and like.has_more is None)
+
+    def see(self, seen: Observation) -> None:
+        """Keep a patch that may have been made, and what shows a resource."""
+        if seen.method != "PATCH":
+            if isinstance(seen.data, dict):
+                self._read(seen)
+            return
         may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
         if may and seen.parameters and isinstance(seen.body, dict):
-            for name in seen.body.keys() - UNSETTLED:
-                writes[_resource(seen), name].append(seen)
-    patched = {resource for resource, _ in writes}
-    readings: dict[Field, list[Observation]] = defaultdict(list)
-    for seen in history.where(lambda seen: seen.ok and seen.method == "GET" and seen.has_more is None):
-        if isinstance(seen.data, dict) and _resource(seen) in patched:
-            for name in seen.data:
-                readings[_resource(seen), name].append(seen)
-    for field, patches in writes.items():
-        if field[0][-1] in history.mutated:
-            tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
-            continue
-        _judge_field(field[1], patches, readings.get(field, ()), tally)
+            for name in (name for name in seen.body if name not in UNSETTLED):
+                self.writes.setdefault((_resource(seen), name), []).append(seen)
+                self.patched.add(_resource(seen))
+
+    def _read(self, seen: Observation) -> None:
+        readings = self.readings[_resource(seen)]
+        if _resource(seen) not in self.patched:
+            readings[:] = [
+                early
+                for n, early in enumerate(readings)
+                if not any(
+                    late.received < seen.sent and late.data.keys() >= early.data.keys()
+                    for late in readings[n + 1 :]
+                )
+            ]
+        readings.append(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, compare what was shown of each field with what was asked for."""
+        if watermark < NEVER or not run.exclusive:
+            return
+        for (resource, name), patches in self.writes.items():
+            if resource[-1] in run.mutated:
+                self.tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
+                continue
+            readings = [seen for seen in self.readings.get(resource, ()) if name in seen.data]
+            _judge_field(name, patches, readings, self.tally)
+        self.writes.clear()
 
 
 def _resource(seen: Observation) -> Resource:

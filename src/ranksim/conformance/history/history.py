@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
-from ranksim.conformance.history.packed import PackedObservations, Test
+from ranksim.conformance.history.packed import PackedObservations, Taker, Test
 from ranksim.trace import Header, Note, TraceKey
 
 
@@ -52,12 +52,10 @@ class Pace:
 
 
 @dataclass(slots=True)
-class History:
-    """All that a trace holds, in order of sending, with what the deployment let be read about itself."""
+class ObservedRun:
+    """What is known of a run as a whole: its keys and clocks, who else may have written, and when it was."""
 
     header: Header = field(default_factory=Header)
-    seen: Sequence[Observation] = field(default_factory=list)
-    arrived: list[ReceivedAttempt] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     offset: Offset = field(default_factory=Offset)
     paces: tuple[Pace, ...] = ()
@@ -65,6 +63,10 @@ class History:
     """Whether GraphQL mutations changed what no judge follows there, as if somebody else had."""
     mutated: set[str] = field(default_factory=set)
     """The words in GraphQL mutations of what was there, among them its ids."""
+    began: Micros | None = None
+    """When the first call was sent; None without any."""
+    ended: Micros = 0
+    """The last instant at which a caller sent or a receiver got anything."""
 
     @property
     def exclusive(self) -> bool:
@@ -85,20 +87,45 @@ class History:
     def _unsaid(self) -> set[int]:
         """The rate of what was sent before any note told of one."""
         told = min((pace.t for pace in self.paces), default=NEVER)
-        before = self.seen[0].sent < told if self.seen else not self.paces
+        before = self.began < told if self.began is not None else not self.paces
         return {1} if before else set()
 
+    def key(self, name: str) -> TraceKey:
+        """Return what the header says about a key."""
+        return self.header.keys.get(name) or TraceKey()
+
+
+@dataclass(slots=True)
+class History:
+    """All that a trace holds, in order of sending and of arrival, and what is known of its run."""
+
+    run: ObservedRun = field(default_factory=ObservedRun)
+    seen: Sequence[Observation] = field(default_factory=list)
+    arrived: list[ReceivedAttempt] = field(default_factory=list)
+
     def by_operation(self, *names: str) -> Iterator[Observation]:
-        """Give the exchanges of these operations, in order of sending."""
+        """Return the exchanges of these operations, in order of sending."""
         return self.where(lambda seen: seen.operation in names)
 
-    def where(self, test: Test) -> Iterator[Observation]:
-        """Give the exchanges that pass a test, in order of sending; it sees of them what many have alike."""
-        return self.seen.where(test) if isinstance(self.seen, PackedObservations) else filter(test, self.seen)
+    def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
+        """Hand each exchange to all that take its like, in order of sending; return when it was sent."""
+        if isinstance(self.seen, PackedObservations):
+            yield from self.seen.shown(takers)
+            return
+        for seen in self.seen:
+            for take in takers(seen):
+                take(seen)
+            yield seen.sent
 
-    def key(self, name: str) -> TraceKey:
-        """What the header says about a key."""
-        return self.header.keys.get(name) or TraceKey()
+    def named(self, ids: Container[str]) -> Iterator[Observation]:
+        """Return the exchanges that have one of these ids, in order of sending."""
+        if isinstance(self.seen, PackedObservations):
+            return self.seen.named(ids)
+        return (seen for seen in self.seen if seen.id in ids)
+
+    def where(self, test: Test) -> Iterator[Observation]:
+        """Return the exchanges that pass a test, which sees of them what many have alike, in order."""
+        return self.seen.where(test) if isinstance(self.seen, PackedObservations) else filter(test, self.seen)
 
 
 def _only(rates: set[int]) -> int:

@@ -13,19 +13,26 @@ from typing import Any, Final
 
 from ranksim.clock import Micros
 from ranksim.conformance.history.spill_file import SpillFile
-from ranksim.contract.facts import CHECKS
 
 NEVER: Final = 1 << 62
 """The instant by which a lost reply was received."""
 
 Json = Any
 
-AFTER_RATE_LIMIT: Final = frozenset(decision.code for decision in CHECKS) | {
-    "allowance_exhausted",
-    "idempotency_mismatch",
-    "idempotency_in_progress",
-    "invalid_cursor",
-}
+AFTER_RATE_LIMIT: Final = frozenset(
+    {
+        "entitlement_required",
+        "subscription_inactive",
+        "cost_cap_reached",
+        "quota_exhausted",
+        "allowance_exhausted",
+        "slot_limit_exceeded",
+        "cooldown_active",
+        "idempotency_mismatch",
+        "idempotency_in_progress",
+        "invalid_cursor",
+    }
+)
 """Codes of refusals that come after the rate limit (S97, U18, U53, U86)."""
 
 

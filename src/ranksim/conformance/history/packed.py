@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import marshal
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, TypeAlias, overload
 
+from ranksim.clock import Micros
 from ranksim.conformance.history.observation import Observation, ObservationDetail
 from ranksim.conformance.history.spill_file import SpillFile
 
@@ -22,6 +23,8 @@ ALIKE = _NAMES[_NAMES.index("key") : _NAMES.index("idempotency_key")]
 
 Test: TypeAlias = Callable[[Observation], bool]
 """Chooses exchanges by what many have alike: from `key` to `outside`."""
+
+Taker: TypeAlias = Callable[[Observation], None]
 
 _alike = attrgetter(*ALIKE)
 _own = attrgetter("id", "sent", "received", "idempotency_key", "remaining", "reset", "retry_after")
@@ -42,6 +45,8 @@ class PackedObservations(Sequence[Observation]):
         self._order = array("I")
         self.repeats = set[int]()
         """The indexes of those that may be replays."""
+        self.began = self.ended = 0
+        """When the first and the last of them were sent, once they are sorted."""
 
     def append(self, seen: Observation) -> None:
         """Add the next exchange of the trace, whose index is how many there are."""
@@ -58,6 +63,7 @@ class PackedObservations(Sequence[Observation]):
         """Bring them in order of sending; those of one instant stay as they came in the trace."""
         sent = array("q", (self._told(index)[1] for index in range(len(self))))
         self._order = array("I", sorted(range(len(self)), key=sent.__getitem__))
+        self.began, self.ended = (sent[self._order[0]], sent[self._order[-1]]) if sent else (0, 0)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -78,6 +84,22 @@ class PackedObservations(Sequence[Observation]):
         """Give those that pass a test, which is made once for all that are alike."""
         wanted = bytes(test(_example(kind)) for kind in self._kinds)
         return (self._row(index) for index in self._order if wanted[self._kind[index]])
+
+    def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
+        """Make each exchange once, in order, and hand it to all that take its like; return when it was sent.
+
+        `takers` says who they are, from what many have alike; it is asked once for each likeness.
+        """
+        taking = [tuple(takers(_example(kind))) for kind in self._kinds]
+        for index in self._order:
+            seen = self._row(index)
+            for take in taking[self._kind[index]]:
+                take(seen)
+            yield seen.sent
+
+    def named(self, ids: Container[str]) -> Iterator[Observation]:
+        """Return the exchanges that have one of these ids."""
+        return (self._row(index) for index in self._order if self._told(index)[0] in ids)
 
     def _row(self, index: int) -> Observation:
         name, sent, received, *own = self._told(index)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 IN_MEMORY: Final = 4 << 20
 """Bytes that stay in memory before a file is begun."""
 
-NEAR: Final = 256
+NEAR: Final = 2048
 """Records last looked at that are kept as they are, one of those whose numbers agree modulo this: judges look
 at one exchange many times in a row."""
 

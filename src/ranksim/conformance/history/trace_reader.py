@@ -88,7 +88,7 @@ class Reader:
         """Take the next entry."""
         match entry:
             case Header():
-                self.history.header = entry
+                self.history.run.header = entry
             case Exchange():
                 self._exchange(entry)
             case DeliveryAttempt():
@@ -102,7 +102,11 @@ class Reader:
         self._rows.sort()
         self._rows.repeats = _repeats(self._rows)
         history.seen = self._rows
+        if len(self._rows):
+            history.run.began, history.run.ended = self._rows.began, self._rows.ended
         history.arrived.sort(key=lambda arrived: arrived.received)
+        if history.arrived:
+            history.run.ended = max(history.run.ended, history.arrived[-1].received)
         for seen in self._unsure:
             if (seen.key, seen.idempotency_key) not in self._answered:
                 self._name(seen.body, UNKNOWN)
@@ -114,12 +118,12 @@ class Reader:
 
     def _exchange(self, exchange: Exchange) -> None:
         reply = parsed(exchange.response)
-        seen = see(exchange, reply, len(self._rows), self.history.header, self._told)
+        seen = see(exchange, reply, len(self._rows), self.history.run.header, self._told)
         self._rows.append(seen)
         headers = {name.lower(): value for name, value in exchange.response_headers.items()}
         date = None if seen.lost or "age" in headers else http_date(headers.get("date", ""))
         if date is not None:  # what a cache answered has the Date of an earlier reply
-            self.history.offset = self.history.offset.of(seen.sent, seen.received, date)
+            self.history.run.offset = self.history.run.offset.of(seen.sent, seen.received, date)
         if seen.operation.startswith("webhooks."):
             self._endpoints_of(seen)
         if seen.surface == "graphql" and seen.happened is not False and not 400 <= seen.status <= 499:
@@ -135,9 +139,9 @@ class Reader:
         if reads or "mutation" not in str(seen.body):
             return
         if not seen.operations or not all(name.endswith(".create") for name in seen.operations):
-            self.history.mutated |= {word for text in texts(seen.body) for word in _WORD.findall(text)}
+            self.history.run.mutated |= {word for text in texts(seen.body) for word in _WORD.findall(text)}
         if not seen.operations or not FOLLOWED.issuperset(seen.operations):
-            self.history.unread = True
+            self.history.run.unread = True
 
     def _endpoints_of(self, seen: Observation) -> None:
         """Learn the URLs of endpoints from what a call was told, or may have done."""
@@ -176,7 +180,7 @@ class Reader:
         self.history.arrived.append(arrived)
 
     def _note(self, note: Note) -> None:
-        self.history.notes.append(note)
+        self.history.run.notes.append(note)
         extra = note.model_extra or {}
         told = {
             name: extra[name]
@@ -184,7 +188,7 @@ class Reader:
             if isinstance(extra.get(name), int)
         }
         if note.t is not None and told:
-            self.history.paces += (Pace(note.t, **told),)
+            self.history.run.paces += (Pace(note.t, **told),)
 
 
 def _repeats(rows: PackedObservations) -> set[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeAlias
 
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.rate.clocked import check_clock
 from ranksim.conformance.rate.counter import check_counter
 from ranksim.conformance.rate.first_hit import check_first_hit
@@ -85,22 +85,22 @@ def _open(options: Options, name: str, values: tuple[str, ...]) -> tuple[str, ..
 
 
 def examine(
-    ledger: KeyLedger, rate_class: RateClass, history: History, options: Options, *, all_of_them: bool = False
+    ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options, *, all_of_them: bool = False
 ) -> Examined:
     """Try readings until the default one survives, or all of them."""
-    return _tried(readings(ledger, rate_class, options), ledger, rate_class, history, options, all_of_them)
+    return _tried(readings(ledger, rate_class, options), ledger, rate_class, run, options, all_of_them)
 
 
 def explained(
     among: Collection[Interpretation],
     ledger: KeyLedger,
     rate_class: RateClass,
-    history: History,
+    run: ObservedRun,
     options: Options,
 ) -> bool:
     """Tell whether one of these readings survives."""
     return any(
-        _tried([reading], ledger, rate_class, history, options, True).surviving
+        _tried([reading], ledger, rate_class, run, options, True).surviving
         for reading in readings(ledger, rate_class, options)
         if reading in among
     )
@@ -110,7 +110,7 @@ def _tried(
     some: Sequence[Interpretation],
     ledger: KeyLedger,
     rate_class: RateClass,
-    history: History,
+    run: ObservedRun,
     options: Options,
     all_of_them: bool,
 ) -> Examined:
@@ -119,7 +119,7 @@ def _tried(
     for reading in some:
         counted = (reading.debits_write, reading.dry_run, reading.graphql)
         if counted not in known:
-            known[counted] = calls_of(ledger, rate_class, reading, history, options)
+            known[counted] = calls_of(ledger, rate_class, reading, run, options)
         calls = known[counted]
         result = result or Examined(calls)
         against = _dry_refused(ledger, rate_class, reading, calls)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import Observation
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
 from ranksim.conformance.rate.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
@@ -53,18 +55,83 @@ GATEWAY = (502, 503, 504)
 """Statuses that something before the service may answer, which knows nothing of its headers."""
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge the headers of every response."""
-    limits = classes_by_limit(options)
-    for seen in history.seen:
-        if seen.lost:
-            continue
-        _judge_headers(seen, history, options, tally)
-        if limits:
-            _judge_class(seen, limits, options, tally)
-        if limited(seen):
-            _judge_refusal(seen, options, tally)
-    _judge_honoured(history, options, tally)
+Window: TypeAlias = tuple[str, str, RateClass]
+"""Environment, key and class."""
+
+
+@dataclass
+class HeaderJudge:
+    """Judges the headers of every response as it settles; of each window it keeps the last few calls."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    pending: list[Observation] = field(default_factory=list)
+    """What was observed since it last settled."""
+    refused: dict[Window, Observation] = field(default_factory=dict)
+    """The refusal after which nothing else came to a window."""
+    following: dict[Window, tuple[Observation, Observation]] = field(default_factory=dict)
+    """A refusal with the call after it, until the next call shows that nothing lies between."""
+    busy: dict[Window, Micros] = field(default_factory=lambda: defaultdict(int))
+    """By when all earlier calls of a window were answered."""
+    unsteady: bool = False
+    """Whether it was said that the clock of the windows was changed."""
+
+    def wants(self, like: Observation) -> bool:
+        """All calls: each is in the way of what follows it."""
+        return True
+
+    def see(self, seen: Observation) -> None:
+        """Keep it until the next settling."""
+        self.pending.append(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Judge each response, and each call that followed a refusal."""
+        limits, even = classes_by_limit(self.options), steady(run)
+        for seen in self.pending:
+            if not seen.lost:
+                _judge_headers(seen, run, self.options, self.tally)
+                if limits:
+                    _judge_class(seen, limits, self.options, self.tally)
+                if limited(seen):
+                    _judge_refusal(seen, self.options, self.tally)
+            if even:
+                for pair in self._next_calls(seen, limits, run):
+                    _judge_honoured(*pair, run, self.options, self.tally)
+            elif limited(seen) and not self.unsteady:
+                self.unsteady = True
+                self.tally.open(HONOURED, "the clock of the rate windows was changed while running")
+        self.pending.clear()
+        if watermark == NEVER and even:
+            for pair in self.following.values():
+                _judge_honoured(*pair, run, self.options, self.tally)
+            self.following.clear()
+
+    def _next_calls(
+        self, seen: Observation, limits: dict[int, RateClass], run: ObservedRun
+    ) -> Iterator[tuple[Observation, Observation]]:
+        """Return each refusal with the call after it, where no other call of their window can lie between.
+
+        Where a call is charged in more than one window, it is in the way in each, and when it is refused only
+        its RateLimit-Limit tells by which.
+        """
+        rate_class = nominal(seen, self.options)
+        if rate_class is None or seen.happened is False or foreign(seen, run):
+            return
+        own = limits.get(-1 if seen.limit is None else seen.limit)
+        for touched in _touched(seen, rate_class, own):
+            window = (seen.environment, seen.key, touched)
+            pair = self.following.pop(window, None)
+            if pair is not None and seen.sent >= pair[1].received:
+                yield pair
+            alone, before = seen.sent >= self.busy[window], self.refused.pop(window, None)
+            self.busy[window] = max(self.busy[window], seen.received)
+            if before is not None and alone and (not limited(seen) or own == touched):
+                self.following[window] = before, seen
+            if alone and limited(seen) and own == touched:
+                self.refused[window] = seen
 
 
 def _evidence(says: str, *seen: Observation) -> Evidence:
@@ -75,7 +142,7 @@ def _evidence(says: str, *seen: Observation) -> Evidence:
 # The three headers
 
 
-def _judge_headers(seen: Observation, history: History, options: Options, tally: Tally) -> None:
+def _judge_headers(seen: Observation, run: ObservedRun, options: Options, tally: Tally) -> None:
     given = {
         "RateLimit-Limit": seen.limit,
         "RateLimit-Remaining": seen.remaining,
@@ -91,7 +158,7 @@ def _judge_headers(seen: Observation, history: History, options: Options, tally:
             says = f"a {seen.status} has no {', '.join(missing)} that is a whole number"
             tally.broke(HEADERS, _evidence(says, seen))
         return
-    wrong = _impossible(seen, history, options)
+    wrong = _impossible(seen, run, options)
     if wrong:
         tally.broke(HEADERS, _evidence(wrong, seen))
     else:
@@ -99,11 +166,11 @@ def _judge_headers(seen: Observation, history: History, options: Options, tally:
     _judge_reset_format(seen, options, tally)
 
 
-def _impossible(seen: Observation, history: History, options: Options) -> str:
+def _impossible(seen: Observation, run: ObservedRun, options: Options) -> str:
     """Say what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
     limit, left = seen.limit or 0, seen.remaining or 0
     limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
-    keyed = nominal(seen, options) is not None and seen.status != 401 and not foreign(seen, history)
+    keyed = nominal(seen, options) is not None and seen.status != 401 and not foreign(seen, run)
     if keyed and limit not in limits:
         return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
     if left > limit:
@@ -176,62 +243,29 @@ def _retry_format(seen: Observation) -> str:
     return "seconds" if seen.retry_after is not None else "http_date"
 
 
-def _judge_honoured(history: History, options: Options, tally: Tally) -> None:
+def _judge_honoured(
+    refused: Observation, following: Observation, run: ObservedRun, options: Options, tally: Tally
+) -> None:
     """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused."""
-    if not steady(history):
-        if any(history.where(limited)):
-            tally.open(HONOURED, "the clock of the rate windows was changed while running")
+    wait = _wait(refused, run, SECOND // run.traffic_rate)
+    slack = options.facts.rate_window // run.traffic_rate // 5000
+    if wait is None or following.sent < wait + slack or following.lost:
         return
-    second = SECOND // history.traffic_rate
-    for refused, following in _next_calls(history, options):
-        wait = _wait(refused, history, second)
-        slack = options.facts.rate_window // history.traffic_rate // 5000
-        if wait is None or following.sent < wait + slack or following.lost:
-            continue
-        if limited(following) and not history.exclusive:
-            tally.open(HONOURED, "others may have used the windows")
-            continue
-        waited = (following.sent - refused.received) / SECOND
-        says = f"refused again {waited:.3f} s after a 429 whose Retry-After was {refused.retry_after}"
-        tally.check(HONOURED, not limited(following), _evidence(says, refused, following))
+    if limited(following) and not run.exclusive:
+        tally.open(HONOURED, "others may have used the windows")
+        return
+    waited = (following.sent - refused.received) / SECOND
+    says = f"refused again {waited:.3f} s after a 429 whose Retry-After was {refused.retry_after}"
+    tally.check(HONOURED, not limited(following), _evidence(says, refused, following))
 
 
-def _wait(refused: Observation, history: History, second: Micros) -> Micros | None:
+def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | None:
     """When a refused caller may come back, on the trace's clock."""
     if refused.retry_after is not None:
         return refused.received + refused.retry_after * second
-    if refused.retry_at is not None and history.offset.known and history.rate == 1:
-        return refused.retry_at * SECOND - history.offset.low
+    if refused.retry_at is not None and run.offset.known and run.rate == 1:
+        return refused.retry_at * SECOND - run.offset.low
     return None
-
-
-def _next_calls(history: History, options: Options) -> Iterator[tuple[Observation, Observation]]:
-    """Give each refusal with the call after it, where no other call of their window can lie between.
-
-    Where a call is charged in more than one window, it is in the way in each, and when it is refused only its
-    RateLimit-Limit tells by which.
-    """
-    limits = classes_by_limit(options)
-    last: dict[tuple[str, str, RateClass], Observation] = {}
-    found: dict[tuple[str, str, RateClass], tuple[Observation, Observation]] = {}
-    busy: dict[tuple[str, str, RateClass], Micros] = defaultdict(int)
-    for seen in history.seen:
-        rate_class = nominal(seen, options)
-        if rate_class is None or seen.happened is False or foreign(seen, history):
-            continue
-        own = limits.get(-1 if seen.limit is None else seen.limit)
-        for touched in _touched(seen, rate_class, own):
-            window = (seen.environment, seen.key, touched)
-            pair = found.pop(window, None)
-            if pair is not None and seen.sent >= pair[1].received:
-                yield pair
-            alone, before = seen.sent >= busy[window], last.pop(window, None)
-            busy[window] = max(busy[window], seen.received)
-            if before is not None and alone and (not limited(seen) or own == touched):
-                found[window] = before, seen
-            if alone and limited(seen) and own == touched:
-                last[window] = seen
-    yield from found.values()
 
 
 def _touched(seen: Observation, rate_class: RateClass, own: RateClass | None) -> set[RateClass]:

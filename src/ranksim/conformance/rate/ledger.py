@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import History, ObservedRun
 from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.conformance.rate.window_calls import (
     HIDDEN,
     NOBODY,
+    NONE,
     NOTHING,
     CallIntervals,
     Ints,
@@ -72,6 +73,7 @@ class KeyLedger:
     limit: Ints
     remaining: Ints
     reset: Ints
+    log: CallLog
 
     def has(self, rate_class: RateClass) -> bool:
         """Whether any exchange debits this class."""
@@ -88,7 +90,7 @@ class KeyLedger:
     def merged(self, other: KeyLedger, name: str) -> KeyLedger:
         """Give both keys' exchanges as if they were one key's."""
         order = np.argsort(np.concatenate([self.sent, other.sent]), kind="stable")
-        columns = {
+        columns: dict[str, Any] = {
             column: np.concatenate([getattr(self, column), getattr(other, column)])[order]
             for column in COLUMNS
         }
@@ -110,17 +112,17 @@ COLUMNS = {
 """The arrays of a ledger, and of what numbers they are."""
 
 
-def steady(history: History) -> bool:
+def steady(run: ObservedRun) -> bool:
     """Tell whether windows ran at one known speed, and no clock was moved under them."""
-    speed = history.traffic_rate
+    speed = run.traffic_rate
     if not 1 <= speed <= 1000:
         return False
-    apart = history.rate != speed
+    apart = run.rate != speed
     return apart or all(
         earlier.business is not None
         and later.business is not None
         and abs(later.business - earlier.business - (later.t - earlier.t) * speed) < SECOND
-        for earlier, later in zip(history.paces, history.paces[1:], strict=False)
+        for earlier, later in zip(run.paces, run.paces[1:], strict=False)
     )
 
 
@@ -158,36 +160,118 @@ def limited(seen: Observation) -> bool:
     return seen.status == 429 and seen.code not in AFTER_RATE_LIMIT
 
 
-def foreign(seen: Observation, history: History) -> bool:
+def foreign(seen: Observation, run: ObservedRun) -> bool:
     """Tell whether a call carries a key that is none where it was sent: its caller is charged (U8, U9)."""
-    keys = history.header.keys
+    keys = run.header.keys
     return bool(keys) and (seen.key not in keys or keys[seen.key].environment != seen.environment)
 
 
-def ledgers(history: History, options: Options) -> dict[tuple[str, str, str], KeyLedger]:
-    """Give the ledger of each (environment, account, key), in order of first use."""
-    known = classes_by_limit(options)
-    told = _told(history, known)
-    found: dict[tuple[str, str, str], list[array[int]]] = defaultdict(
-        lambda: [array(kind) for kind in COLUMNS.values()]
-    )
-    for position, seen in enumerate(history.seen):
-        if foreign(seen, history) or (seen.lost and seen.happened is False):
-            continue
-        for rate_class in _classes(seen, known, told, options):
-            columns = found[seen.environment, seen.account, seen.key]
-            for column, number in zip(columns, _row(position, seen, rate_class), strict=True):
-                column.append(number)
-    return {owner: _ledger(owner, columns) for owner, columns in found.items()}
+Alike: TypeAlias = tuple[object, ...]
+"""What of an exchange tells how it is counted."""
 
 
-def _told(history: History, known: dict[int, RateClass]) -> dict[tuple[str, bool], RateClass]:
-    """Learn from replies where an operation, or its dry run, is counted (U2, U10); lost calls count there."""
-    return {
-        (seen.operation, seen.dry_run): known[seen.limit]
-        for seen in history.seen
-        if seen.limit in known and seen.ok and seen.surface == "rest" and not seen.replayed
-    }
+@dataclass
+class CallLog:
+    """The calls of a run in order of sending: a few numbers of each, and an example of each kind of call."""
+
+    _examples: list[Observation] = field(default_factory=list)
+    _numbers: dict[Alike, int] = field(default_factory=dict)
+    """The place of each kind's example."""
+    _limits: dict[tuple[str, bool], dict[int, None]] = field(default_factory=lambda: defaultdict(dict))
+    """Each RateLimit-Limit told of an operation, or of its dry run, in order of the last telling."""
+    _kind: array[int] = field(default_factory=lambda: array("I"))
+    _sent: array[int] = field(default_factory=lambda: array("q"))
+    _done: array[int] = field(default_factory=lambda: array("q"))
+    _remaining: array[int] = field(default_factory=lambda: array("q"))
+    _reset: array[int] = field(default_factory=lambda: array("q"))
+    _ids: bytearray = field(default_factory=bytearray)
+    _ends: array[int] = field(default_factory=lambda: array("Q", [0]))
+
+    def add(self, seen: Observation) -> None:
+        """Log the next call."""
+        several = () if seen.surface == "rest" else seen.operations
+        alike = (
+            *(seen.environment, seen.account, seen.key, seen.surface, seen.operation, several, seen.method),
+            *(seen.status, seen.code, seen.dry_run, seen.limit, seen.replayed, seen.repeat, seen.happened),
+        )
+        number = self._numbers.setdefault(alike, len(self._examples))
+        if number == len(self._examples):
+            self._examples.append(seen)
+        if seen.limit is not None and seen.ok and seen.surface == "rest" and not seen.replayed:
+            told = self._limits[seen.operation, seen.dry_run]
+            told.pop(seen.limit, None)
+            told[seen.limit] = None
+        self._kind.append(number)
+        stale = seen.repeat  # headers of a replay may be those of the first reply
+        self._sent.append(seen.sent)
+        self._done.append(seen.received)
+        self._remaining.append(-1 if seen.remaining is None or stale else seen.remaining)
+        self._reset.append(-1 if seen.reset is None or stale else seen.reset)
+        self._ids += seen.id.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._ids))
+
+    def id(self, position: int) -> str:
+        """Return the id of the call at this position."""
+        return self._ids[self._ends[position] : self._ends[position + 1]].decode("utf-8", "surrogatepass")
+
+    def sent(self, position: int) -> Micros:
+        """Return when it was sent."""
+        return self._sent[position]
+
+    def ledgers(self, run: ObservedRun, options: Options) -> dict[tuple[str, str, str], KeyLedger]:
+        """Return the ledger of each (environment, account, key), in order of first use."""
+        if not len(self._kind):
+            return {}
+        kinds = np.frombuffer(self._kind, np.uint32)
+        rows = self._rows(run, options)
+        count = np.array([len(found) for found in rows], np.int64)[kinds]
+        who = np.repeat(np.arange(len(kinds)), count)
+        nth = np.arange(len(who)) - np.repeat(np.cumsum(count) - count, count)
+        starts = np.cumsum([0, *(len(found) for found in rows)])[:-1]
+        flat = [row for found in rows for row in found]
+        place = starts[kinds[who]] + nth
+        columns = {
+            name: np.array([row[at] for row in flat], np.dtype(COLUMNS[name]))[place] if flat else NONE
+            for at, name in enumerate(("kind", "rate_class", "dry", "graphql", "limit"))
+        }
+        own = {"sent": self._sent, "done": self._done, "remaining": self._remaining, "reset": self._reset}
+        columns |= {name: np.frombuffer(column, np.int64)[who] for name, column in own.items()}
+        columns["who"] = who
+        owners = [(seen.environment, seen.account, seen.key) for seen in self._examples]
+        numbers = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
+        owned = np.array([numbers[owner] for owner in owners], np.int64)[kinds[who]]
+        found, firsts = np.unique(owned, return_index=True)
+        names = list(numbers)
+        ledgers = {}
+        for number in found[np.argsort(firsts)]:
+            chosen = np.flatnonzero(owned == number)
+            owner = names[int(number)]
+            ledgers[owner] = KeyLedger(
+                owner[2], **{name: columns[name][chosen] for name in COLUMNS}, log=self
+            )
+        return ledgers
+
+    def _rows(self, run: ObservedRun, options: Options) -> list[list[tuple[int, ...]]]:
+        """Return of each kind of call how it is counted: once, or in each class that it may have debited."""
+        known = classes_by_limit(options)
+        told = {
+            name: known[limit] for name, found in self._limits.items() for limit in found if limit in known
+        }
+        return [
+            []
+            if foreign(seen, run)
+            else [
+                (
+                    _kind(seen, rate_class),
+                    rate_class,
+                    int(seen.dry_run),
+                    int(seen.surface == "graphql"),
+                    -1 if seen.limit is None else seen.limit,
+                )
+                for rate_class in _classes(seen, known, told, options)
+            ]
+            for seen in self._examples
+        ]
 
 
 def _classes(
@@ -209,21 +293,6 @@ def _classes(
     return sorted(rate_class for rate_class in found if rate_class is not None)
 
 
-def _row(position: int, seen: Observation, rate_class: RateClass) -> tuple[int, ...]:
-    return (
-        seen.sent,
-        seen.received,
-        position,
-        _kind(seen, rate_class),
-        rate_class,
-        int(seen.dry_run),
-        int(seen.surface == "graphql"),
-        -1 if seen.limit is None else seen.limit,
-        -1 if seen.remaining is None or seen.repeat else seen.remaining,
-        -1 if seen.reset is None or seen.repeat else seen.reset,
-    )
-
-
 def _kind(seen: Observation, rate_class: RateClass) -> int:
     """Admitted for certain: successes and refusals that come after the rate limit (U86, U87).
 
@@ -235,39 +304,43 @@ def _kind(seen: Observation, rate_class: RateClass) -> int:
     return ADMITTED if answered and not seen.repeat else UNSURE
 
 
-def _ledger(owner: tuple[str, str, str], columns: Iterable[array[int]]) -> KeyLedger:
-    return KeyLedger(owner[2], *(np.frombuffer(column, column.typecode) for column in columns))
+def logged(history: History) -> CallLog:
+    """Log the calls of a whole history that may have happened."""
+    log = CallLog()
+    for seen in history.where(lambda seen: seen.happened is not False):
+        log.add(seen)
+    return log
 
 
 # The calls of one window
 
 
 def calls_of(
-    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, history: History, options: Options
+    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, run: ObservedRun, options: Options
 ) -> WindowCalls:
     """Gather what one window may have counted under a reading, with the account's first moments as hidden."""
-    length, second = options.facts.rate_window // history.traffic_rate, SECOND // history.traffic_rate
+    length, second = options.facts.rate_window // run.traffic_rate, SECOND // run.traffic_rate
     limit = options.facts.rates.of(rate_class)
     counts = _counted(ledger, rate_class, reading)
     admitted, unsure = _side(ledger, counts, ADMITTED), _side(ledger, counts, UNSURE)
     refused = _side(ledger, counts & (ledger.rate_class == rate_class), REFUSED)
-    start = history.seen[0].sent
+    assert run.began is not None
     stated = _stated(ledger, counts & (ledger.rate_class == rate_class), limit, second)
     fresh = _fresh(admitted, refused, stated)
-    hidden = NOBODY if fresh else _hidden(limit, start, length)
+    hidden = NOBODY if fresh else _hidden(limit, run.began, length)
     return WindowCalls(
         about=f"key {ledger.name}, {rate_class.label} calls",
         limit=limit,
         length=length,
         slack=length // DRIFT,
         second=second,
-        exclusive=history.exclusive,
+        exclusive=run.exclusive,
         admitted=admitted,
         possible=admitted.joined(unsure).joined(hidden),
         refused=refused,
         stated=stated,
-        seen=history.seen,
-        start=start,
+        log=ledger.log,
+        start=run.began,
         fresh=fresh,
     )
 

@@ -6,15 +6,14 @@ All checks of windows count intervals. A call took effect at one instant of [sen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import NEVER
 from ranksim.conformance.verdict.verdicts import Evidence
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -108,6 +107,16 @@ class StatedCounts:
 NOTHING = StatedCounts(NONE, NONE, NONE, NONE, NONE, NONE)
 
 
+class Log(Protocol):
+    """Names the calls of a run by their positions."""
+
+    def id(self, position: int) -> str:
+        """Return the id of the call at this position."""
+
+    def sent(self, position: int) -> Micros:
+        """Return when it was sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowCalls:
     """All calls that one window may have counted, under one reading of what counts where.
@@ -128,7 +137,7 @@ class WindowCalls:
     possible: CallIntervals
     refused: CallIntervals
     stated: StatedCounts
-    seen: Sequence[Observation]
+    log: Log
     start: Micros
     fresh: bool = False
 
@@ -166,5 +175,5 @@ class WindowCalls:
     def evidence(self, says: str, *who: int) -> Evidence:
         """Make evidence of the calls at these positions; hidden ones have no name."""
         known = sorted({int(one) for one in who if one != HIDDEN})
-        at = min((self.seen[one].sent for one in known), default=None)
-        return Evidence(says, tuple(self.seen[one].id for one in known), about=self.about, at=at)
+        at = min((self.log.sent(one) for one in known), default=None)
+        return Evidence(says, tuple(self.log.id(one) for one in known), about=self.about, at=at)

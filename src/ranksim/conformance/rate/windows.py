@@ -8,10 +8,13 @@ headers say about it.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 
-from ranksim.conformance.history.history import History
+from ranksim.clock import Micros
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
 from ranksim.conformance.rate.elimination import FIELDS, Examined, default_reading, examine, explained
-from ranksim.conformance.rate.ledger import KeyLedger, ledgers, steady
+from ranksim.conformance.rate.ledger import CallLog, KeyLedger, steady
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import RateClass
@@ -41,33 +44,54 @@ RULES = (
 BY_CLASS = {RateClass.READ: READ, RateClass.WRITE: WRITE, RateClass.EXPENSIVE: EXPENSIVE}
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge the windows of each key and class."""
-    if not steady(history):
-        for rule in RULES:
-            tally.open(rule.name, "the clock of the rate windows was changed while running")
-        return
-    accounts: dict[tuple[str, str], list[KeyLedger]] = defaultdict(list)
-    for (environment, account, _), ledger in ledgers(history, options).items():
-        accounts[environment, account].append(ledger)
-    for keys in accounts.values():
-        for rate_class in RateClass:
-            found = {
-                ledger.name: (ledger, examine(ledger, rate_class, history, options))
-                for ledger in keys
-                if ledger.has(rate_class)
-            }
-            _judge_account(found, rate_class, history, options, tally)
+@dataclass
+class WindowJudge:
+    """Judges the windows of each key and class: of each call it keeps a row of numbers."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    log: CallLog = field(default_factory=CallLog)
+
+    def wants(self, like: Observation) -> bool:
+        """All calls that may have happened."""
+        return like.happened is not False
+
+    def see(self, seen: Observation) -> None:
+        """Log it."""
+        self.log.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, judge each window: which interpretations explain it shows in the whole of it."""
+        if watermark < NEVER:
+            return
+        if not steady(run):
+            for rule in RULES:
+                self.tally.open(rule.name, "the clock of the rate windows was changed while running")
+            return
+        accounts: dict[tuple[str, str], list[KeyLedger]] = defaultdict(list)
+        for (environment, account, _), ledger in self.log.ledgers(run, self.options).items():
+            accounts[environment, account].append(ledger)
+        for keys in accounts.values():
+            for rate_class in RateClass:
+                found = {
+                    ledger.name: (ledger, examine(ledger, rate_class, run, self.options))
+                    for ledger in keys
+                    if ledger.has(rate_class)
+                }
+                _judge_account(found, rate_class, run, self.options, self.tally)
 
 
 def _judge_account(
     found: dict[str, tuple[KeyLedger, Examined]],
     rate_class: RateClass,
-    history: History,
+    run: ObservedRun,
     options: Options,
     tally: Tally,
 ) -> None:
-    shared = len(found) > 1 and _judge_scope(found, rate_class, history, options, tally)
+    shared = len(found) > 1 and _judge_scope(found, rate_class, run, options, tally)
     for _, examined in found.values():
         _judge_window(examined, BY_CLASS[rate_class], options, tally, shared=shared)
 
@@ -75,7 +99,7 @@ def _judge_account(
 def _judge_scope(
     found: dict[str, tuple[KeyLedger, Examined]],
     rate_class: RateClass,
-    history: History,
+    run: ObservedRun,
     options: Options,
     tally: Tally,
 ) -> bool:
@@ -86,7 +110,7 @@ def _judge_scope(
     together = _merged([ledger for ledger, _ in found.values()])
     failing = [examined for _, examined in found.values() if not examined.surviving]
     if failing:
-        if examine(together, rate_class, history, options).surviving:
+        if examine(together, rate_class, run, options).surviving:
             evidence = next(iter(failing[0].against.values()))
             says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
             tally.broke(PER_KEY, Evidence(says, evidence.exchanges, (), evidence.about, evidence.at))
@@ -94,7 +118,7 @@ def _judge_scope(
         tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
         return False
     alone = {reading for _, examined in found.values() for reading in examined.surviving}
-    if explained(alone, together, rate_class, history, options):
+    if explained(alone, together, rate_class, run, options):
         tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
     else:
         tally.held(PER_KEY)

@@ -34,27 +34,27 @@ def plain(
     measured beside what a simulated world predicted. Raises BadInput for a
     required name that no rule has.
     """
-    history, offset = judgement.history, judgement.history.offset
+    history, offset = judgement.history, judgement.history.run.offset
     exercised, rules = judgement.coverage
     conforming, decided = judgement.agreement
     return {
         "ranksim_judgement": 1,
         "trace": trace,
         "policy": policy,
-        "started": history.seen[0].sent if history.seen else history.header.started,
+        "started": history.seen[0].sent if history.seen else history.run.header.started,
         "ended": max(
-            (s.sent if s.lost else s.received for s in history.seen), default=history.header.started
+            (s.sent if s.lost else s.received for s in history.seen), default=history.run.header.started
         ),
         "exchanges": len(history.seen),
         "lost": sum(seen.lost for seen in history.seen),
         "deliveries": len(history.arrived),
-        "targets": dict(history.header.targets),
-        "keys": {name: key.model_dump() for name, key in sorted(history.header.keys.items())},
-        "exclusive": history.exclusive,
+        "targets": dict(history.run.header.targets),
+        "keys": {name: key.model_dump() for name, key in sorted(history.run.header.keys.items())},
+        "exclusive": history.run.exclusive,
         "clock_offset": {"low": offset.low, "high": offset.high, "exchanges": offset.count}
         if offset.count
         else None,
-        "pace": {"business": history.rate, "traffic": history.traffic_rate},
+        "pace": {"business": history.run.rate, "traffic": history.run.traffic_rate},
         "coverage": {"exercised": exercised, "rules": rules},
         "agreement": {"conforming": conforming, "decided": decided},
         "required": list(required),

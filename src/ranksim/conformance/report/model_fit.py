@@ -144,7 +144,7 @@ def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
     for name, (until, kind) in begun.items():
         if name in accepted:
             least = max(0, queued.get(name, 0) - accepted[name].received)
-            waits[kind].append((least * history.rate, (until - accepted[name].sent) * history.rate))
+            waits[kind].append((least * history.run.rate, (until - accepted[name].sent) * history.run.rate))
     return waits
 
 
@@ -166,7 +166,7 @@ def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
 
 def delivery_delays(history: History) -> list[tuple[Micros, Micros]]:
     """How long acknowledged events took to arrive, µs; needs the offset of the deployment's clock."""
-    if not history.offset.known or history.rate != 1:
+    if not history.run.offset.known or history.run.rate != 1:
         return []
     spans = []
     for came in history.arrived:
@@ -177,7 +177,9 @@ def delivery_delays(history: History) -> list[tuple[Micros, Micros]]:
             since = instant(made)
         except ValueError:
             continue
-        low, high = (came.received + edge - since for edge in (history.offset.low, history.offset.high))
+        low, high = (
+            came.received + edge - since for edge in (history.run.offset.low, history.run.offset.high)
+        )
         spans.append((max(0, low), max(0, high)))
     return spans
 

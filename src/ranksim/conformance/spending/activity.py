@@ -8,14 +8,13 @@ that may not exist.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of, thing_of
 from ranksim.conformance.history.observation import NEVER, Observation
-from ranksim.conformance.history.packed import SelectedObservations
 from ranksim.conformance.spending.counter_bounds import RunningSums
 from ranksim.conformance.spending.statements import (
     CostStatement,
@@ -25,7 +24,7 @@ from ranksim.conformance.spending.statements import (
     StatusStatement,
 )
 from ranksim.conformance.verdict.options import Options
-from ranksim.contract.facts import CHECKS, JobKind, Spend
+from ranksim.contract.facts import JobKind, Spend
 from ranksim.rules.terms import TABLE
 
 Json = Any
@@ -36,7 +35,15 @@ RANK_RUN: Final = JobKind.RANK_RUN.value
 ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
 """The checks that the table of spending operations names, by operation (S52-S58)."""
 
-CHECK_OF: Final = {decision.code: int(decision) for decision in CHECKS} | {"allowance_exhausted": 4}
+CHECKS: Final = {
+    "entitlement_required": 1,
+    "subscription_inactive": 2,
+    "cost_cap_reached": 3,
+    "quota_exhausted": 4,
+    "allowance_exhausted": 4,
+    "slot_limit_exceeded": 5,
+    "cooldown_active": 6,
+}
 """The check behind a refusal's code (S59, U53)."""
 
 
@@ -149,9 +156,12 @@ class AccountActivity:
     health: list[StatusStatement] = field(default_factory=list)
     fates: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
     changes: list[Observation] = field(default_factory=list)
-    reads: SelectedObservations = field(default_factory=lambda: SelectedObservations(()))
-    polls: SelectedObservations = field(default_factory=lambda: SelectedObservations(()))
-    """The reads of jobs among them."""
+    reads: Sequence[tuple[Micros, Micros]] = ()
+    """When each read that was answered was made: [sent, received]."""
+    refused_reads: Sequence[Observation] = ()
+    """Reads that one of the six checks refused."""
+    polls: list[Observation] = field(default_factory=list)
+    """Reads of jobs that were answered."""
     domains: dict[str, Observation] = field(default_factory=dict)
     """The domains that the trace made, by id, with the call."""
     lists: dict[str, Observation] = field(default_factory=dict)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ranksim.clock import HOUR, Micros
 from ranksim.conformance.history.fields import body_of, plain, snaked, thing_of
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt, job_name
-from ranksim.conformance.history.packed import SelectedObservations
 from ranksim.conformance.spending import statements
-from ranksim.conformance.spending.activity import CHECK_OF, RANK_RUN, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import CHECKS, RANK_RUN, AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.spend_parsing import (
     SPENDING,
     domain_of,
@@ -31,47 +31,107 @@ Json = Any
 MEMORY: Final = 23 * HOUR
 """Repeats of an Idempotency-Key this near surely are repeats (S47, U30)."""
 
+STATING: Final = frozenset(
+    {"account.usage", "slots.get", "account.entitlements", "account.get", "jobs.get", "jobs.list"}
+)
+"""Reads that state what is spent, or what became of it."""
 
-def activity_of(history: History, options: Options) -> Iterator[AccountActivity]:
-    """Sort a trace by account, one at a time."""
-    used: dict[str, set[str]] = defaultdict(set)
-    groups: dict[tuple[str, str], SelectedObservations] = defaultdict(
-        lambda: SelectedObservations(history.seen)
-    )
-    for place, seen in enumerate(history.seen):
+
+Owner: TypeAlias = tuple[str, str]
+"""Environment and account."""
+
+
+@dataclass(slots=True)
+class AccountCalls:
+    """What one account's keys did, as far as it matters to what is spent, in order of sending."""
+
+    begins: Micros
+    calls: list[Observation] = field(default_factory=list)
+    """Calls that may spend or change something, and reads that state something."""
+    sent: array[int] = field(default_factory=lambda: array("q"))
+    received: array[int] = field(default_factory=lambda: array("q"))
+    """When reads that were answered were sent and received."""
+    refused: list[Observation] = field(default_factory=list)
+    """Reads that one of the six checks refused."""
+
+    def add(self, seen: Observation) -> None:
+        """Keep the next call of the account."""
+        acts = _spends(seen) or _writes(seen)
+        repeats = seen.idempotency_key is not None and seen.method == "POST"
+        if acts or repeats or (seen.ok and seen.operation in STATING):
+            self.calls.append(seen)
+        if not acts and seen.code in CHECKS:
+            self.refused.append(seen)
+        elif not acts and seen.ok:
+            self.sent.append(seen.sent)
+            self.received.append(seen.received)
+
+
+@dataclass(slots=True)
+class ObservedAccounts:
+    """What every account did, and what webhooks told of its jobs."""
+
+    calls: dict[Owner, AccountCalls] = field(default_factory=dict)
+    used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The keys that worked in each environment."""
+    created: dict[str, set[Owner]] = field(default_factory=lambda: defaultdict(set))
+    """Who created each job, by its name."""
+    arrived: list[ReceivedAttempt] = field(default_factory=list)
+
+    def add(self, seen: Observation) -> None:
+        """Keep the next call."""
+        owner = (seen.environment, seen.account)
+        if seen.ok and seen.operation == "jobs.create":
+            self.created[job_name(thing_of(seen))].add(owner)
         if seen.key and seen.happened is not False:
-            groups[seen.environment, seen.account].add(place)
+            if owner not in self.calls:
+                self.calls[owner] = AccountCalls(seen.sent)
+            self.calls[owner].add(seen)
             if 200 <= seen.status <= 299:
-                used[seen.environment].add(seen.key)
-    ends = _ends_of_jobs(history)
-    for (environment, account), exchanges in groups.items():
-        dealings = AccountActivity(
-            account,
-            environment,
-            _alone(history, used[environment]),
-            reads=SelectedObservations(exchanges),
-            polls=SelectedObservations(exchanges),
-            begins=exchanges[0].sent,
-        )
-        _Sorter(dealings, history.rate).sort(exchanges)
-        for work in dealings.works:
-            for event in ends.get(work.id, ()):
-                dealings.fates[work.id].end(event.type, event.received)
-        dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
-        dealings.cost, dealings.slots = sharpened(aligned(dealings.cost)), aligned(dealings.slots)
-        dealings.alone = dealings.alone and not _runs_by_itself(dealings)
-        _settle_rank_runs(dealings, options)
-        dealings.works.sort(key=lambda work: work.low)
-        yield dealings
+                self.used[seen.environment].add(seen.key)
+
+    def activity(self, run: ObservedRun, options: Options) -> Iterator[AccountActivity]:
+        """Sort out what each account did, one at a time."""
+        ends = self._ends_of_jobs()
+        for (environment, account), kept in self.calls.items():
+            dealings = AccountActivity(
+                account,
+                environment,
+                _alone(run, self.used[environment]),
+                reads=tuple(zip(kept.sent, kept.received, strict=True)),
+                refused_reads=kept.refused,
+                begins=kept.begins,
+            )
+            _Sorter(dealings, run.rate).sort(kept.calls)
+            for work in dealings.works:
+                for event in ends.get(work.id, ()):
+                    dealings.fates[work.id].end(event.type, event.received)
+            dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
+            dealings.cost, dealings.slots = sharpened(aligned(dealings.cost)), aligned(dealings.slots)
+            dealings.alone = dealings.alone and not _runs_by_itself(dealings)
+            _settle_rank_runs(dealings, options)
+            dealings.works.sort(key=lambda work: work.low)
+            yield dealings
+
+    def _ends_of_jobs(self) -> dict[str, list[ReceivedAttempt]]:
+        """Return the webhooks that told the ends of jobs (S76), but of an id that two accounts have."""
+        ends: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+        for arrived in self.arrived:
+            data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
+            job = data.get("job") if isinstance(data, dict) else None
+            name = job_name(job) if isinstance(job, dict) else ""
+            if len(self.created.get(name, ())) == 1:
+                ends[name].append(arrived)
+        return ends
 
 
-def _alone(history: History, keys: Collection[str]) -> bool:
+def _alone(run: ObservedRun, keys: Collection[str]) -> bool:
     """Tell whether nobody else used an account's books: two keys of unknown account may share them.
 
     `keys` are all that worked in its environment.
     """
-    strangers = any(not history.key(key).account for key in keys)
-    return history.exclusive and (not strangers or len(keys) == 1)
+    strangers = any(not run.key(key).account for key in keys)
+    return run.exclusive and (not strangers or len(keys) == 1)
 
 
 @dataclass(slots=True)
@@ -88,18 +148,15 @@ class _Sorter:
         for seen in exchanges:
             if seen.idempotency_key is not None and seen.method == "POST":
                 self.repeats[seen.idempotency_key].append(seen)
-        for place, seen in enumerate(exchanges):
-            if seen.operation in SPENDING or (
-                not seen.operation and any(name in SPENDING for name in seen.operations)
-            ):
+        for seen in exchanges:
+            if _spends(seen):
                 self.ask(seen)
             elif _writes(seen):
                 self.dealings.changes.append(seen)
                 self.other(seen)
             else:
-                self.dealings.reads.add(place)
-                if seen.operation in ("jobs.get", "jobs.list"):
-                    self.dealings.polls.add(place)
+                if seen.ok and seen.operation in ("jobs.get", "jobs.list"):
+                    self.dealings.polls.append(seen)
                 self.other(seen)
         for seen in self.unanswered:
             self.maybe(seen)
@@ -114,11 +171,11 @@ class _Sorter:
             self.dry_run(seen, body)
         elif unanswered(seen):
             self.unanswered.append(seen)
-        elif seen.code in CHECK_OF:
+        elif seen.code in CHECKS:
             low = self.since(seen)
             if low is not None:
                 spend, domain = spend_of(seen, body), domain_of(body, {})
-                refused = RefusedSpend(CHECK_OF[seen.code], spend, domain, low, seen.received, seen)
+                refused = RefusedSpend(CHECKS[seen.code], spend, domain, low, seen.received, seen)
                 self.dealings.refusals.append(refused)
                 self.meta(seen, seen.meta, low)
         elif seen.ok:
@@ -171,7 +228,7 @@ class _Sorter:
     def dry_run(self, seen: Observation, body: Mapping[str, Json]) -> None:
         self.dealings.dry_runs.append(seen)
         low = self.since(seen)
-        if seen.lost or low is None or not (seen.ok or seen.code in CHECK_OF):
+        if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
             return
         report, metas = report_of(seen, body, low)
         self.dealings.reports.append(report)
@@ -238,28 +295,19 @@ class _Sorter:
             fate.alive = max(fate.alive, seen.sent)
 
 
+def _spends(seen: Observation) -> bool:
+    """Tell whether a call may want to spend."""
+    return seen.operation in SPENDING or (
+        not seen.operation and any(name in SPENDING for name in seen.operations)
+    )
+
+
 def _writes(seen: Observation) -> bool:
     """Tell whether a call may change something; what a GraphQL call does, its operations tell."""
     if seen.surface != "graphql":
         return seen.method not in ("GET", "HEAD", "OPTIONS")
     named = (seen.operation, *seen.operations)
     return any(name.rpartition(".")[2] in ("create", "update", "delete") for name in named)
-
-
-def _ends_of_jobs(history: History) -> dict[str, list[ReceivedAttempt]]:
-    """Give the webhooks that told the ends of jobs (S76), but of an id that two accounts have."""
-    owners: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for seen in history.by_operation("jobs.create"):
-        if seen.ok:
-            owners[job_name(thing_of(seen))].add((seen.environment, seen.account))
-    ends: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-    for arrived in history.arrived:
-        data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
-        job = data.get("job") if isinstance(data, dict) else None
-        name = job_name(job) if isinstance(job, dict) else ""
-        if len(owners.get(name, ())) == 1:
-            ends[name].append(arrived)
-    return ends
 
 
 def _runs_by_itself(dealings: AccountActivity) -> bool:

@@ -14,7 +14,7 @@ from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of
 from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, NEVER, Observation
 from ranksim.conformance.spending.activity import (
-    CHECK_OF,
+    CHECKS,
     JOBS,
     AccountActivity,
     DryRunReport,
@@ -128,7 +128,7 @@ def judge_codes(dealings: AccountActivity, options: Options, tally: Tally) -> No
     for seen in dealings.asked:
         if seen.lost or seen.ok:
             continue
-        if seen.code in CHECK_OF:
+        if seen.code in CHECKS:
             tally.held("guards.codes")
         elif seen.status == 402 and seen.code not in AFTER_RATE_LIMIT and seen.surface == "rest":
             if refuses and spend_of(seen, body_of(seen)) in CAPPED:
@@ -420,15 +420,12 @@ def judge_status(dealings: AccountActivity, refused: RefusedSpend, options: Opti
 
 def judge_reads(failures: FailedChecks, tally: Tally) -> None:
     """No read is refused for the health of the account or its spending: reads pass no such check."""
-    for seen in failures.dealings.reads:
-        if seen.lost:
-            continue
+    for seen in failures.dealings.refused_reads:
         free = (2, 3, 4) if seen.operation == "keyword_briefs.list" else (2, 3)
-        if CHECK_OF.get(seen.code) in free:
+        if CHECKS[seen.code] in free:
             says = f"a read was refused as {seen.code}"
             evidence = Evidence(says, (seen.id,), about=failures.dealings.about, at=seen.sent)
             tally.broke("guards.reads", evidence)
-        elif seen.ok and (
-            failures.unhealthy(seen.sent, seen.received) or failures.at_ceiling(seen.sent, seen.received)
-        ):
+    for sent, received in failures.dealings.reads:
+        if failures.unhealthy(sent, received) or failures.at_ceiling(sent, received):
             tally.held("guards.reads")

@@ -12,7 +12,7 @@ from ranksim.clock import Micros
 from ranksim.conformance.history.fields import plain
 from ranksim.conformance.history.observation import NEVER, Observation, job_name
 from ranksim.conformance.spending.activity import (
-    CHECK_OF,
+    CHECKS,
     JOBS,
     AccountActivity,
     DryRunReport,
@@ -250,7 +250,7 @@ def _agrees(report: DryRunReport, check: int, finishes: bool) -> bool | None:
 
 
 def _said(check: int) -> str:
-    names = {number: code for code, number in CHECK_OF.items() if code != "allowance_exhausted"}
+    names = {number: code for code, number in CHECKS.items() if code != "allowance_exhausted"}
     return names.get(check, "yes")
 
 
@@ -263,7 +263,7 @@ def judge_order(dealings: AccountActivity, report: DryRunReport, options: Option
     """
     seen = report.seen
     about = dealings.about
-    if seen.code in CHECK_OF:
+    if seen.code in CHECKS:
         evidence = Evidence(
             f"a dry run answered {seen.status} {seen.code}", (seen.id,), about=about, at=report.low
         )

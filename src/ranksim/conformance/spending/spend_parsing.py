@@ -8,7 +8,7 @@ from typing import Any, Final
 from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of, thing_of
 from ranksim.conformance.history.observation import Observation, job_name
-from ranksim.conformance.spending.activity import CHECK_OF, JOBS, RANK_RUN, DryRunReport
+from ranksim.conformance.spending.activity import CHECKS, JOBS, RANK_RUN, DryRunReport
 
 Json = Any
 
@@ -74,16 +74,16 @@ def report_of(
 ) -> tuple[DryRunReport, dict[int, Json]]:
     """Read the answer of a dry run: a report, or the error of the live call (U56, U89); metas by check."""
     spend, domain = spend_of(seen, body), domain_of(body, {})
-    if seen.code in CHECK_OF:
-        check = CHECK_OF[seen.code]
+    if seen.code in CHECKS:
+        check = CHECKS[seen.code]
         return DryRunReport(check, spend, domain, low, seen.received, seen), {check: seen.meta}
     data = thing_of(seen)
     refusal, allowed, checks = data.get("refusal"), data.get("allowed"), data.get("checks")
     code = refusal.get("code") if isinstance(refusal, dict) else None
-    refusing = CHECK_OF.get(str(code)) if code is not None else 0 if allowed is True else None
+    refusing = CHECKS.get(str(code)) if code is not None else 0 if allowed is True else None
     rows = [row for row in checks if isinstance(row, dict)] if isinstance(checks, list) else []
-    failing = tuple(CHECK_OF.get(str(row.get("code")), 0) for row in rows if row.get("ok") is False)
-    metas = {CHECK_OF.get(str(row.get("code")), 0): row.get("meta") for row in rows if row.get("ok") is False}
+    failing = tuple(CHECKS.get(str(row.get("code")), 0) for row in rows if row.get("ok") is False)
+    metas = {CHECKS.get(str(row.get("code")), 0): row.get("meta") for row in rows if row.get("ok") is False}
     if isinstance(refusal, dict) and refusing:
         metas.setdefault(refusing, refusal.get("meta"))
     joins = data.get("would_join")

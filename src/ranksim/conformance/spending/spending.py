@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ranksim.conformance.history.history import History
+from dataclasses import dataclass, field
+
+from ranksim.clock import Micros
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
 from ranksim.conformance.spending import check_precedence, cooldowns, cost, dry_runs, joins, quotas, slots
-from ranksim.conformance.spending.by_account import activity_of
+from ranksim.conformance.spending.by_account import ObservedAccounts
 from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Rule, Tally
@@ -20,14 +24,37 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge what every account spent and was refused."""
-    clock = BusinessClock(history)
-    for dealings in activity_of(history, options):
-        check_precedence.judge(dealings, clock, options, tally)
-        cost.judge(dealings, clock, options, tally)
-        quotas.judge(dealings, clock, options, tally)
-        slots.judge(dealings, options, tally)
-        cooldowns.judge(dealings, clock, options, tally)
-        joins.judge(dealings, options, tally)
-        dry_runs.judge(dealings, clock, options, tally)
+@dataclass
+class SpendingJudge:
+    """Judges what every account spent and was refused, account by account."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    accounts: ObservedAccounts = field(default_factory=ObservedAccounts)
+
+    def wants(self, like: Observation) -> bool:
+        """What any account's key did, and jobs that were begun without one."""
+        did = like.key != "" and like.happened is not False
+        return did or (like.ok and like.operation == "jobs.create")
+
+    def see(self, seen: Observation) -> None:
+        """Keep it with its account."""
+        self.accounts.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Keep what may tell the end of a job."""
+        self.accounts.arrived.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, judge each account: whether nobody else used it shows in the whole run."""
+        if watermark < NEVER:
+            return
+        clock, options, tally = BusinessClock(run), self.options, self.tally
+        for dealings in self.accounts.activity(run, options):
+            check_precedence.judge(dealings, clock, options, tally)
+            cost.judge(dealings, clock, options, tally)
+            quotas.judge(dealings, clock, options, tally)
+            slots.judge(dealings, options, tally)
+            cooldowns.judge(dealings, clock, options, tally)
+            joins.judge(dealings, options, tally)
+            dry_runs.judge(dealings, clock, options, tally)

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from ranksim.clock import DAY, HOUR, SECOND, WEEK, Micros
 from ranksim.conformance.history.fields import moment, plain, whole
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import NEVER, Observation
 from ranksim.contract.quantities import MICRO_USD
 
@@ -275,20 +275,20 @@ LONGEST_MONTH = 31 * DAY + 2 * HOUR
 class BusinessClock:
     """What the deployment's calendar said at an instant of the trace, and how fast its time ran."""
 
-    history: History
+    run: ObservedRun
 
     @property
     def rate(self) -> int:
         """Business time per trace time; 0 where it changed while running."""
-        return self.history.rate
+        return self.run.rate
 
     def at(self, t: Micros) -> tuple[Micros, Micros] | None:
         """Give the earliest and latest business instant at `t`; None when unknown, as on a scaled clock.
 
         Business time is that of the Date headers, unless a note tells of another.
         """
-        offset = self.history.offset
-        if self.rate != 1 or any(pace.business is not None for pace in self.history.paces):
+        offset = self.run.offset
+        if self.rate != 1 or any(pace.business is not None for pace in self.run.paces):
             return None
         return (t + offset.low, t + offset.high) if offset.known else None
 

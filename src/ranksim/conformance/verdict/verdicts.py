@@ -158,6 +158,15 @@ class Tally:
         )
 
 
+def merged_differences(tallies: Iterable[Tally]) -> tuple[Difference, ...]:
+    """Return the differences of all tallies, of each number the first."""
+    first: dict[int, Difference] = {}
+    for tally in tallies:
+        for difference in tally.differences:
+            first.setdefault(difference.number, difference)
+    return tuple(first.values())
+
+
 def _verdict(account: _Account) -> Verdict:
     if account.broken:
         return Verdict.DEVIATES

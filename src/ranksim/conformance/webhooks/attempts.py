@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.conformance.webhooks.completeness import job_of, name_of, shown_jobs, tests_of
-from ranksim.conformance.webhooks.endpoints import EndpointHistory, Listing, ObservedEndpoint
+from ranksim.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
+from ranksim.conformance.webhooks.endpoints import EndpointHistory, Listing, ObservedEndpoint, WebhookLog
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.rules.webhooks import TEST_EVENT
 
@@ -62,31 +63,62 @@ APART = 5 * SECOND
 """How far the clock of what signs may be from the clock of what answers calls."""
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every attempt that arrived, each event, and what the deployment lists of them.
+@dataclass
+class AttemptJudge:
+    """Judges every attempt that arrived, each event, and what the deployment lists of them.
 
     What came to a path that no endpoint is known to have shows nothing: it may be anybody's.
     """
-    ledger = EndpointHistory.of(history, options)
-    tests = tests_of(history)
-    came = [arrived for arrived in history.arrived if arrived.endpoint in ledger.known]
-    events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-    for arrived in history.arrived:
-        if arrived.event:
-            events[arrived.event].append(arrived)
-    for arrived in came:
-        first = events[arrived.event][0] if arrived.event else arrived
-        _judge_attempt(arrived, options, tally)
-        _judge_age(arrived, first, history, options, tally)
-        _judge_target(arrived, ledger, tests, tally)
-    _judge_listed(came, ledger.listed, options, tally)
-    for attempts in events.values():
-        _judge_event(attempts, tally)
-    _judge_jobs(history, came, tests, tally)
-    _judge_accounts(history, ledger.known, tally)
-    for endpoint in ledger.known.values():
-        _judge_reason(endpoint, history.exclusive, tally)
-    _judge_shown_secrets(history, ledger.known, tally)
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    log: WebhookLog = field(default_factory=WebhookLog)
+    shown: set[str] = field(default_factory=set)
+    """The names of jobs that the API told of."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """The account that created a job, by its id, unless that is a number, which may name a job of each."""
+
+    def wants(self, like: Observation) -> bool:
+        """What tells of endpoints, of attempts and of jobs."""
+        return shows_jobs(like) or WebhookLog.wants(like)
+
+    def see(self, seen: Observation) -> None:
+        """Log it, and the jobs that it shows."""
+        for job in jobs_in(seen):
+            self.shown.add(job_name(job))
+            if seen.operation == "jobs.create" and not job["id"].isdecimal():
+                self.owners[job["id"]] = seen.account
+        self.log.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Log it."""
+        self.log.arrived.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, judge what came: which endpoints there were, and what is listed, may be told late."""
+        if watermark < NEVER:
+            return
+        options, tally, arrivals = self.options, self.tally, self.log.arrived
+        ledger = EndpointHistory.of(self.log, run, options)
+        tests = tests_of(self.log.calls)
+        came = [arrived for arrived in arrivals if arrived.endpoint in ledger.known]
+        events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+        for arrived in arrivals:
+            if arrived.event:
+                events[arrived.event].append(arrived)
+        for arrived in came:
+            first = events[arrived.event][0] if arrived.event else arrived
+            _judge_attempt(arrived, options, tally)
+            _judge_age(arrived, first, run, options, tally)
+            _judge_target(arrived, ledger, tests, tally)
+        _judge_listed(came, ledger.listed, options, tally)
+        for attempts in events.values():
+            _judge_event(attempts, tally)
+        _judge_jobs(self.shown, came, tests, tally)
+        _judge_accounts(self.owners, arrivals, ledger.known, run, tally)
+        for endpoint in ledger.known.values():
+            _judge_reason(endpoint, run.exclusive, tally)
+        _judge_shown_secrets(self.log.calls, ledger.known, tally)
 
 
 # One attempt
@@ -155,7 +187,7 @@ def _judge_body(arrived: ReceivedAttempt, tally: Tally) -> None:
 
 
 def _judge_age(
-    arrived: ReceivedAttempt, first: ReceivedAttempt, history: History, options: Options, tally: Tally
+    arrived: ReceivedAttempt, first: ReceivedAttempt, run: ObservedRun, options: Options, tally: Tally
 ) -> None:
     """t is the time at which the attempt was made, or the event's first one (S78, S86, U68).
 
@@ -165,40 +197,40 @@ def _judge_age(
     """
     if arrived.t is None:
         return
-    if not history.offset.known or history.rate == 0:
+    if not run.offset.known or run.rate == 0:
         tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
         return
     signed = arrived.t * SECOND
-    if any(low <= signed <= high for low, high in _clocks(arrived.received, history)):
+    if any(low <= signed <= high for low, high in _clocks(arrived.received, run)):
         tally.held(FRESH)
         return
-    if history.rate != 1 and any(pace.business is None for pace in history.paces):
+    if run.rate != 1 and any(pace.business is None for pace in run.paces):
         tally.open(FRESH, "the deployment's business time is not known")
         return
     says = (
         f"attempt {arrived.attempt} was signed {abs(arrived.received - signed) // SECOND} s off its arrival"
     )
-    late = _clocks(arrived.received, history, options.facts.signature_tolerance // max(1, history.rate))
+    late = _clocks(arrived.received, run, options.facts.signature_tolerance // max(1, run.rate))
     own = arrived.attempt == 1 or arrived.t != first.t
     if own and any(low <= signed <= high for low, high in late):
         tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
         return
-    early = any(low <= signed <= high for low, high in _clocks(first.received, history))
-    lost = first.attempt > 1 and any(signed <= high for _, high in _clocks(first.received, history))
+    early = any(low <= signed <= high for low, high in _clocks(first.received, run))
+    lost = first.attempt > 1 and any(signed <= high for _, high in _clocks(first.received, run))
     if arrived.attempt > 1 and (early or lost) and "first" in options.candidates("signature_time"):
         tally.differs(68, "attempt", "first", _evidence(says, arrived))
     else:
         tally.broke(FRESH, _evidence(says, arrived))
 
 
-def _clocks(came: Micros, history: History, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:
+def _clocks(came: Micros, run: ObservedRun, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:
     """Give what t may be of an attempt that came at an instant: by the clock of calls, and of business.
 
     `way` is how long it may have been under way since it was signed.
     """
-    low, high = history.offset.low - SECOND - APART, history.offset.high + APART
+    low, high = run.offset.low - SECOND - APART, run.offset.high + APART
     spans = [(came - way + low, came + high)]
-    for pace in history.paces:
+    for pace in run.paces:
         if pace.business is None:
             continue
         then = pace.business + (came - pace.t) * pace.rate
@@ -273,13 +305,12 @@ def _judge_event(attempts: Sequence[ReceivedAttempt], tally: Tally) -> None:
 
 
 def _judge_jobs(
-    history: History, came: Sequence[ReceivedAttempt], tests: Mapping[str, Observation], tally: Tally
+    real: set[str], came: Sequence[ReceivedAttempt], tests: Mapping[str, Observation], tally: Tally
 ) -> None:
     """A job ends once, so an endpoint is told of it under one event id (E9).
 
     Only a job that the API tells of counts: a test may tell of an invented one (U72).
     """
-    real = {job_name(job) for _, job in shown_jobs(history)}
     told: dict[tuple[str, str], ReceivedAttempt] = {}
     for arrived in came:
         job = job_name(job_of(arrived))
@@ -296,35 +327,37 @@ def _judge_jobs(
             tally.broke(EVENT, Evidence(says, (), pair, arrived.endpoint, arrived.received))
 
 
-def _judge_accounts(history: History, known: dict[str, ObservedEndpoint], tally: Tally) -> None:
-    """A job that one account's key created is no business of another account's endpoint.
-
-    A plain number may name a job of each account.
-    """
-    owners = {
-        job["id"]: seen.account
-        for seen, job in shown_jobs(history)
-        if seen.operation == "jobs.create" and not job["id"].isdecimal()
-    }
-    for arrived in history.arrived:
+def _judge_accounts(
+    owners: Mapping[str, str],
+    arrivals: Sequence[ReceivedAttempt],
+    known: dict[str, ObservedEndpoint],
+    run: ObservedRun,
+    tally: Tally,
+) -> None:
+    """A job that one account's key created is no business of another account's endpoint."""
+    for arrived in arrivals:
         endpoint, owner = known.get(arrived.endpoint), owners.get(str(job_of(arrived).get("id")))
-        if endpoint is not None and owner is not None and _named(history, endpoint.account, owner):
+        if endpoint is not None and owner is not None and _named(run, endpoint.account, owner):
             says = f"endpoint {arrived.endpoint} of {endpoint.account} got an event about a job of {owner}"
             _tell(SCOPE, endpoint.account == owner, says, arrived, tally)
 
 
-def _named(history: History, *accounts: str) -> bool:
+def _named(run: ObservedRun, *accounts: str) -> bool:
     """Whether the header names these accounts; without names two keys may share one."""
-    named = {key.account for key in history.header.keys.values() if key.account}
+    named = {key.account for key in run.header.keys.values() if key.account}
     return named.issuperset(accounts)
 
 
 # Of endpoints
 
 
-def _judge_shown_secrets(history: History, known: Mapping[str, ObservedEndpoint], tally: Tally) -> None:
+def _judge_shown_secrets(
+    calls: Sequence[Observation], known: Mapping[str, ObservedEndpoint], tally: Tally
+) -> None:
     """No reading shows the secret that the creation told (S21); another text may be a masked one."""
-    for seen in history.by_operation("webhooks.get", "webhooks.list", "webhooks.update"):
+    for seen in calls:
+        if seen.operation not in ("webhooks.get", "webhooks.list", "webhooks.update"):
+            continue
         for thing in ([seen.data] if isinstance(seen.data, dict) else seen.items or ()) if seen.ok else ():
             secret = thing.get("secret") if isinstance(thing, dict) else None
             endpoint = known.get(str(thing.get("id"))) if isinstance(thing, dict) else None

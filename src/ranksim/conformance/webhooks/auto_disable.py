@@ -7,12 +7,19 @@ have counted is known, and when the shortest reached twenty; what overlaps is pl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.conformance.webhooks.endpoints import EndpointHistory, ObservedEndpoint, Setting
+from ranksim.conformance.webhooks.endpoints import (
+    EndpointHistory,
+    EndpointSetting,
+    ObservedEndpoint,
+    WebhookLog,
+)
 from ranksim.conformance.webhooks.failure_runs import AttemptEnd, longest, reached
 
 DISABLED = "webhook.disable"
@@ -39,14 +46,36 @@ GONE = 410
 """A status after which an endpoint may be disabled at once, where U71 is otherwise."""
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every endpoint that was created in the trace, left alone, and got attempts."""
-    ledger = EndpointHistory.of(history, options)
-    for endpoint in ledger.known.values():
-        if endpoint.created is not None and endpoint.id in ledger.came:
-            if not endpoint.untouched or endpoint.settings[0].enabled is False or not history.exclusive:
-                continue
-            _judge_endpoint(endpoint, ledger, options, tally)
+@dataclass
+class AutoDisableJudge:
+    """Judges every endpoint that was created in the run, left alone, and got attempts."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    log: WebhookLog = field(default_factory=WebhookLog)
+
+    def wants(self, like: Observation) -> bool:
+        """What tells of endpoints and of attempts."""
+        return WebhookLog.wants(like)
+
+    def see(self, seen: Observation) -> None:
+        """Log it."""
+        self.log.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Log it."""
+        self.log.arrived.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, compare the failures of each endpoint with when it was disabled."""
+        if watermark < NEVER:
+            return
+        ledger = EndpointHistory.of(self.log, run, self.options)
+        for endpoint in ledger.known.values():
+            if endpoint.created is not None and endpoint.id in ledger.came:
+                if not endpoint.untouched or endpoint.settings[0].enabled is False or not run.exclusive:
+                    continue
+                _judge_endpoint(endpoint, ledger, self.options, self.tally)
 
 
 def _judge_endpoint(
@@ -83,7 +112,7 @@ def _broken(
     rule: str,
     ends: Sequence[AttemptEnd],
     faults: Sequence[Evidence],
-    disabled: Setting | None,
+    disabled: EndpointSetting | None,
     whole: bool,
     tally: Tally,
 ) -> None:
@@ -97,7 +126,9 @@ def _broken(
         tally.open(rule, "attempts may have failed that neither arrived nor are listed")
 
 
-def _early(ends: Sequence[AttemptEnd], way: str, limit: int, disabled: Setting | None) -> Evidence | None:
+def _early(
+    ends: Sequence[AttemptEnd], way: str, limit: int, disabled: EndpointSetting | None
+) -> Evidence | None:
     """Disabled although no order of the outcomes makes a run of `limit` failures."""
     if disabled is None:
         return None

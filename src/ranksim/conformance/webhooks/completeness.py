@@ -7,15 +7,15 @@ enough, tells what was never sent.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ranksim.clock import SECOND
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.conformance.webhooks.endpoints import GRACE, EndpointHistory, ObservedEndpoint
+from ranksim.conformance.webhooks.endpoints import GRACE, EndpointHistory, ObservedEndpoint, WebhookLog
 
 TEST = "webhook.test"
 SENT = "webhook.sent"
@@ -26,16 +26,50 @@ RULES = (
 )
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge every test that was accepted, and every job that ended, at every endpoint that took it."""
-    ledger = EndpointHistory.of(history, options)
-    events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-    for arrived in history.arrived:
-        if arrived.event:
-            events[arrived.event].append(arrived)
-    tests = tests_of(history)
-    _judge_tests(tests, ledger, events, tally)
-    _judge_sent(history, ledger, events, tests, tally)
+@dataclass
+class CompletenessJudge:
+    """Judges every test that was accepted, and every job that ended, at every endpoint that took it."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    log: WebhookLog = field(default_factory=WebhookLog)
+    created: dict[str, Observation] = field(default_factory=dict)
+    """Calls that began a job, by its name."""
+    ends: dict[str, list[EndedJob]] = field(default_factory=lambda: defaultdict(list))
+    """The jobs of each account that the run created and showed as ended."""
+    ended: set[str] = field(default_factory=set)
+
+    def wants(self, like: Observation) -> bool:
+        """What tells of endpoints, of attempts and of jobs."""
+        return shows_jobs(like) or WebhookLog.wants(like)
+
+    def see(self, seen: Observation) -> None:
+        """Log it, and the ends of jobs that it shows."""
+        for job in jobs_in(seen):
+            name = job_name(job)
+            if seen.operation == "jobs.create" and not seen.replayed and str(job.get("status")) not in ENDED:
+                self.created.setdefault(name, seen)
+            elif str(job.get("status")) in ENDED and name in self.created and name not in self.ended:
+                self.ended.add(name)
+                self.ends[seen.account].append(EndedJob(job, self.created[name], seen))
+        self.log.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Log it."""
+        self.log.arrived.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, find what never came: the deployment's own list of attempts is read late."""
+        if watermark < NEVER:
+            return
+        ledger = EndpointHistory.of(self.log, run, self.options)
+        events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+        for arrived in self.log.arrived:
+            if arrived.event:
+                events[arrived.event].append(arrived)
+        tests = tests_of(self.log.calls)
+        _judge_tests(tests, ledger, events, self.tally)
+        _judge_sent(self.ends, ledger, events, tests, self.tally)
 
 
 # Tests
@@ -77,7 +111,7 @@ def _judge_lost_test(
 
 
 def _judge_sent(
-    history: History,
+    ends: Mapping[str, Sequence[EndedJob]],
     ledger: EndpointHistory,
     events: Mapping[str, Sequence[ReceivedAttempt]],
     tests: Mapping[str, Observation],
@@ -88,7 +122,7 @@ def _judge_sent(
     Necessary: the endpoint was made before the job, left alone and never disabled. The list names events, not
     jobs, so an event that came nowhere may be any job's: as many jobs as it lists such may be lost.
     """
-    ends, told = _ends(history), _told_jobs(events)
+    told = _told_jobs(events)
     unknown = Counter(
         endpoint
         for endpoint, event in {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
@@ -119,21 +153,6 @@ class EndedJob:
     job: dict[str, Json]
     created: Observation
     shown: Observation
-
-
-def _ends(history: History) -> dict[str, list[EndedJob]]:
-    """The jobs of each account that this trace created and showed as ended."""
-    created: dict[str, Observation] = {}
-    ends: dict[str, list[EndedJob]] = defaultdict(list)
-    ended = set[str]()
-    for seen, job in shown_jobs(history):
-        name = job_name(job)
-        if seen.operation == "jobs.create" and not seen.replayed and str(job.get("status")) not in ENDED:
-            created.setdefault(name, seen)
-        elif str(job.get("status")) in ENDED and name in created and name not in ended:
-            ended.add(name)
-            ends[seen.account].append(EndedJob(job, created[name], seen))
-    return ends
 
 
 ENDED = {"done": "job.completed", "failed": "job.failed"}
@@ -184,22 +203,29 @@ def _judge_missing(
 # What the trace tells
 
 
-def tests_of(history: History) -> dict[str, Observation]:
-    """The events that were asked for as tests (S41), with the call."""
+def tests_of(calls: Iterable[Observation]) -> dict[str, Observation]:
+    """Return the events that were asked for as tests (S41), with the call."""
     return {
         seen.data["event_id"]: seen
-        for seen in history.by_operation("webhooks.test")
-        if seen.ok and isinstance(seen.data, dict) and isinstance(seen.data.get("event_id"), str)
+        for seen in calls
+        if seen.operation == "webhooks.test"
+        and seen.ok
+        and isinstance(seen.data, dict)
+        and isinstance(seen.data.get("event_id"), str)
     }
 
 
-def shown_jobs(history: History) -> Iterator[tuple[Observation, dict[str, Json]]]:
-    """Give each job that the API told of, with the exchange."""
-    for seen in history.by_operation("jobs.create", "jobs.get", "jobs.list"):
-        if seen.ok and not seen.dry_run:
-            for job in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
-                if isinstance(job, dict) and isinstance(job.get("id"), str):
-                    yield seen, job
+def shows_jobs(like: Observation) -> bool:
+    """Tell whether exchanges of this likeness show jobs."""
+    return like.operation in ("jobs.create", "jobs.get", "jobs.list") and like.ok and not like.dry_run
+
+
+def jobs_in(seen: Observation) -> Iterator[dict[str, Json]]:
+    """Return each job that a reply of the API shows."""
+    if shows_jobs(seen):
+        for job in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
+            if isinstance(job, dict) and isinstance(job.get("id"), str):
+                yield job
 
 
 def job_of(arrived: ReceivedAttempt) -> dict[str, Json]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ranksim.clock import HOUR, MINUTE, Micros
-from ranksim.conformance.history.history import History
+from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.webhooks.failure_runs import AttemptEnd, end_of, longest
@@ -17,7 +17,7 @@ from ranksim.contract.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EndpointSetting:
     """How an endpoint was set by a call, or shown by a reading, in [sent, received].
 
     `enabled`, `types` and `domain` are None where the reply does not say; `domain` is "" for an account-wide
@@ -37,7 +37,7 @@ class ObservedEndpoint:
 
     id: str
     account: str
-    settings: list[Setting] = field(default_factory=list)
+    settings: list[EndpointSetting] = field(default_factory=list)
     touched: list[Observation] = field(default_factory=list)
     """Calls that change it: PATCH and DELETE, those of unknown outcome too."""
     created: Observation | None = None
@@ -68,15 +68,38 @@ class ObservedEndpoint:
         return not self.touched
 
     @property
-    def disabled(self) -> Setting | None:
+    def disabled(self) -> EndpointSetting | None:
         """The first reading that shows it disabled."""
         return next((setting for setting in self.settings if setting.enabled is False), None)
 
 
-def endpoints(history: History) -> dict[str, ObservedEndpoint]:
-    """Collect all endpoints that a trace tells of, by id."""
+@dataclass(slots=True)
+class WebhookLog:
+    """What a run tells of webhooks, in order: calls about endpoints, readings of the list, what came."""
+
+    calls: list[Observation] = field(default_factory=list)
+    listings: list[Observation] = field(default_factory=list)
+    arrived: list[ReceivedAttempt] = field(default_factory=list)
+
+    @staticmethod
+    def wants(like: Observation) -> bool:
+        """Tell whether exchanges of this likeness tell of endpoints, or list attempts."""
+        lists = like.operation == "webhook_deliveries.list" and like.ok
+        return lists or like.operation.startswith("webhooks.")
+
+    def add(self, seen: Observation) -> None:
+        """Log what `wants`; any other exchange is left out."""
+        if seen.operation == "webhook_deliveries.list":
+            if seen.ok and seen.items is not None:
+                self.listings.append(seen)
+        elif seen.operation.startswith("webhooks."):
+            self.calls.append(seen)
+
+
+def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
+    """Collect all endpoints that calls tell of, by id."""
     found: dict[str, ObservedEndpoint] = {}
-    for seen in history.where(lambda seen: seen.operation.startswith("webhooks.")):
+    for seen in calls:
         if seen.operation == "webhooks.test":
             continue
         for thing in _shown(seen):
@@ -103,9 +126,9 @@ def _shown(seen: Observation) -> Iterator[dict[str, Json]]:
                 yield thing
 
 
-def _setting(seen: Observation, thing: dict[str, Json]) -> Setting:
+def _setting(seen: Observation, thing: dict[str, Json]) -> EndpointSetting:
     types, bound, reason = thing.get("event_types"), thing.get("domain_id", 0), thing.get("disabled_reason")
-    return Setting(
+    return EndpointSetting(
         seen,
         thing["enabled"] if isinstance(thing.get("enabled"), bool) else None,
         tuple(map(str, types)) if isinstance(types, list) else None,
@@ -173,19 +196,17 @@ class Listing:
         return None
 
 
-def listing(history: History) -> Listing:
+def listing(log: WebhookLog, run: ObservedRun) -> Listing:
     """Collect what the deployment lists of its attempts."""
-    found = Listing(rate=history.rate)
-    for arrived in history.arrived:
+    found = Listing(rate=run.rate)
+    for arrived in log.arrived:
         found.came.setdefault((arrived.endpoint, arrived.event, arrived.attempt), arrived.received)
     walks: dict[tuple[str, str], tuple[Micros, Micros, frozenset[Key]]] = {}
-    for seen in history.by_operation("webhook_deliveries.list"):
-        if not seen.ok or seen.items is None:
-            continue
+    for seen in log.listings:
         page = [told for item in seen.items if (told := _listed(seen, item)) is not None]
         for told in page:
             found.attempts[told.endpoint, told.event, told.attempt] = told
-        if history.key(seen.key).domain_id is not None or not seen.query.keys() <= {"limit", "cursor"}:
+        if run.key(seen.key).domain_id is not None or not seen.query.keys() <= {"limit", "cursor"}:
             continue
         keys = frozenset((told.endpoint, told.event, told.attempt) for told in page)
         began = seen.sent
@@ -241,14 +262,14 @@ class EndpointHistory:
     _steady: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: History, options: Options) -> EndpointHistory:
-        """Read a history."""
+    def of(cls, log: WebhookLog, run: ObservedRun, options: Options) -> EndpointHistory:
+        """Put together what a run told."""
         came: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-        for arrived in history.arrived:
+        for arrived in log.arrived:
             came[arrived.endpoint].append(arrived)
-        listed = listing(history)
+        listed = listing(log, run)
         unheard = Counter(endpoint for endpoint, _, _ in listed.attempts.keys() - listed.came.keys())
-        return cls(endpoints(history), listed, history.exclusive, came, unheard, options.facts)
+        return cls(endpoints(log.calls), listed, run.exclusive, came, unheard, options.facts)
 
     def ends(self, endpoint: str) -> list[AttemptEnd]:
         """Place the outcomes of all attempts that came to an endpoint."""

@@ -11,16 +11,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ranksim.clock import MINUTE, SECOND, Micros
-from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import ReceivedAttempt
+from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
 from ranksim.conformance.history.trace_reader import texts
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.conformance.webhooks.endpoints import GRACE, EndpointHistory, Listing, ObservedEndpoint
+from ranksim.conformance.webhooks.endpoints import (
+    GRACE,
+    EndpointHistory,
+    Listing,
+    ObservedEndpoint,
+    WebhookLog,
+)
 from ranksim.conformance.webhooks.failure_runs import AttemptOutcome, outcome
 
 NUMBERS = "webhook.attempts"
@@ -73,25 +79,66 @@ class Scene:
         return at < len(self.stalls) and self.stalls[at] <= end + MINUTE
 
 
-def judge(history: History, options: Options, tally: Tally) -> None:
-    """Judge the timeline of every delivery: the attempts of one event at one endpoint."""
-    stalls = sorted(note.t for note in history.notes if note.t is not None and "stall" in note.text)
-    ends = [seen.sent for seen in history.seen[-1:]] + [came.received for came in history.arrived[-1:]]
-    ledger = EndpointHistory.of(history, options)
-    scene = Scene(ledger, options, history.rate, stalls, max(ends, default=0))
-    deliveries: dict[tuple[str, str], list[ReceivedAttempt]] = defaultdict(list)
-    elsewhere: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-    for arrived in history.arrived:
-        if arrived.endpoint in ledger.known and arrived.event and arrived.attempt:
-            deliveries[arrived.endpoint, arrived.event].append(arrived)
-        elif arrived.event:
-            elsewhere[arrived.event].append(arrived)
-    unnamed = _unnamed(history, elsewhere)
-    for (endpoint, event), attempts in deliveries.items():
-        _judge_numbers(attempts, options, tally)
-        _judge_delays(attempts, ledger.known[endpoint], scene, tally)
-        _judge_last(attempts, ledger.known[endpoint], scene, tally)
-        _judge_redirects(event, attempts, elsewhere.get(event, ()), unnamed, tally)
+@dataclass
+class RetryJudge:
+    """Judges the timeline of every delivery: the attempts of one event at one endpoint."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    log: WebhookLog = field(default_factory=WebhookLog)
+    texts: set[str] = field(default_factory=set)
+    """What was sent and shown that may name a path."""
+
+    def wants(self, like: Observation) -> bool:
+        """What tells of endpoints and of attempts, and any text that may name a path."""
+        return WebhookLog.wants(like) or like.surface == "graphql"
+
+    def see(self, seen: Observation) -> None:
+        """Log it, and the texts in it."""
+        if seen.surface == "graphql" or seen.operation.startswith("webhooks."):
+            self.texts.update(text for text in texts([seen.body, seen.data, seen.items]) if "/" in text)
+        self.log.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Log it."""
+        self.log.arrived.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, judge each delivery: the deployment's own list of attempts is read late."""
+        if watermark < NEVER:
+            return
+        stalls = sorted(note.t for note in run.notes if note.t is not None and "stall" in note.text)
+        ledger = EndpointHistory.of(self.log, run, self.options)
+        scene = Scene(ledger, self.options, run.rate, stalls, run.ended)
+        deliveries: dict[tuple[str, str], list[ReceivedAttempt]] = defaultdict(list)
+        elsewhere: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+        for arrived in self.log.arrived:
+            if arrived.endpoint in ledger.known and arrived.event and arrived.attempt:
+                deliveries[arrived.endpoint, arrived.event].append(arrived)
+            elif arrived.event:
+                elsewhere[arrived.event].append(arrived)
+        unnamed = self._unnamed(elsewhere, run)
+        for (endpoint, event), attempts in deliveries.items():
+            _judge_numbers(attempts, self.options, self.tally)
+            _judge_delays(attempts, ledger.known[endpoint], scene, self.tally)
+            _judge_last(attempts, ledger.known[endpoint], scene, self.tally)
+            _judge_redirects(event, attempts, elsewhere.get(event, ()), unnamed, self.tally)
+
+    def _unnamed(self, strays: Mapping[str, Sequence[ReceivedAttempt]], run: ObservedRun) -> set[str]:
+        """Return the paths to which events came though nothing sent or shown names them as an endpoint's."""
+        paths = {
+            stray.endpoint for came in strays.values() for stray in came if stray.endpoint.startswith("/")
+        }
+        listed = any(
+            seen.operation == "webhooks.list"
+            and seen.ok
+            and seen.has_more is False
+            and run.key(seen.key).domain_id is None
+            for seen in self.log.calls
+        )
+        if not paths or not listed or not run.exclusive:
+            return set()
+        return paths - {path for text in self.texts for path in paths if path in text}
 
 
 # Numbers
@@ -288,28 +335,6 @@ def _judge_redirects(
         tally.open(REDIRECT, "its event came to a path that may be another endpoint's")
     else:
         tally.held(REDIRECT)
-
-
-def _unnamed(history: History, strays: Mapping[str, Sequence[ReceivedAttempt]]) -> set[str]:
-    """The paths to which events came though nothing that was sent or shown names them as an endpoint's."""
-    paths = {stray.endpoint for came in strays.values() for stray in came if stray.endpoint.startswith("/")}
-    listed = [
-        seen
-        for seen in history.by_operation("webhooks.list")
-        if seen.ok and seen.has_more is False and history.key(seen.key).domain_id is None
-    ]
-    if not paths or not listed or not history.exclusive:
-        return set()
-    named = {
-        path
-        for seen in history.where(
-            lambda seen: seen.surface == "graphql" or seen.operation.startswith("webhooks.")
-        )
-        for text in texts([seen.body, seen.data, seen.items])
-        for path in paths
-        if path in text
-    }
-    return paths - named
 
 
 def _evidence(says: str, attempts: Sequence[ReceivedAttempt]) -> Evidence:

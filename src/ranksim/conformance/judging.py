@@ -1,0 +1,94 @@
+"""Judges, and the one pass in which each exchange of a history is shown to all that want it.
+
+A judge is told what was observed, in order of sending, and decides when it settles: what can no longer
+change before a watermark is decided then and, where its rule's horizon is over, forgotten. A history that is
+read whole is a stream that ends: its last watermark is NEVER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from ranksim.clock import Micros
+from ranksim.conformance.calls.access import AccessJudge
+from ranksim.conformance.calls.idempotency import IdempotencyJudge
+from ranksim.conformance.calls.jobs import JobJudge
+from ranksim.conformance.calls.pagination import PaginationJudge
+from ranksim.conformance.calls.updates import UpdateJudge
+from ranksim.conformance.history.history import History, ObservedRun
+from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.packed import Taker
+from ranksim.conformance.rate.headers import HeaderJudge
+from ranksim.conformance.rate.windows import WindowJudge
+from ranksim.conformance.spending.spending import SpendingJudge
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Tally
+from ranksim.conformance.webhooks.attempts import AttemptJudge
+from ranksim.conformance.webhooks.auto_disable import AutoDisableJudge
+from ranksim.conformance.webhooks.completeness import CompletenessJudge
+from ranksim.conformance.webhooks.retries import RetryJudge
+
+SETTLED_EVERY: Final = 128
+"""Exchanges after which judges settle what they can: while their details are near, and so that few wait."""
+
+
+class Judge(Protocol):
+    """Judges the rules of one module by what it is told."""
+
+    tally: Tally
+
+    def wants(self, like: Observation) -> bool:
+        """Tell whether exchanges of this likeness matter; only what many have alike can be looked at."""
+
+    def see(self, seen: Observation) -> None:
+        """Observe the next exchange, in order of sending."""
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Observe the next webhook attempt, in order of arrival."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Decide what can no longer change, where all that was sent or came before `watermark` was shown."""
+
+
+Maker: TypeAlias = Callable[[Options], Judge]
+
+FAMILIES: Final[tuple[Maker, ...]] = (
+    WindowJudge,
+    HeaderJudge,
+    SpendingJudge,
+    JobJudge,
+    IdempotencyJudge,
+    PaginationJudge,
+    AccessJudge,
+    AttemptJudge,
+    CompletenessJudge,
+    RetryJudge,
+    AutoDisableJudge,
+    UpdateJudge,
+)
+"""The judges, in the order of the report."""
+
+
+def show(history: History, judges: Sequence[Judge]) -> None:
+    """Show a whole history to judges, and have them settle all of it."""
+    for attempt in history.arrived:
+        for judge in judges:
+            judge.see_attempt(attempt)
+
+    def takers(like: Observation) -> list[Taker]:
+        return [judge.see for judge in judges if judge.wants(like)]
+
+    for number, watermark in enumerate(history.shown(takers), 1):
+        if number % SETTLED_EVERY == 0:
+            for judge in judges:
+                judge.settle(watermark, history.run)
+    for judge in judges:
+        judge.settle(NEVER, history.run)
+
+
+def judged(maker: Maker, history: History, options: Options) -> Tally:
+    """Have one judge look at a whole history."""
+    judge = maker(options)
+    show(history, [judge])
+    return judge.tally

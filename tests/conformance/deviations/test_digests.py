@@ -1,0 +1,106 @@
+"""Findings are what they were, to the letter: verdicts, counts, evidence, reasons, differences and exhibits.
+
+`digests.json` has the digests of what was found of each run of `test_soundness.RUNS`, of each deviation with
+and without lost replies, and of the recorded trace of a notebook, before judges were told each exchange once.
+They change where a rule or a rehearsal is changed on purpose; `python -m pytest -m heavy` of this module with
+RANKSIM_DIGESTS=write then writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deviating import TABLE
+from tests.conformance.test_soundness import RUNS
+
+from ranksim.conformance.compare import Judgement, compare
+from ranksim.conformance.verdict.verdicts import Evidence
+
+HERE = Path(__file__).parent
+FILE = HERE / "digests.json"
+RECORDED = HERE.parents[2] / "notebooks" / "data" / "everyday.jsonl.gz"
+
+LOST, LOST_SEED = 0.02, 11
+
+FEW = frozenset(
+    {
+        "sound-calibration-sliding_counter-usual-1-1212",
+        "sound-burst-sliding_log-slow-back-1-1030",
+        "sound-windows-clock-usual-1-1044",
+        "sound-retry-first_hit-lossy-1-1083",
+        "sound-race-gcra-slow-back-1-1078",
+        "sound-everyday-clock-slow-back-1-1006",
+        "dev-quota-not-atomic-race-1",
+        "dev-crawls-join-too-race-1",
+        "dev-scoped-key-reads-other-domains-scope-1",
+        "dev-event-types-need-a-key-scope-11-lost",
+        "dev-cooldown-20-percent-long-race-1",
+    }
+)
+"""Those of the default run: the shortest."""
+
+
+def digest(judgement: Judgement) -> str:
+    """Digest all that was found."""
+
+    def evidence(piece: Evidence) -> list[Any]:
+        return [piece.says, piece.exchanges, piece.deliveries, piece.about, piece.at]
+
+    findings = [
+        [
+            found.rule.name,
+            str(found.verdict),
+            *(found.held, found.broken, found.open),
+            [evidence(piece) for piece in found.evidence],
+            found.reasons,
+        ]
+        for found in judgement.findings
+    ]
+    differences = [
+        [one.number, one.assumed, one.found, evidence(one.evidence)] for one in judgement.differences
+    ]
+    told = {"findings": findings, "differences": differences, "exhibits": sorted(judgement.exhibits)}
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+Made = Callable[[], Judgement]
+
+
+def corpus() -> Iterator[tuple[str, Made]]:
+    """Name every trace, with what judges it."""
+    yield "recorded-everyday", lambda: compare(RECORDED)
+    for run in RUNS:
+        yield f"sound-{run}", run.judged
+    for deviation in TABLE:
+        runs = [(deviation.profiles[0], 1, 0.0)]
+        runs += [(profile, LOST_SEED, LOST) for profile in deviation.profiles[:2]]
+        for profile, seed, loss in runs:
+            name = f"dev-{deviation.name}-{profile}-{seed}{'-lost' if loss else ''}"
+            yield name, lambda d=deviation, run=(profile, seed, loss): d.judged(*run)
+
+
+CORPUS = dict(corpus())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in FEW else pytest.mark.heavy) for name in CORPUS],
+)
+def test_findings_are_what_they_were(name: str) -> None:
+    known = json.loads(FILE.read_text(encoding="utf-8"))
+    found = digest(CORPUS[name]())
+    if os.environ.get("RANKSIM_DIGESTS") == "write":
+        FILE.write_text(json.dumps({**known, name: found}, indent=0, sort_keys=True) + "\n", "utf-8")
+    else:
+        assert found == known[name]
+
+
+def test_nothing_was_recorded_twice_or_forgotten() -> None:
+    assert json.loads(FILE.read_text(encoding="utf-8")).keys() == CORPUS.keys()
+    assert CORPUS.keys() >= FEW

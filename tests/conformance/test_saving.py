@@ -1,0 +1,61 @@
+"""A judge whose memory was saved and loaded in the middle of a trace finds what it would have found."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ranksim.callers.profiles import profile
+from ranksim.clock import MINUTE
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER
+from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.judging import FAMILIES, Judge, Maker, judged
+from ranksim.conformance.saving import load, save
+from ranksim.conformance.verdict.options import Options
+from ranksim.errors import BadInput
+from ranksim.sim.rehearsal import Network, rehearse
+from ranksim.sim.rehearsal_worlds import make_world
+
+OPEN = Options.of()
+
+
+def rehearsed(name: str) -> History:
+    service, target = make_world(None, 5)
+    return read(rehearse(profile(name), service, target, duration=MINUTE, seed=5, network=Network(loss=0.02)))
+
+
+@pytest.fixture(scope="module", params=["retry", "webhooks", "walk", "burst"])
+def history(request: pytest.FixtureRequest) -> History:
+    return rehearsed(request.param)
+
+
+@pytest.mark.parametrize("maker", FAMILIES)
+def test_a_judge_goes_on_where_it_was_saved(history: History, maker: Maker) -> None:
+    judge: Judge = maker(OPEN)
+    middle = len(history.seen) // 2
+    for number, seen in enumerate(history.seen):
+        if number == middle:
+            judge.settle(seen.sent, history.run)
+            for attempt in history.arrived:
+                judge.see_attempt(attempt)
+            judge = load(maker, OPEN, save(judge))
+        if judge.wants(seen):
+            judge.see(seen)
+    judge = load(maker, OPEN, save(judge))
+    judge.settle(NEVER, history.run)
+    whole = judged(maker, history, OPEN)
+    assert (judge.tally.findings(), judge.tally.differences) == (whole.findings(), whole.differences)
+
+
+def test_no_other_judge_remembers_it() -> None:
+    first, second = FAMILIES[:2]
+    with pytest.raises(BadInput, match=r"is that of WindowJudge, version 1, not of HeaderJudge"):
+        load(second, OPEN, save(first(OPEN)))
+
+
+@pytest.mark.parametrize("memory", [b"", b"nonsense", pickle.dumps((1, print, {}))])
+def test_nothing_is_made_of_what_is_no_memory(memory: bytes) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        load(FAMILIES[0], OPEN, memory)
