@@ -14,7 +14,7 @@ from ranksim.clock import HOUR, SECOND, instant
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.records import LogLine, parsed, parsed_object, read_access_log, read_rates
-from ranksim.service.calls import Answer, Attempt, Call, Reply
+from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply
 from ranksim.service.service import Service
 from ranksim.trace import Exchange, Header, Trace, TraceWriter, digest, entries, hide_secrets, safe_headers
 
@@ -202,7 +202,7 @@ def record(path: Path, service: Service, salt: bytes = b"salt") -> tuple[str, st
         writer.delivery(NOW + 3 * SECOND, NOW + 4 * SECOND, attempt, Answer(200), True)
         writer.delivery(NOW + 3 * SECOND, NOW + 13 * SECOND, attempt, Answer(None, "timeout"), True)
         writer.delivery(NOW + 3 * SECOND, NOW + 3 * SECOND, attempt, Answer(None, "refused"), False)
-        call = Call("", key="no-such-token", fault="not_found", method="GET")
+        call = Call("", key="no-such-token", fault=Fault("not_found"), method="GET")
         writer.exchange(NOW + 5 * SECOND, "stray", call, Reply(401, {"code": "unauthorized"}))
         writer.note(NOW, "the end", rate=1)
     return token, service.state.endpoints[endpoint].secret, endpoint

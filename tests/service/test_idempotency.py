@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND
-from ranksim.service.calls import Attempt, Reply
+from ranksim.service.calls import Attempt, Fault, Reply
 from ranksim.service.operations import TABLE
 
 MARK = "Idempotent-Replayed"
@@ -269,11 +269,11 @@ def test_a_replay_passes_the_limiter_whose_refusal_is_not_kept(open_desk: Any) -
     ("wrong", "code"),
     [
         ({"key": "wrong"}, "unauthorized"),
-        ({"fault": "not_found"}, "not_found"),
-        ({"fault": "method_not_allowed"}, "method_not_allowed"),
-        ({"fault": "payload_too_large"}, "payload_too_large"),
-        ({"fault": "unsupported_media_type"}, "unsupported_media_type"),
-        ({"fault": "invalid_request"}, "invalid_request"),
+        ({"fault": Fault("not_found")}, "not_found"),
+        ({"fault": Fault("method_not_allowed")}, "method_not_allowed"),
+        ({"fault": Fault("payload_too_large")}, "payload_too_large"),
+        ({"fault": Fault("unsupported_media_type")}, "unsupported_media_type"),
+        ({"fault": Fault("invalid_request")}, "invalid_request"),
         ({"body": {"kind": "crawl"}}, "validation_failed"),
         ({"body": {"kind": "crawl", "domain_id": "dom_none"}}, "not_found"),
     ],

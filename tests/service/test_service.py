@@ -11,7 +11,7 @@ from ranksim.contract.assumptions import Statuses
 from ranksim.contract.facts import Decision, Facts
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.service.calls import Call, Reply
+from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import TEXTS
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.service.service import FAULTS, Service
@@ -46,7 +46,7 @@ def test_a_call_passes_its_stages_in_order(open_desk: Any) -> None:
     desk.job("crawl", idempotency_key="used")
     call: dict[str, Any] = {
         "key": "",
-        "fault": "invalid_request",
+        "fault": Fault("invalid_request"),
         "idempotency_key": "used",
         "body": {"kind": "nonsense"},
     }
@@ -54,7 +54,7 @@ def test_a_call_passes_its_stages_in_order(open_desk: Any) -> None:
         ("unauthorized", lambda: None),
         ("rate_limited", lambda: call.update(key=desk.key)),
         ("invalid_request", lambda: desk.wait(MINUTE)),
-        ("idempotency_mismatch", lambda: call.update(fault="")),
+        ("idempotency_mismatch", lambda: call.update(fault=None)),
         ("validation_failed", lambda: call.update(idempotency_key="")),
         ("not_found", lambda: call.update(body={"kind": "crawl", "domain_id": "dom_none"})),
         ("entitlement_required", lambda: call.update(body={"kind": "crawl", "domain_id": desk.domain})),
@@ -76,7 +76,7 @@ def test_a_call_passes_its_stages_in_order(open_desk: Any) -> None:
 def test_a_fault_of_form_comes_before_the_idempotency_key(desk: Any, fault: str) -> None:
     desk.must(desk.job("crawl", idempotency_key="k"))
     body = {"kind": "crawl", "domain_id": desk.domain}
-    reply = desk.call("jobs.create", body, idempotency_key="k", fault=fault)
+    reply = desk.call("jobs.create", body, idempotency_key="k", fault=Fault(fault))
     assert (reply.code, reply.outcome) == (fault, "error")
     assert reply.status == getattr(Statuses(), fault)
 
@@ -116,7 +116,7 @@ def test_an_error_charges_the_key_like_a_success(desk: Any) -> None:
     before = remaining(desk.call("labels.list"))
     desk.call("labels.get", id="none")
     desk.call("labels.list", query={"limit": "0"})
-    desk.call("labels.list", fault="method_not_allowed")
+    desk.call("labels.list", fault=Fault("method_not_allowed"))
     desk.call("", method="GET")
     assert remaining(desk.call("labels.list")) == before - 5
 
@@ -299,7 +299,7 @@ def endpoint(desk: Any, **body: Any) -> str:
 
 
 def fault(code: str) -> Provoke:
-    return lambda open_desk, given: reply_of(open_desk(**given).call("domains.list", fault=code))
+    return lambda open_desk, given: reply_of(open_desk(**given).call("domains.list", fault=Fault(code)))
 
 
 def bound(operation: str) -> Provoke:
@@ -594,7 +594,7 @@ def test_the_web_app_acts_for_its_account(desk: Any) -> None:
 def test_a_reply_names_its_operation_and_account(desk: Any) -> None:
     for reply, account in (
         (desk.call("domains.list"), desk.account),
-        (desk.call("domains.list", fault="not_found"), desk.account),
+        (desk.call("domains.list", fault=Fault("not_found")), desk.account),
         (desk.call("domains.list", key="wrong"), ""),
         (desk.call("webhook_events.list", key="wrong"), ""),
     ):

@@ -31,7 +31,7 @@ from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.metrics import metrics
 from ranksim.facade.request_journal import RecordedExchange
 from ranksim.facade.twin import Twin
-from ranksim.service.calls import Call, Reply
+from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import problem
 from ranksim.serving.asgi import Gone, Header, Message, Receive, Scope, Send
 from ranksim.serving.control_auth import refusal
@@ -172,10 +172,6 @@ class Facade:
         if fault is not None and not await _suffer(fault, request.call, scope):
             return
         reply = self._answer(request.call)
-        if request.detail and reply.code == request.call.fault and reply.body is not None:
-            reply.body["detail"] = request.detail
-            if request.errors:
-                reply.body["meta"] = {"errors": request.errors}
         payload = payload_of(reply)
         extra += _allowing(scope["method"], request.allow, reply.status)
         headers = self._headers(reply.headers, None if reply.body is None else len(payload), extra)
@@ -188,7 +184,7 @@ class Facade:
             return self.twin.call(call)
         except Exception:
             log.exception("%s failed", call.operation or "a request")
-            call.fault, call.idempotency_key = "internal_error", None
+            call.fault, call.idempotency_key = Fault("internal_error"), None
             return self.twin.call(call)
 
     async def _graphql(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -203,7 +199,7 @@ class Facade:
         call = request.call
         call.surface = "graphql"
         if scope["method"] != "POST":
-            call.fault = "method_not_allowed"
+            call.fault = Fault("method_not_allowed")
         else:
             await read_raw(request, headers, receive, self.max_body)
         fault = self.twin.faults.pick(call)
@@ -214,7 +210,7 @@ class Facade:
             given = await graphql.execute(self.twin, call, accept)
         except Exception:
             log.exception("a GraphQL request failed")
-            call.fault = "internal_error"
+            call.fault = Fault("internal_error")
             given = await graphql.execute(self.twin, call, accept)
         extra = _allowing(scope["method"], request.allow, given.status)
         answer = HttpResponse(
@@ -390,7 +386,7 @@ async def _suffer(fault: InjectedFault, call: Call, scope: Scope) -> bool:
         _drop(scope)
         return False
     if fault.fails:
-        call.fault, call.idempotency_key = "internal_error", None
+        call.fault, call.idempotency_key = Fault("internal_error"), None
     return True
 
 

@@ -9,6 +9,21 @@ from ranksim.service.events import ServiceEvent
 Body = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the driver found wrong with a request before the service could look.
+
+    `code` is not_found, method_not_allowed, payload_too_large, unsupported_media_type, invalid_request or,
+    for its query, validation_failed (U86 says when it is answered), or internal_error when the driver failed
+    itself. `detail` says it in more words than the service has; `errors` lists each parameter that is wrong
+    and what was expected, as validation_failed shows them.
+    """
+
+    code: str
+    detail: str = ""
+    errors: Sequence[Mapping[str, str]] = ()
+
+
 @dataclass(slots=True)
 class Call:
     """One request, parsed.
@@ -16,11 +31,9 @@ class Call:
     `operation` is a name of the operations table ("jobs.create"), or "" when no path matched. `key` is the
     bearer token as sent; a web-app call (`surface="app"`) has none and names its `account` instead. `path`
     holds path parameters, `query` the query parameters as text. `raw` is the body as sent, when the driver
-    has it. `fault` is what the driver found wrong before the service could look: not_found,
-    method_not_allowed, payload_too_large, unsupported_media_type, invalid_request or, for its query,
-    validation_failed (U86 says when it is answered), or internal_error when it failed itself. `method`
-    matters for faults and for OPTIONS, a CORS preflight (U80). `caller` is the network address that calls
-    without a valid key are counted by (U8).
+    has it. `fault` is what the driver found wrong before the service could look. `method` matters for faults
+    and for OPTIONS, a CORS preflight (U80). `caller` is the network address that calls without a valid key
+    are counted by (U8).
     """
 
     operation: str
@@ -35,7 +48,7 @@ class Call:
     environment: str = "production"
     caller: str = ""
     raw: bytes | None = None
-    fault: str = ""
+    fault: Fault | None = None
     method: str = ""
 
 

@@ -20,7 +20,7 @@ from ranksim.rules import idempotency
 from ranksim.rules.access import resolve
 from ranksim.rules.books import Books
 from ranksim.service import administration, deliveries, jobs
-from ranksim.service.calls import Answer, Call, Reply, StartJob, Step
+from ranksim.service.calls import Answer, Call, Fault, Reply, StartJob, Step
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.events import CallGranted, CallJoined, CallRefused, WindowRefused
@@ -282,8 +282,9 @@ class Service:
         if call.method == PREFLIGHT:
             return nothing(ctx.policy.statuses.preflight)
         if call.fault or operation is None:
-            fault = call.fault or "not_found"
-            return problem(ctx.policy, fault, FAULTS[fault])
+            fault = call.fault or Fault("not_found")
+            meta = {"errors": list(fault.errors)} if fault.errors else None
+            return problem(ctx.policy, fault.code, fault.detail or FAULTS[fault.code], meta)
         if call.idempotency_key is None or operation.method != "POST" or not owner:
             return operation.handler(ctx, request)
         return self._execute_once(request, operation, owner, index)

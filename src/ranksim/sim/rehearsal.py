@@ -25,7 +25,7 @@ from ranksim.callers.profiles import Profile
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.clock import MILLISECOND, SECOND, Micros, http_date, instant
-from ranksim.service.calls import Answer, Attempt, Call, Reply, Step, Task
+from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply, Step, Task
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.player import Flight, Player, Run
 from ranksim.sim.scripted_receivers import Receivers
@@ -207,7 +207,7 @@ class Rehearsal:
             except ValueError:
                 body = None
             call.body = body if isinstance(body, dict) else None
-            call.fault = "" if isinstance(body, dict) else "invalid_request"
+            call.fault = None if isinstance(body, dict) else Fault("invalid_request")
         elif send.body is not None:
             call.body, call.raw = dict(send.body), to_json(send.body)
         return call

@@ -12,7 +12,7 @@ from ranksim.facade.http import graphql
 from ranksim.facade.http.graphql import FIELDS, SCHEMA, GraphqlResponse, snake
 from ranksim.facade.http.requests import call_of
 from ranksim.facade.http.response_schemas import SHAPES, WIRES
-from ranksim.service.calls import Call, Reply
+from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.operations import OPERATIONS
 
 ROOTS = {
@@ -50,7 +50,7 @@ class Twin:
         headers = {"authorization": f"Bearer {self.key}"} | headers
         given = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
         call = call_of({"method": "POST"}, given, "", environment)
-        call.surface, call.fault = "graphql", fault
+        call.surface, call.fault = "graphql", Fault(fault) if fault else None
         call.raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         response = asyncio.run(graphql.execute(self, call, headers.get("accept", "")))
         if written:

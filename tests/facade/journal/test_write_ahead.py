@@ -25,7 +25,7 @@ from ranksim.facade.journal.write_ahead import WriteAheadLog, attach, replay
 from ranksim.facade.sender import Scripted
 from ranksim.facade.snapshots import SavedWorld, policy_digest
 from ranksim.facade.twin import Twin
-from ranksim.service.calls import Answer, Attempt, Body, Call, Reply
+from ranksim.service.calls import Answer, Attempt, Body, Call, Fault, Reply
 from ranksim.service.context import Context
 from ranksim.service.rate_limits import charge_key
 
@@ -149,7 +149,7 @@ CALLS = st.builds(
     body=st.none() | bodies(),
     idempotency_key=st.sampled_from([None, "a", "b", "\xe9"]),
     raw=st.sampled_from([None, b"{}", b"\xfb\xff\xbf"]),
-    fault=st.sampled_from(["", "", "", "", "invalid_request", "internal_error"]),
+    fault=st.sampled_from([None, None, None, None, Fault("invalid_request", "why"), Fault("internal_error")]),
     request_id=st.sampled_from([None, "mine", "\x7f"]),
     which=st.integers(0, 5),
     written=st.booleans(),
@@ -250,7 +250,7 @@ class Story:
         known = [*(state.endpoints if hooks else state.domains), "none"]
         one = known[which % len(known)]
         if good:
-            fields["fault"] = ""
+            fields["fault"] = None
             fields["body"] = {
                 "jobs.create": {"kind": "crawl", "domain_id": one},
                 "domains.create": {"host": f"host-{which}.example"},

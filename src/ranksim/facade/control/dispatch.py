@@ -102,8 +102,9 @@ async def _read(request: ControlRequest, model: type[Any], most: int, scope: Sco
     read = requests.HttpRequest(Call(""))
     await requests.read_body(read, dict(scope["headers"]), receive, most)
     fault = read.call.fault
-    if fault:
-        raise Malformed(FAULTS[fault], read.detail or f"{TEXTS[fault][0]}. {TEXTS[fault][1]}")
+    if fault is not None:
+        title, remedy = TEXTS[fault.code]
+        raise Malformed(FAULTS[fault.code], fault.detail or f"{title}. {remedy}")
     body = read.call.body or {}
     request.raw = read.call.raw or b""
     request.body = body if model is dict else validate(model, Located("body", body, {}))

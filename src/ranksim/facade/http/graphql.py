@@ -38,7 +38,7 @@ from pydantic_core import from_json
 
 from ranksim.contract.policy import Policy
 from ranksim.facade.http.response_schemas import WIRES
-from ranksim.service.calls import Body, Call, Reply
+from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.errors import problem
 from ranksim.service.operations import OPERATIONS, Operation
 
@@ -153,10 +153,11 @@ async def execute(twin: AnswersCalls, call: Call, accept: str = "") -> GraphqlRe
     and 429, 400 what cannot be read, 422 what does not fit the schema. Else the status is 200, and a refused
     field carries its error body in `errors[].extensions` (U83).
     """
-    request = GraphqlRequest(twin.policy, _copy(call, raw=None, fault=""))
-    refusal = Refusal(call.fault, []) if call.fault else _ask(call.raw or b"", request)
+    request = GraphqlRequest(twin.policy, _copy(call, raw=None, fault=None))
+    refusal = Refusal(call.fault.code, []) if call.fault else _ask(call.raw or b"", request)
     if refusal is not None:
-        replies = twin.call_batch([request.stand_in("POST", call.fault or "invalid_request")])
+        form = call.fault.code if call.fault else "invalid_request"
+        replies = twin.call_batch([request.stand_in("POST", Fault(form))])
         return _refuse(twin.policy, accept, replies, refusal)
     calls = list(request.calls.values()) or [request.stand_in("GET")]
     replies = twin.call_batch(calls)
@@ -228,7 +229,7 @@ class GraphqlRequest:
             return {"dry_run" if "dry_run" in data else MADE[operation.name]: data}
         return _connection(reply, body) if WIRES[operation.name].paged and not operation.keyless else data
 
-    def stand_in(self, method: str, fault: str = "") -> Call:
+    def stand_in(self, method: str, fault: Fault | None = None) -> Call:
         """Make the call that is charged for a request without calls: a read, or a refused write."""
         return _copy(self.base, method=method, fault=fault)
 

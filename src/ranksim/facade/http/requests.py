@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pydantic_core import from_json, to_json
 
-from ranksim.service.calls import Body, Call, Reply
+from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.operations import TABLE
 from ranksim.serving.asgi import Gone, Header, Receive, Scope
 from ranksim.serving.parsing import bearer, whole
@@ -71,13 +71,9 @@ def route(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 @dataclass(slots=True)
 class HttpRequest:
-    """A request, read: the call, and what a refusal of its form adds to the reply."""
+    """A request, read: the call, and what its answer needs besides the reply."""
 
     call: Call
-    detail: str = ""
-    """What is wrong, in more words than the service has."""
-    errors: list[dict[str, str]] = field(default_factory=list)
-    """Each parameter that is wrong, and what was expected, as validation_failed lists them."""
     allow: str = ""
     """The methods of the path, for a 405 and for OPTIONS."""
     close: bool = False
@@ -103,14 +99,14 @@ async def read(
         request.allow = allowed(methods)
         return request
     if not known:
-        call.fault = "method_not_allowed" if methods else "not_found"
+        call.fault = Fault("method_not_allowed" if methods else "not_found")
         request.allow = allowed(methods)
         request.close = method in WITH_BODY and not await _drained(receive, headers, most)
         return request
     if method in WITH_BODY:
         await read_body(request, headers, receive, most)
     if not call.fault and scope["query_string"]:
-        _read_query(request, scope["query_string"], strict=strict)
+        _read_query(call, scope["query_string"], strict=strict)
     return request
 
 
@@ -146,12 +142,12 @@ async def read_body(
     try:
         body = from_json(call.raw, allow_inf_nan=False)
     except ValueError as error:
-        call.fault, request.detail = "invalid_request", f"The body is not JSON in UTF-8: {error}."
+        call.fault = Fault("invalid_request", f"The body is not JSON in UTF-8: {error}.")
         return
     if isinstance(body, dict):
         call.body = body
     else:
-        call.fault = "invalid_request"
+        call.fault = Fault("invalid_request")
 
 
 async def read_raw(request: HttpRequest, headers: Mapping[bytes, bytes], receive: Receive, most: int) -> None:
@@ -164,15 +160,13 @@ async def read_raw(request: HttpRequest, headers: Mapping[bytes, bytes], receive
         raw = await _body(receive, most)
         request.close = raw is None
     if raw is None:
-        call.fault = "payload_too_large"
-        request.detail = f"The body is larger than {most} bytes."
+        call.fault = Fault("payload_too_large", f"The body is larger than {most} bytes.")
         return
     call.raw = raw or None
     if raw and headers.get(b"content-encoding", b"identity").lower() != b"identity":
-        call.fault = "unsupported_media_type"
-        request.detail = "The body is compressed; send it as it is."
+        call.fault = Fault("unsupported_media_type", "The body is compressed; send it as it is.")
     elif raw and not _is_json(headers.get(b"content-type", b"")):
-        call.fault = "unsupported_media_type"
+        call.fault = Fault("unsupported_media_type")
 
 
 def _is_json(content_type: bytes) -> bool:
@@ -221,35 +215,33 @@ async def _drained(receive: Receive, headers: Mapping[bytes, bytes], most: int) 
     return not more
 
 
-def _read_query(request: HttpRequest, query: bytes, *, strict: bool) -> None:
-    call = request.call
+def _read_query(call: Call, query: bytes, *, strict: bool) -> None:
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except (UnicodeDecodeError, ValueError):
-        call.fault = "invalid_request"
-        request.detail = "The query is not at most 100 percent-encoded parameters in UTF-8."
+        detail = "The query is not at most 100 percent-encoded parameters in UTF-8."
+        call.fault = Fault("invalid_request", detail)
         return
     call.query = dict(pairs)
     if len(call.query) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        call.fault, request.detail = "invalid_request", f"The query has {twice!r} more than once."
+        call.fault = Fault("invalid_request", f"The query has {twice!r} more than once.")
     elif strict:
-        _refuse_unknown(request)
+        _refuse_unknown(call)
 
 
-def _refuse_unknown(request: HttpRequest) -> None:
-    call = request.call
+def _refuse_unknown(call: Call) -> None:
     known = parameters(call.operation)
     unknown = [name for name in call.query if name not in known]
     if not unknown:
         return
-    call.fault = "validation_failed"
     takes = ", ".join(known) or "none"
-    request.errors = [{"field": name, "expected": f"a parameter among: {takes}"} for name in unknown]
-    request.detail = (
+    call.fault = Fault(
+        "validation_failed",
         f"The query parameter {unknown[0]!r} is unknown; {call.operation} takes: {takes}. The service is "
-        "assumed to ignore it (U100); --no-strict-query, or strict_query=False in a test, does so too."
+        "assumed to ignore it (U100); --no-strict-query, or strict_query=False in a test, does so too.",
+        [{"field": name, "expected": f"a parameter among: {takes}"} for name in unknown],
     )
 
 

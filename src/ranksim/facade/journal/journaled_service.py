@@ -14,7 +14,7 @@ from typing import Any
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.journal.protocol import Record
-from ranksim.service.calls import Answer, Call, Reply, Step
+from ranksim.service.calls import Answer, Call, Fault, Reply, Step
 from ranksim.service.service import Service
 from ranksim.service.state import State
 
@@ -168,6 +168,10 @@ def _call(fields: dict[str, Any]) -> Call:
     call = Call(**fields)
     if call.raw is not None:
         call.raw = bytes_of(fields["raw"])
+    if isinstance(call.fault, dict):
+        call.fault = Fault(**call.fault)
+    else:  # files that were begun when a fault was a code alone
+        call.fault = Fault(str(call.fault)) if call.fault else None
     return call
 
 
