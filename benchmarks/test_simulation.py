@@ -113,7 +113,7 @@ def test_a_million_pending_retries(benchmark: Any) -> None:
         for number in range(RETRIES):
             now = START + MINUTE + number // 100
             call = Call("webhooks.test", path={"id": endpoint}, surface="app", account=account)
-            _, tasks = service.handle(call, now)
+            tasks = service.handle(call, now).tasks
             for task in (*tasks, *service.advance(now).tasks):
                 if isinstance(task, Attempt):
                     service.attempted(task.attempt, Answer(503, None, 1_000), now)

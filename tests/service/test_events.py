@@ -15,7 +15,7 @@ from ranksim.service.events import (
     CallRefused,
     CostReserved,
     CostSettled,
-    DeliveryEnded,
+    DeliveryCancelled,
     DeliveryQueued,
     EndpointDisabled,
     EndpointEnabled,
@@ -163,16 +163,19 @@ def test_a_delivery_from_its_event_to_its_end(open_desk: Any) -> None:
     (task,) = (task for task in made.tasks if isinstance(task, Attempt))
     assert made.events == [AttemptMade(desk.now, desk.account, endpoint, delivery, task.attempt, 1)]
     again = desk.now + 60 * SECOND
-    assert desk.service.attempted(task.attempt, Answer(503), desk.now).events == [
-        AttemptAnswered(desk.now, desk.account, endpoint, delivery, task.attempt, 1, False, 503, None, again)
-    ]
-    retry = desk.service.advance(again).tasks[0]
-    answered, disabled, *ended = desk.service.attempted(retry.attempt, Answer(None, "timeout"), again).events
+    (answered,) = desk.service.attempted(task.attempt, Answer(503), desk.now).events
+    assert answered[:6] == (desk.now, desk.account, endpoint, delivery, task.attempt, 1)
+    assert answered[6:] == ("retried", 503, None, again)
+    step_of(desk, "webhooks.test", id=endpoint)
+    second = desk.service.advance(desk.now).tasks[0]
+    answered, disabled, cancelled = desk.service.attempted(
+        second.attempt, Answer(None, "timeout"), desk.now
+    ).events
     assert isinstance(answered, AttemptAnswered)
-    assert (answered.error, answered.next_attempt_at) == ("timeout", None)
+    assert answered[6:] == ("cancelled", None, "timeout", None)
     reason = desk.service.state.endpoints[endpoint].disabled_reason
-    assert disabled == EndpointDisabled(again, desk.account, endpoint, reason, False)
-    assert ended == [DeliveryEnded(again, desk.account, endpoint, delivery, "cancelled")]
+    assert disabled == EndpointDisabled(desk.now, desk.account, endpoint, reason, False)
+    assert cancelled == DeliveryCancelled(desk.now, desk.account, endpoint, delivery)
 
 
 @pytest.mark.parametrize(("status", "attempts", "outcome"), [(200, 1, "acknowledged"), (500, 6, "exhausted")])
@@ -186,8 +189,8 @@ def test_how_a_delivery_ends(open_desk: Any, status: int, attempts: int, outcome
             made += 1
             last = desk.service.attempted(task.attempt, Answer(status), due).events[-1]
     assert made == attempts
-    assert isinstance(last, DeliveryEnded)
-    assert last.outcome == outcome
+    assert isinstance(last, AttemptAnswered)
+    assert (last.outcome, last.next_attempt_at) == (outcome, None)
 
 
 def test_an_account_disables_and_enables_its_endpoint(open_desk: Any) -> None:

@@ -77,7 +77,7 @@ class Reply:
     cursors: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StartJob:
     """Task: a job waits for a worker of the driver's pool. Report `started`, then `ended`."""
 
@@ -89,7 +89,7 @@ class StartJob:
     """Pages or questions the job will buy, after the plan's cap (U47)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attempt:
     """Task: POST one webhook delivery attempt now. Report `attempted` with the answer.
 
@@ -125,7 +125,7 @@ class Step:
         return self.replies[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """What a receiver answered: a status, or None with an error such as "timeout"; `duration` in µs."""
 

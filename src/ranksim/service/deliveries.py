@@ -22,7 +22,7 @@ from ranksim.service.errors import problem
 from ranksim.service.events import (
     AttemptAnswered,
     AttemptMade,
-    DeliveryEnded,
+    DeliveryCancelled,
     DeliveryQueued,
     EndpointDisabled,
     EndpointEnabled,
@@ -30,7 +30,7 @@ from ranksim.service.events import (
 from ranksim.service.pages import paged
 from ranksim.service.replies import collection, nothing, single
 from ranksim.service.resolve import domain_for, list_owned, record_for
-from ranksim.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job
+from ranksim.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job, State
 
 DESCRIPTIONS = {
     "job.completed": "A rank run, crawl, site-optimization analysis or AI-visibility scan finished well.",
@@ -339,17 +339,18 @@ def attempted(ctx: Context, attempt: int, answer: Answer, now: Micros) -> None:
     delivery.made += 1
     endpoint = state.endpoints.get(delivery.endpoint)
     success = acknowledged(answer.status, answer.duration, facts)
-    due = None
+    outcome, due = "acknowledged", None
     if not success:
         if delivery.first_failed_at is None:
             delivery.first_failed_at = now
         draw = _jitter(ctx, delivery)
         due = retry_at(delivery.made, now, delivery.first_failed_at, draw, facts, assumptions)
-    exhausted, before = due is None, len(ctx.events)
+        outcome = "exhausted" if due is None else "retried"
+    before = len(ctx.events)
     if endpoint is not None:
-        _count(ctx, endpoint, success, exhausted, now)
-    if endpoint is None or delivery.number <= endpoint.cancelled:
-        due = None
+        _count(ctx, endpoint, success, due is None, now)
+    if due is not None and (endpoint is None or delivery.number <= endpoint.cancelled):
+        outcome, due = "cancelled", None
     record = _record(ctx, delivery, endpoint, answer, due, now)
     ctx.events.insert(  # before what follows from it
         before,
@@ -360,14 +361,14 @@ def attempted(ctx: Context, attempt: int, answer: Answer, now: Micros) -> None:
             delivery.number,
             attempt,
             delivery.made,
-            success,
+            outcome,
             record.status_code,
             record.error,
             due,
         ),
     )
     if endpoint is None or due is None:
-        _finish(ctx, delivery, "acknowledged" if success else "exhausted" if exhausted else "cancelled", now)
+        _finish(state, delivery)
     else:
         _wait(ctx, endpoint, delivery, due)
 
@@ -493,16 +494,15 @@ def _wait(ctx: Context, endpoint: Endpoint, delivery: Delivery, due: Micros) -> 
 def _cancel(ctx: Context, endpoint: Endpoint, now: Micros) -> None:
     """End every delivery that waits; one that is out ends with its answer."""
     for number in endpoint.waiting:
-        _finish(ctx, ctx.state.deliveries[number], "cancelled", now)
+        _finish(ctx.state, ctx.state.deliveries[number])
+        ctx.events.append(DeliveryCancelled(now, endpoint.account, endpoint.id, number))
     endpoint.waiting.clear()
     endpoint.cancelled = ctx.state.serial
 
 
-def _finish(ctx: Context, delivery: Delivery, outcome: str, now: Micros) -> None:
-    state = ctx.state
+def _finish(state: State, delivery: Delivery) -> None:
     del state.deliveries[delivery.number]
     event = state.events[delivery.event]
-    ctx.events.append(DeliveryEnded(now, event.account, delivery.endpoint, delivery.number, outcome))
     event.open -= 1
     if event.open == 0:
         del state.events[event.id]

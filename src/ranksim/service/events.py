@@ -171,7 +171,10 @@ class AttemptMade(NamedTuple):
 
 
 class AttemptAnswered(NamedTuple):
-    """An attempt was answered, or not; `next_attempt_at` is when it is tried again, or None (S87-S90)."""
+    """An attempt was answered, or had no answer, and what follows for its delivery (S87-S92, U69).
+
+    `outcome` is "acknowledged", "retried" (at `next_attempt_at`), "exhausted" or "cancelled".
+    """
 
     at: int
     account: str
@@ -179,20 +182,19 @@ class AttemptAnswered(NamedTuple):
     delivery: int
     attempt: int
     number: int
-    acknowledged: bool
+    outcome: str
     status_code: int | None
     error: str | None
     next_attempt_at: int | None
 
 
-class DeliveryEnded(NamedTuple):
-    """A delivery is over: "acknowledged", "exhausted" or "cancelled" (S88-S92, U69)."""
+class DeliveryCancelled(NamedTuple):
+    """A delivery that waited for its next attempt will have none (U69, U84)."""
 
     at: int
     account: str
     endpoint: str
     delivery: int
-    outcome: str
 
 
 class EndpointDisabled(NamedTuple):
@@ -231,7 +233,7 @@ ServiceEvent: TypeAlias = (
     | DeliveryQueued
     | AttemptMade
     | AttemptAnswered
-    | DeliveryEnded
+    | DeliveryCancelled
     | EndpointDisabled
     | EndpointEnabled
 )
