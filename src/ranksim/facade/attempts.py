@@ -127,4 +127,4 @@ class AttemptCounts:
         for event in events:
             if isinstance(event, AttemptAnswered):
                 rejected = "unanswered" if event.status_code is None else "rejected"
-                self.by_outcome["acknowledged" if event.acknowledged else rejected] += 1
+                self.by_outcome["acknowledged" if event.outcome == "acknowledged" else rejected] += 1
