@@ -41,6 +41,7 @@ def scenario(name: str) -> rs.Scenario:
             "ceiling-concurrent-jobs", marks=pytest.mark.fact("S62", "S67", "U48", "U49", "U90", "E15")
         ),
         pytest.param("retry-storm-obey", marks=pytest.mark.fact("S100", "S103")),
+        pytest.param("lossy-network", marks=pytest.mark.fact("S47")),
         pytest.param("past-due-account", marks=pytest.mark.fact("S61", "U57", "E13")),
         pytest.param("agency-month", marks=pytest.mark.fact("S23", "S24", "S26", "E17")),
     ],

@@ -29,7 +29,15 @@ OnLimit = Literal["obey", "backoff", "ignore"]
 
 def is_limited(answer: Received) -> bool:
     """Return whether a reply is a refusal of the rate limit (S100), whatever status that has."""
-    return answer.code == "rate_limited" or (answer.status == 429 and answer.code != "quota_exhausted")
+    if answer.status < 400:
+        return False
+    code = answer.code
+    return code == "rate_limited" or (answer.status == 429 and code != "quota_exhausted")
+
+
+def is_repeatable(send: Send) -> bool:
+    """Return whether a lost call may be sent again without doing its work twice (RFC 9110, 9.2.2; S47)."""
+    return send.idempotency_key is not None or OPERATIONS[send.operation].method not in ("POST", "PATCH")
 
 
 def asked_wait(answer: Received) -> Micros | None:
@@ -61,11 +69,12 @@ def _whole_seconds(answer: Received) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """What a client does when the rate limit refuses it.
+    """What a client does when the rate limit refuses it, or when it gets no reply.
 
     `on_limit`: "obey" waits as long as Retry-After says, "backoff" waits a draw below `retry_every`, doubled
     with each try up to `backoff_max`, "ignore" tries again after `retry_every` whatever the reply says.
-    `max_tries` counts the first try; 1 never tries again.
+    `max_tries` counts the first try; 1 never tries again. A call without a reply is tried again like one that
+    was refused without Retry-After, if its repeat can do no harm.
     """
 
     on_limit: OnLimit = "obey"
@@ -73,15 +82,20 @@ class Manners:
     retry_every: Micros = SECOND
     backoff_max: Micros = 5 * MINUTE
 
-    def insists(self, answer: Received, tries: int) -> bool:
+    def insists(self, send: Send, answer: Received, tries: int) -> bool:
         """Return whether to try again after so many tries."""
-        return tries < self.max_tries and is_limited(answer)
+        if tries >= self.max_tries:
+            return False
+        if answer.status == 0:
+            return is_repeatable(send)
+        # A repeat may find its lost first sending still in flight (U18).
+        return is_limited(answer) or (answer.status == 409 and answer.code == "idempotency_in_progress")
 
     def wait(self, answer: Received, tries: int, jitter: Callable[[int], float]) -> Micros:
         """Return how long to wait before the next try (µs); `jitter` draws from [0, 1) for a try's number."""
         match self.on_limit:
             case "obey":
-                wait = asked_wait(answer)
+                wait = asked_wait(answer) if answer.status else self.retry_every
                 return SECOND if wait is None else wait
             case "backoff":
                 # Full jitter: anything from nothing to twice as much as the time before.
@@ -94,10 +108,13 @@ class Manners:
 def insistently(
     send: Send, manners: Manners, jitter: Callable[[int], float]
 ) -> Generator[Any, Any, Received]:
-    """Send, and send again what the rate limit refuses, as a client's manners say; return the last answer."""
+    """Send, and send again what was refused by the rate limit or lost, as a client's manners say.
+
+    Return the last answer.
+    """
     answer: Received = yield send
     tries = 1
-    while manners.insists(answer, tries):
+    while manners.insists(send, answer, tries):
         yield Pause(manners.wait(answer, tries, jitter))
         answer = yield send
         tries += 1

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
 
 from ranksim.clock import MILLISECOND, SECOND, Micros
-from ranksim.contract.quantities import Distribution
+from ranksim.contract.quantities import Distribution, Duration, Frozen
 from ranksim.draws import Purpose, bits, entity, uniform
 
 USUAL = Distribution(kind="lognormal", durations=(15 * MILLISECOND,), sigma=0.5)
@@ -36,6 +39,37 @@ class Network:
     late_by: Micros = 400 * MILLISECOND
     hook: Distribution = USUAL
     hook_timeout: Micros = 10 * SECOND
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class NetworkSpec(Frozen):
+    """A network between clients and the service, as a scenario declares it.
+
+    A call takes effect a draw of `before` after it was sent, and its reply arrives a draw of `after` later,
+    at least 1 µs each. Of the calls the share `lost_requests` never arrives, and the share `lost_replies`
+    takes effect, but its replies never arrive. A client waits `give_up` for a reply, then it is lost.
+    """
+
+    before: Distribution = USUAL
+    after: Distribution = USUAL
+    lost_requests: Share = 0.0
+    lost_replies: Share = 0.0
+    give_up: Annotated[Duration, Field(gt=0)] = 30 * SECOND
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.lost_requests + self.lost_replies > 1:
+            raise ValueError("lost_requests and lost_replies are shares of all calls: expected a sum up to 1")
+        return self
+
+    def network(self) -> Network:
+        """Return the network for calls to travel over."""
+        loss = self.lost_requests + self.lost_replies
+        return Network(
+            self.before, self.after, loss=loss, lost_requests=self.lost_requests, give_up=self.give_up
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,9 +106,6 @@ class Player:
                         self._launch(run, run.ways, step)
                         return
                     value = self.server.answer(step, run.client)
-                elif isinstance(step, Spawn):
-                    self.play(step.program, run.client, run.ways)
-                    value = None
                 elif isinstance(step, Pause):
                     delay = max(0, step.duration)
                     clock.after(delay, self.resume, run, clock.now + delay)
@@ -117,6 +114,9 @@ class Player:
                     at = max(clock.now, step.instant)
                     clock.after(at - clock.now, self.resume, run, at)
                     return
+                elif isinstance(step, Spawn):
+                    self.play(step.program, run.client, run.ways)
+                    value = None
                 else:
                     clock.after(0, self.resume, run, self.server.listen(step.script))
                     return

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
+from ranksim.callers.network import NetworkSpec
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.callers.programs import Arrivals, ClientSpec, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
@@ -71,6 +72,8 @@ class Scenario(Frozen):
     pools: dict[JobLabel, PoolSpec] = Field(default_factory=dict)
     receivers: dict[str, ReceiverSpec] = Field(default_factory=dict)
     timeline: tuple[Action, ...] = ()
+    network: NetworkSpec | None = None
+    """Between all clients and the service; without one, calls are answered at the instant they are made."""
     sample_every: Annotated[Duration, Field(ge=0)] = 0
     """Between two samples of the state (µs); 0 in a file: a 200th of the length, in whole seconds."""
     warm_up: WarmUp = "none"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import simpy
 
 from ranksim.callers.http import LowerCase
+from ranksim.callers.network import Ways
 from ranksim.callers.portfolio import Actor, open_actor
 from ranksim.callers.programs import program_of
 from ranksim.callers.programs.python import Python
@@ -119,7 +120,9 @@ class World(SimpyClock):
             if isinstance(client, Python):
                 start_python(self, name, client)
             else:
-                self.player.play(program_of(self, name, client), name)
+                network = client.network or scenario.network
+                ways = Ways(network.network(), self.seed, f"{name}/network") if network else None
+                self.player.play(program_of(self, name, client), name, ways)
         self.at(self.end, self.finish, urgent=True)
         self._sample()
         self._set_wake()
@@ -161,8 +164,8 @@ class World(SimpyClock):
 
     def answer(self, send: Send, client: str) -> Received:
         """Make a client's call now, and answer it at once."""
-        reply = self.call(self._credentials.call_of(send, client), client)
         now = self.now
+        reply = self._answered(now, self._credentials.call_of(send, client), client)
         return Received(reply.status, reply.body, LowerCase(reply.headers), now, now)
 
     def effect(self, flight: Flight) -> Reply:
@@ -203,8 +206,13 @@ class World(SimpyClock):
 
     def call(self, call: Call, client: str = "") -> Reply:
         """Make a call now on behalf of a client, and answer it at once, without a network."""
-        now = self.now
-        reply = self._handle(call)
+        return self._answered(self.now, call, client)
+
+    def _answered(self, now: Micros, call: Call, client: str) -> Reply:
+        step = self.service.handle(call, now)
+        reply = step.reply
+        if step.tasks:
+            self.carry_out(step.tasks)
         if self.tally is not None:
             self.tally.call(now, client, call, reply)
         if self.trace is not None:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 
 from ranksim import clock, draws
 from ranksim.callers.manners import Manners, insistently
+from ranksim.callers.network import NetworkSpec
 from ranksim.callers.portfolio import Actor
 from ranksim.callers.request_factory import RequestFactory
 from ranksim.callers.steps import Pause, Program, Received, Send
@@ -88,7 +89,7 @@ class Common(Frozen):
     `retry_every`, doubled with each try up to `backoff_max`, "ignore" tries again after `retry_every`
     whatever the reply says. `max_tries` counts the first try; 1 never tries again. `idempotency_keys` gives
     each POST a key of its own, which its repeats carry too. The client is at work from `starts` to `stops`,
-    both since the start of the world.
+    both since the start of the world. `network` is the one it calls over, by default the scenario's.
     """
 
     account: str
@@ -101,6 +102,7 @@ class Common(Frozen):
     idempotency_keys: bool = False
     starts: NotNegative = 0
     stops: Positive | None = None
+    network: NetworkSpec | None = None
 
 
 Then = Callable[[Received], object]
