@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ranksim.callers.profiles import PROFILES
 from ranksim.testing import Server
-from ranksim.trace import Trace
+from ranksim.trace import Exchange, Trace
 
-from .conftest import LOADTESTS, Start, answers, assert_no_secret, by_users, in_flight, until
+from .conftest import LOADTESTS, Start, answers, assert_no_secret, by_users, in_flight, so_far, until
 
 AROUND = {"explore", "before", "resolve", "after"}
 
@@ -148,3 +150,73 @@ def test_a_target_file_that_is_not_there_ends_locust_with_one_line_and_no_traceb
     assert "none.yaml: no such file" in run.said()
     assert "Traceback" not in run.said()
     assert not (tmp_path / "out").exists()
+
+
+CLIENTS = """
+name: shop
+start: 2026-03-01T00:00:00Z
+length: 1h
+accounts:
+  shop:
+    plan: pro
+    portfolio: {domains: 2, keywords: 4, labels: 1}
+clients:
+  stream: {kind: caller, account: shop, every: 200ms, mix: {positions.list: 2, labels.create: 1}}
+  dashboard: {kind: poller, account: shop, operation: jobs.list, every: 500ms}
+  nightly: {kind: schedule, account: shop, job: crawl, every: 1s, poll: {every: 300ms, timeout: 1m}}
+  people: {kind: app_users, account: shop, every: 1s, mix: {domains.list: 1}}
+"""
+
+LOCUSTFILE = """
+import ranksim as rs
+from ranksim.callers.profiles.scenario_clients import scenario_clients
+from ranksim.load.users import user_class
+
+Shop = user_class(scenario_clients(rs.Scenario.load("shop.yaml")))
+"""
+
+
+@pytest.mark.slow
+def test_a_scenarios_clients_call_a_deployment_and_leave_nothing_behind(
+    start: Start, deployment: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.yaml").write_text(CLIENTS, encoding="utf-8")
+    (tmp_path / "shop.py").write_text(LOCUSTFILE, encoding="utf-8")
+    out = tmp_path / "out"
+    run = start(
+        "locust", "-f", "shop.py", "--host", deployment.url, "--headless", "--only-summary",
+        "--users", "3", "--spawn-rate", "3", "--out", str(out),
+        RANKSIM_KEY=deployment.key,
+    )  # fmt: skip
+    wanted = {"positions.list", "labels.create", "jobs.list", "jobs.create", "jobs.get"}
+    until(lambda: wanted <= operations(out))
+    run.process.send_signal(signal.SIGINT)
+
+    assert run.wait() == 0, run.said()
+    trace = Trace.read(out / "trace.jsonl")
+    by_user = {
+        client: {one.operations[0] for one in trace.exchanges if one.client == client and one.operations}
+        for client in ("shop-0", "shop-1", "shop-2")
+    }
+    made = {"domains.create", "keyword_lists.create", "keywords.create", "scans.create", "labels.create"}
+    assert by_user["shop-0"] == made | {"positions.list"}
+    assert by_user["shop-1"] == made | {"jobs.list"}
+    assert by_user["shop-2"] == made | {"jobs.create", "jobs.get"}
+    created = [one for one in trace.exchanges if "domains.create" in one.operations and one.response]
+    domains = {told(one)["id"] for one in created}
+    assert len(domains) == 2
+    with deployment.client(timeout=600) as client:
+        left = client.get("/v1/domains", headers={"Authorization": f"Bearer {deployment.key}"}).json()["data"]
+    assert not domains & {one["id"] for one in left}
+    assert_no_secret(tmp_path / "out", deployment.key)
+
+
+def operations(out: Path) -> set[str]:
+    """What users have called so far."""
+    lines = [line for part in so_far(out).values() for line in part]
+    return {name for line in lines if "-" in line.get("client", "") for name in line["operations"]}
+
+
+def told(exchange: Exchange) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(exchange.response)["data"]
+    return found

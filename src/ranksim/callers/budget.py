@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from ranksim.callers.steps import Pause, Received, Send
+from ranksim.callers.steps import Pause, Received, Send, Spawn
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.service.operations import OPERATIONS
 
@@ -136,6 +136,8 @@ def guarded(program: Generator[Any, Any, Any], budget: Budget) -> Generator[Any,
             return end.value
         if isinstance(step, Send):
             answer = yield from _guarded_send(step, budget)
+        elif isinstance(step, Spawn):
+            answer = yield Spawn(guarded(step.program, budget))
         else:
             answer = yield step
 

@@ -28,7 +28,7 @@ def remove_created(reach: Reach, seed: int, receiver: str = "") -> Program:
         if key.purpose == "scoped":
             continue
         domains = yield from _found(reach, key.name, "domains.list")
-        hosts = [one for one in domains if str(one.get("host", "")).startswith(ours)]
+        hosts = [one for one in domains if ours in str(one.get("host", ""))]
         within = {str(one.get("id")) for one in hosts}
         for kind in ("scans", "webhooks", "keyword_lists"):
             found = yield from _found(reach, key.name, f"{kind}.list")

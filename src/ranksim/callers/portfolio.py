@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -170,30 +172,42 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     return actor
 
 
-def _make_portfolio(host: Host, actor: Actor, spec: PortfolioSpec) -> None:
-    for site in spec.hosts(actor.name):
-        domain = _make(host, actor, "domains.create", domain_body(site))["id"]
+Making: TypeAlias = Generator[tuple[str, Body], Any, None]
+"""Yields an operation with its body, and is sent the data of its reply."""
+
+
+def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Making:
+    """Make what an account tracks: a domain of each of these hosts, with lists, keywords, scans and so on.
+
+    `actor` gets to know the ids as they are made.
+    """
+    for site in sites:
+        domain = (yield "domains.create", domain_body(site))["id"]
         actor.domains.append(domain)
         actor.hosts[site] = domain
-        lists = [
-            _make(host, actor, "keyword_lists.create", list_body(domain, f"list {number}"))["id"]
-            for number in range(1, spec.lists + 1)
-        ]
-        actor.lists[domain] = lists
+        lists = actor.lists[domain] = []
+        for number in range(1, spec.lists + 1):
+            lists.append((yield "keyword_lists.create", list_body(domain, f"list {number}"))["id"])
         words = actor.fresh_words(domain, spec.keywords)
         for number, list_id in enumerate(lists):
             dealt = words[number :: spec.lists]
             for first in range(0, len(dealt), MOST_KEYWORDS):
-                some = dealt[first : first + MOST_KEYWORDS]
-                _make(host, actor, "keywords.create", keywords_body(list_id, some))
-        actor.scans[domain] = [
-            _make(host, actor, "scans.create", _scan(domain, lists, scan, number))["id"]
-            for number, scan in enumerate(spec.scans, 1)
-        ]
+                yield "keywords.create", keywords_body(list_id, dealt[first : first + MOST_KEYWORDS])
+        scans = actor.scans[domain] = []
+        for number, scan in enumerate(spec.scans, 1):
+            scans.append((yield "scans.create", _scan(domain, lists, scan, number))["id"])
         for number in range(1, spec.labels + 1):
-            _make(host, actor, "labels.create", label_body(domain, f"label {number}"))
+            yield "labels.create", label_body(domain, f"label {number}")
         for number in range(1, spec.competitors + 1):
-            _make(host, actor, "competitors.create", competitor_body(domain, f"rival{number}.{site}"))
+            yield "competitors.create", competitor_body(domain, f"rival{number}.{site}")
+
+
+def _make_portfolio(host: Host, actor: Actor, spec: PortfolioSpec) -> None:
+    making = portfolio_of(actor, spec, spec.hosts(actor.name))
+    with suppress(StopIteration):
+        operation, body = next(making)
+        while True:
+            operation, body = making.send(_make(host, actor, operation, body))
 
 
 def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:

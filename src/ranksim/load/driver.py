@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ranksim.callers.steps import Listen, Pause, Received, Send, Until
+from ranksim.callers.steps import Listen, Pause, Program, Received, Send, Spawn, Until
 from ranksim.clock import SECOND, Micros
 from ranksim.load.receiving import ReceiverClient
 from ranksim.load.session import CallOutcome, Session
@@ -21,10 +21,12 @@ def drive(
     on_call: Callable[[Send, CallOutcome], None] | None = None,
     idle: Callable[[], AbstractContextManager[Any]] = nullcontext,
     stopped: Callable[[], bool] = lambda: False,
+    spawn: Callable[[Program], None] | None = None,
 ) -> Any:
     """Run a program to its end and return what it returns; None when it was stopped.
 
     `on_call` is handed every call, `idle` surrounds every wait, and `stopped` is asked before every step.
+    `spawn` begins a program beside this one, with a session of its own; without it such steps are refused.
     """
     clock = session.recorder.clock
     answer: Any = None
@@ -33,6 +35,10 @@ def drive(
             step = program.send(answer)
             if isinstance(step, Send):
                 answer = _send(step, session, on_call)
+            elif isinstance(step, Spawn):
+                if spawn is None:
+                    raise NotImplementedError("a program that does several things at once needs spawn")
+                answer = spawn(step.program)
             elif isinstance(step, Listen):
                 answer = "" if receiver is None else receiver.listen(step.script)
             else:

@@ -8,24 +8,26 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import gevent
 from gevent.event import Event
+from gevent.pool import Group
 from locust import User, events, task
 from locust.runners import MasterRunner, WorkerRunner
 from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
 from ranksim.callers.profiles import Profile, profile
-from ranksim.callers.steps import Send
+from ranksim.callers.steps import Program, Send
 from ranksim.clock import MILLISECOND, SECOND
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import LoadOptions, add_arguments
 from ranksim.load.processes import GRACE, Leader, Worker, WorkerContext
-from ranksim.load.session import CallOutcome, refused
+from ranksim.load.run import Part
+from ranksim.load.session import CallOutcome, Session, refused
 
 PARENT = "RANKSIM_LOAD_PARENT"
 """The environment variable that names the process which is to be followed to its end."""
@@ -34,9 +36,9 @@ CONTEXT = WorkerContext()
 """Where the users of this process find what they need. Locust has one environment a process."""
 
 
-def user_class(name: str) -> type[User]:
-    """Make the class of users that run a profile. Raises BadInput when there is no such profile."""
-    known = profile(name)
+def user_class(which: str | Profile) -> type[User]:
+    """Make the class of users that run a profile, of ours by its name, or any. Raises BadInput."""
+    known = profile(which) if isinstance(which, str) else which
     title = "".join(word.capitalize() for word in known.name.replace("-", "_").split("_"))
     inside = {"abstract": False, "profile": known, "__doc__": known.aim, "__module__": __name__}
     return type(title, (ProfileUser,), inside)
@@ -57,7 +59,8 @@ class ProfileUser(User):
         if part is not None and reach is not None:
             number = CONTEXT.number(self.profile.name)
             program = self.profile.program(reach, number, part.shared.users, part.shared.seed)
-            session = part.session(f"{self.profile.name}-{number}")
+            beside = Beside(part, f"{self.profile.name}-{number}", self._observe)
+            session = part.session(beside.client)
             try:
                 drive(
                     part.guarded(program),
@@ -66,9 +69,15 @@ class ProfileUser(User):
                     on_call=self._observe,
                     idle=self._idle,
                     stopped=self._stopping,
+                    spawn=beside.spawn,
                 )
+                with self._idle():
+                    beside.wait()
+            except BadInput as error:
+                logging.getLogger("ranksim.load").error("%s", error)
             finally:
                 session.close()
+                beside.stop(self.environment.stop_timeout or 0)
             if not self._stopping():
                 CONTEXT.ended()
         if not self._stopping():
@@ -101,6 +110,58 @@ class ProfileUser(User):
             start_time=received.sent / SECOND,
             url=None,
         )
+
+
+class Beside:
+    """Programs beside that of a user, each with connections of its own, which are used again."""
+
+    def __init__(self, part: Part, client: str, on_call: Callable[[Send, CallOutcome], None]) -> None:
+        self.part, self.client, self.on_call = part, client, on_call
+        self._running = Group()
+        self._waiting: set[gevent.Greenlet] = set()
+        self._sessions: list[Session] = []
+        self._stopped = False
+
+    def spawn(self, program: Program) -> None:
+        """Begin a program; what it may spend, the user's program has seen to."""
+        self._running.spawn(self._perform, program)
+
+    def wait(self) -> None:
+        """Wait until all programs have come to their ends, those that they begin as well."""
+        self._running.join()
+
+    def stop(self, seconds: float) -> None:
+        """End all programs before their next steps; calls under way have so many seconds to be answered."""
+        self._stopped = True
+        gevent.killall(list(self._waiting))
+        self._running.join(timeout=seconds)
+        self._running.kill()
+        for session in self._sessions:
+            session.close()
+
+    @contextmanager
+    def _idle(self) -> Iterator[None]:
+        """A wait in which a program may be stopped at once."""
+        self._waiting.add(gevent.getcurrent())
+        try:
+            yield
+        finally:
+            self._waiting.discard(gevent.getcurrent())
+
+    def _perform(self, program: Program) -> None:
+        session = self._sessions.pop() if self._sessions else self.part.session(self.client)
+        try:
+            drive(
+                program,
+                session,
+                self.part.receiver,
+                on_call=self.on_call,
+                idle=self._idle,
+                stopped=lambda: self._stopped,
+                spawn=self.spawn,
+            )
+        finally:
+            self._sessions.append(session)
 
 
 def _failure(outcome: CallOutcome) -> Exception | None:

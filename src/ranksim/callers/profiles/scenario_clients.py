@@ -1,0 +1,130 @@
+"""The clients of a scenario, aimed at a deployment: each user plays one, on what the run made for it.
+
+What a deployment has no counterpart for is left out: clients of the web app, over GraphQL, and those that are
+Python of their own. Plans, add-ons, timelines and receivers are the deployment's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import politely
+from ranksim.callers.portfolio import AccountSpec, Actor, host_label, portfolio_of
+from ranksim.callers.profiles.making import a_host, named
+from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.programs import AnyClient, Arrivals, Python, program_of
+from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.clock import Micros
+from ranksim.errors import BadInput
+
+
+class HasClients(Protocol):
+    """What is taken of a scenario: its accounts, its clients, and how long it is in µs."""
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+
+    @property
+    def length(self) -> Micros:
+        """How long it is."""
+
+    @property
+    def accounts(self) -> Mapping[str, AccountSpec]:
+        """Its accounts by name."""
+
+    @property
+    def clients(self) -> Mapping[str, AnyClient]:
+        """Its clients by name."""
+
+
+@dataclass(slots=True)
+class DeployedSetting:
+    """Where clients are at work when they call a deployment: instants are µs of the recorder's clock."""
+
+    reach: Reach
+    seed: int
+    start: Micros
+    end: Micros
+    actors: Mapping[str, Actor]
+
+    @property
+    def now(self) -> Micros:
+        """The instant at which the clients begin."""
+        return self.start
+
+    def credential(self, account: str, key: str | None) -> str:
+        """Return the target's key that stands for a key of an account of the scenario."""
+        return key_for(self.reach, account, key)
+
+    def note(self, text: str) -> None:
+        """Drop a remark: a trace shows the calls themselves."""
+
+
+def key_for(reach: Reach, account: str, key: str | None) -> str:
+    """Name the target's key for a scenario's: "account.key" where there is one, else "account", else main."""
+    usable = {one.name for one in reach.usable()}
+    return next((name for name in (f"{account}.{key}", account) if name in usable), reach.main)
+
+
+def scenario_clients(scenario: HasClients) -> Profile:
+    """Make a profile of a scenario's clients. Raises BadInput when none of them can call a deployment."""
+    title = scenario.name or "scenario"
+    clients = {
+        name: spec
+        for name, spec in scenario.clients.items()
+        if not isinstance(spec, Python) and spec.surface == "rest"
+    }
+    if not clients:
+        raise BadInput(f"{title}: no client of it can call a deployment; expected one with surface: rest")
+
+    def program(reach: Reach, user: int, users: int, seed: int) -> Program:
+        if not reach.main:
+            return
+        copy, which = divmod(user, len(clients))
+        name, spec = list(clients.items())[which]
+        actors = {}
+        for account in (spec.account, *(spec.accounts if isinstance(spec, Arrivals) else ())):
+            actors[account] = yield from _owned(reach, seed, account, scenario.accounts[account])
+        start: Micros = yield Pause(0)
+        setting = DeployedSetting(reach, seed, start, start + scenario.length, actors)
+        yield from program_of(setting, named(seed, name, *([copy] if copy else [])), spec)
+
+    return Profile(
+        name=title,
+        aim=f"The clients of {title}: {', '.join(clients)}.",
+        rules=(),
+        users=len(clients),
+        duration=scenario.length,
+        program=program,
+    )
+
+
+def _owned(reach: Reach, seed: int, name: str, spec: AccountSpec) -> Generator[Any, Any, Actor]:
+    """Make what an account of the scenario starts with, as far as the deployment allows it.
+
+    All users send the same POSTs under the same Idempotency-Keys, and so get the same ids.
+    """
+    key = reach.keys[key_for(reach, name, None)]
+    actor = Actor(name, key.account, key.environment, {one.name: key.name for one in spec.keys})
+    if spec.portfolio is None:
+        return actor
+    label = host_label(name).lower()
+    sites = [a_host(seed, "own", label, number) for number, _ in enumerate(spec.portfolio.hosts(name), 1)]
+    making = portfolio_of(actor, spec.portfolio, sites)
+    data: Any = None
+    count = 0
+    while True:
+        try:
+            operation, body = making.send(data)
+        except StopIteration:
+            return actor
+        once = named(seed, "own", label, count)
+        count += 1
+        answer: Received = yield from politely(Send(operation, key.name, body=body, idempotency_key=once))
+        if not answer.ok or not isinstance(answer.data, dict):
+            return actor
+        data = answer.data
