@@ -42,6 +42,7 @@ from ranksim.records import read_access_log, read_lines, read_rates, shown
 from ranksim.rules import webhooks
 from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import fill
 from ranksim.service.state import State
 
 if TYPE_CHECKING:
@@ -389,7 +390,7 @@ class TraceWriter:
     ) -> None:
         """Write a call and its reply; both at `now` unless it is said when it was sent and answered."""
         operation = OPERATIONS.get(call.operation)
-        path = "" if operation is None else "/v1/" + operation.path.format_map(dict(call.path))
+        path = "" if operation is None else "/v1/" + fill(call.operation, call.path)
         self.count += 1
         self.write(
             {
@@ -439,7 +440,7 @@ class TraceWriter:
                 "surface": call.surface,
                 "operations": [call.operation],
                 "method": operation.method,
-                "path": "/v1/" + operation.path.format_map(dict(call.path)),
+                "path": "/v1/" + fill(call.operation, call.path),
                 "query": dict(call.query),
                 "request_headers": _request_headers(call),
                 "body": _raw_body(call),

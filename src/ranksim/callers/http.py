@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ranksim.callers.steps import Send
 from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import fill
 
 CHARACTERS = ":-._~!$&'()*+,;=@"
 """What may stand in a path parameter as it is."""
@@ -23,7 +24,7 @@ def method_of(send: Send) -> str:
 def path_of(send: Send) -> str:
     """Return the path of a REST call as a trace has it."""
     filled = {name: quote(str(value), safe=CHARACTERS) for name, value in send.path.items()}
-    return "/v1/" + OPERATIONS[send.operation].path.format_map(filled)
+    return "/v1/" + fill(send.operation, filled)
 
 
 def headers_of(send: Send, body: bytes | None) -> dict[str, str]:

@@ -22,7 +22,7 @@ from ranksim.callers.lost_calls import Unknown
 from ranksim.callers.steps import Send
 from ranksim.errors import BadInput
 from ranksim.files import new_file, packing
-from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import values_of
 
 HEADER = "header.json"
 RECEIVER = "receiver.jsonl"
@@ -83,13 +83,12 @@ def lost(directory: Path) -> list[Unknown]:
 def _sent(line: Line, idempotency_key: str) -> Send:
     """Make the call again that a line tells of."""
     operation = line["operations"][0]
-    template = ["v1", *OPERATIONS[operation].path.split("/")]
-    given = zip(template, line["path"].strip("/").split("/"), strict=False)
+    values = values_of(operation, line["path"].strip("/").removeprefix("v1/")) or {}
     body, raw = _body(line["body"])
     return Send(
         operation,
         line["api_key"] or "",
-        path={name[1:-1]: unquote(value) for name, value in given if name.startswith("{")},
+        path={name: unquote(value) for name, value in values.items()},
         query=line["query"],
         body=body,
         raw=raw,

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -19,7 +18,8 @@ from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml, validate
 from ranksim.errors import BadInput
 from ranksim.records import parsed_object, read_access_log, read_lines
-from ranksim.service.operations import OPERATIONS, TABLE
+from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import match, values_of
 from ranksim.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 
 PREFIX = "/v1/"
@@ -151,10 +151,10 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
     body = parsed_object(exchange.body)
     if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
         return "GraphQL documents"
-    operation, values = matched(exchange.method, exchange.path)
+    operation, values = _matched(exchange.method, exchange.path)
     if exchange.operations and exchange.operations[0] in OPERATIONS:
         operation = exchange.operations[0]
-        values = _values(operation, exchange.path) or values
+        values = values_of(operation, exchange.path.removeprefix(PREFIX)) or values
     if not operation:
         return "of an unknown operation"
     key, account = exchange.api_key, exchange.account
@@ -197,24 +197,8 @@ def made_by(operation: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, st
             yield thing["id"], str(thing.get("keyword", ""))
 
 
-@lru_cache(maxsize=1 << 14)
-def matched(method: str, path: str) -> tuple[str, dict[str, str]]:
-    """Find the operation of a method and path, and what stands in the path's places; "" where none fits."""
-    for operation in TABLE:
-        if operation.method == method and (values := _values(operation.name, path)) is not None:
-            return operation.name, values
-    return "", {}
-
-
-def _values(operation: str, path: str) -> dict[str, str] | None:
-    names = OPERATIONS[operation].path.split("/")
-    parts = path.removeprefix(PREFIX).split("/")
-    if not path.startswith(PREFIX) or len(names) != len(parts):
-        return None
-    pairs = list(zip(names, parts, strict=True))
-    if any(name != part for name, part in pairs if not name.startswith("{")):
-        return None
-    return {name[1:-1]: part for name, part in pairs if name.startswith("{")}
+def _matched(method: str, path: str) -> tuple[str, Mapping[str, str]]:
+    return match(method, path.removeprefix(PREFIX)) if path.startswith(PREFIX) else ("", {})
 
 
 # Access logs
@@ -226,7 +210,7 @@ def _of_log(path: str | Path, rules: Sequence[Rule]) -> Recording:
     for number, line in enumerate(read_access_log(path), 1):
         target = urlsplit(line.path)
         rule = next((r for r in rules if _fits(r, line.method, target.path)), None)
-        operation, values = matched(line.method, target.path)
+        operation, values = _matched(line.method, target.path)
         if rule is None and not operation:
             made.left_out["of an unknown operation"] += 1
         elif rule is None and line.method in BODIES and operation not in BODILESS:

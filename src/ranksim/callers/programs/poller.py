@@ -12,7 +12,7 @@ from ranksim.callers.request_factory import RequestFactory, on_one
 from ranksim.callers.steps import Pause, Program, Send, Until
 from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen
-from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import parameters
 
 
 class SlowDown(Frozen):
@@ -40,8 +40,7 @@ class Poller(Common):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        parts = OPERATIONS[self.operation].path.split("/")
-        wanted = [part[1:-1] for part in parts if part.startswith("{")]
+        wanted = parameters(self.operation)
         if self.path and sorted(self.path) != sorted(wanted):
             expected, found = " and ".join(wanted) or "nothing", " and ".join(self.path)
             raise ValueError(f"path: expected {expected}, found {found}")

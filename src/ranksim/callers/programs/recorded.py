@@ -18,6 +18,7 @@ from ranksim.callers.steps import Program, Send, Spawn, Until
 from ranksim.clock import HOUR, SECOND, format_duration
 from ranksim.records import parsed_object
 from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import values_of
 
 Json = Any
 
@@ -141,17 +142,12 @@ def as_recorded(row: Recorded, twins: Twins) -> Send | None:
     reading that needs no id is made again without its filters there.
     """
     operation = OPERATIONS[row.operation]
-    names, values = operation.path.split("/"), row.path.rpartition("/v1/")[2].split("/")
-    path: dict[str, str] = {}
     if row.surface == "graphql":
         return Send(row.operation) if operation.method == "GET" and "{" not in operation.path else None
-    if len(names) != len(values):
+    values = values_of(row.operation, row.path.rpartition("/v1/")[2])
+    if values is None:
         return None
-    for name, value in zip(names, values, strict=True):
-        if name.startswith("{"):
-            path[name[1:-1]] = twins.of(value)
-        elif name != value:
-            return None
+    path = {name: twins.of(value) for name, value in values.items()}
     body = parsed_object(row.body)
     return Send(row.operation, path=path, query=twins.of(row.query or {}), body=twins.of(body))
 
