@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from matplotlib.colors import to_hex
 
 from ranksim.capacity import plots
 from ranksim.clock import HOUR
@@ -31,6 +30,8 @@ def test_outages_are_drawn_by_their_length_with_what_was_simulated() -> None:
 
 
 def test_the_lines_of_outages_are_named_in_their_colours_where_they_pass_one_half() -> None:
+    from matplotlib.colors import to_hex  # loads slowly
+
     ax = plots.outages(OUTAGES)
     named = {text.get_text(): (text.xy, to_hex(text.get_color()).upper()) for text in ax.texts}
     assert named == {"events lost": ((3, 50), BLUE), "endpoint disabled": ((4, 50), VERMILLION)}

@@ -7,13 +7,15 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from matplotlib.axes import Axes
 
 from ranksim.errors import BadInput
 from ranksim.report import figure, plots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import jsonschema
-import openapi_spec_validator
 import pytest
 
 from ranksim.contract.policy import Policy
@@ -62,6 +61,8 @@ VARIED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", VARIED.values(), ids=VARIED)
 def test_the_document_is_valid(changes: Any) -> None:
+    import openapi_spec_validator  # loads slowly
+
     openapi_spec_validator.validate(document(Policy().replace(**changes)))
 
 
