@@ -16,7 +16,7 @@ COMMANDS = {
     "slots": "--keywords 100 --adds 2 --limit 130 --law fixed --days 20",
     "sync": "--keywords 30000 --batch 100",
     "workers": "--jobs crawl=10 --jobs rank_run=30 --over 30m --profile 1,2 --replications 2",
-    "outage": "--length 1h --every 5m --law regular",
+    "outage": "--length 1h --every 5m --law regular --replications 10",
     "portfolio": "--plan agency --pairings 4 --geographies 3",
 }
 
