@@ -135,7 +135,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 def is_scenario(path: Path) -> bool:
-    """Tell whether a file says near its top that it is a scenario, without reading it as YAML."""
+    """Return whether a file says near its top that it is a scenario, without reading it as YAML."""
     seen = 0
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -153,7 +153,7 @@ class ScenarioFile(pytest.File):
     """A scenario file."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        """Give its one test."""
+        """Return its one test."""
         yield ScenarioItem.from_parent(self, name="scenario")
 
 

@@ -298,7 +298,7 @@ class World:
     # Worlds
 
     def snapshot(self) -> bytes:
-        """Give the whole world as JSON."""
+        """Return the whole world as JSON."""
         return self.run(self.twin.snapshot)
 
     def restore(self, snapshot: bytes) -> None:
@@ -481,7 +481,7 @@ class Requests:
         self._world = world
 
     def search(self, **expected: Any) -> list[JournalEntry]:
-        """Give the requests as expected; the arguments are fields of `requests_journal.Expected`."""
+        """Return the requests as expected; the arguments are fields of `request_journal.Expected`."""
         wanted = Expected(**expected)
         return self._world.run(lambda: self._journal().search(wanted))
 
@@ -598,19 +598,19 @@ def _micros(length: Length) -> Micros:
     try:
         if isinstance(length, timedelta):
             return length // timedelta(microseconds=1)
-        return _whole(duration(length) if isinstance(length, str) else length)
+        return _no_fraction(duration(length) if isinstance(length, str) else length)
     except ValueError as error:
         raise BadInput(f"clock: {error}") from None
 
 
 def _instant(moment: Moment, where: str = "clock") -> Micros:
     try:
-        return _whole(instant(moment) if isinstance(moment, str) else moment)
+        return _no_fraction(instant(moment) if isinstance(moment, str) else moment)
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from None
 
 
-def _whole(us: Micros) -> Micros:
+def _no_fraction(us: Micros) -> Micros:
     """Refuse what is no whole number: a fraction of a microsecond would spread to every instant after it."""
     if not isinstance(us, int):
         raise ValueError(f"expected text or a whole number of µs, found {us!r}")

@@ -17,7 +17,7 @@ from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
 from ranksim.serving.listener import Listener
-from ranksim.serving.parsing import fits
+from ranksim.serving.parsing import matches
 
 START = instant("2026-03-04T10:00:00Z")
 
@@ -69,7 +69,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     ],
 )
 def test_patterns(pattern: str, text: str, expected: bool) -> None:
-    assert fits(pattern, text) == expected
+    assert matches(pattern, text) == expected
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def test_the_nearest_come_first_and_of_equals_the_latest() -> None:
         (5, ["status", "body.kind"]),
     ]
     assert (
-        misses[0].told()
+        misses[0].text()
         == "request 4 (POST /v1/jobs, answered 402) differs in status: expected 202, found 402"
     )
 

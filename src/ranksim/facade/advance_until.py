@@ -20,7 +20,7 @@ class AdvanceCondition(Protocol):
         """Raise BadInput when it speaks of something that does not exist."""
 
     def met(self, state: State) -> bool:
-        """Tell whether it is true."""
+        """Return whether it is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class UntilJobFinished:
             raise BadInput(f"until.job: there is no job {self.job!r}")
 
     def met(self, state: State) -> bool:
-        """Tell whether the job has finished."""
+        """Return whether the job has finished."""
         return state.jobs[self.job].status in (jobs.DONE, jobs.FAILED)
 
 
@@ -51,13 +51,13 @@ class UntilEndpointDisabled:
             raise BadInput(f"until.endpoint: there is no webhook endpoint {self.endpoint!r}")
 
     def met(self, state: State) -> bool:
-        """Tell whether the endpoint is disabled."""
+        """Return whether the endpoint is disabled."""
         endpoint = state.endpoints.get(self.endpoint)
         return endpoint is None or not endpoint.enabled
 
 
 def meter_resets(state: State, policy: Policy, account: str, metric: str, now: Micros) -> Micros:
-    """Give the instant at which a metered allowance begins anew (S38, S108, S110). Raises BadInput."""
+    """Return the instant at which a metered allowance begins anew (S38, S108, S110). Raises BadInput."""
     if account not in state.accounts:
         raise BadInput(f"until.account: there is no account {account!r}")
     owner = state.accounts[account]

@@ -24,8 +24,8 @@ from ranksim.facade.http.requests import (
     call_of,
     headers_of,
     payload_of,
-    read,
     read_raw,
+    read_request,
 )
 from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.metrics import metrics
@@ -166,7 +166,9 @@ class Facade:
         extra: tuple[Header, ...],
         allow: str = "",
     ) -> None:
-        request = await read(scope, receive, path, environment, most=self.max_body, strict=self.strict_query)
+        request = await read_request(
+            scope, receive, path, environment, most=self.max_body, strict=self.strict_query
+        )
         request.allow = request.allow or allow
         fault = self.twin.faults.pick(request.call)
         if fault is not None and not await _suffer(fault, request.call, scope):
@@ -309,26 +311,26 @@ class Facade:
     # Around the service
 
     async def _alive(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await plain(send, 200, b"ok\n", b"text/plain; charset=utf-8")
+        await send_plain(send, 200, b"ok\n", b"text/plain; charset=utf-8")
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")
+        await send_plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def _openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.facade.http import openapi
 
-        await plain(send, 200, to_json(openapi.document(self.twin.policy)), JSON)
+        await send_plain(send, 200, to_json(openapi.document(self.twin.policy)), JSON)
 
     async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.facade.http import graphql
 
-        await plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
+        await send_plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
 
     async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.facade.http import openapi
 
         page = openapi.reference_page(self.twin.policy)
-        await plain(send, 200, page.encode(), b"text/html; charset=utf-8")
+        await send_plain(send, 200, page.encode(), b"text/html; charset=utf-8")
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -349,7 +351,7 @@ def _date(seconds: int) -> bytes:
     return http_date(seconds * SECOND).encode()
 
 
-async def plain(send: Send, status: int, body: bytes, content_type: bytes) -> None:
+async def send_plain(send: Send, status: int, body: bytes, content_type: bytes) -> None:
     """Answer outside of the service's rules."""
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -357,7 +359,7 @@ async def plain(send: Send, status: int, body: bytes, content_type: bytes) -> No
 
 
 def _raw_path(scope: Scope) -> str:
-    """Give the path as it was sent, percent signs included."""
+    """Return the path as it was sent, percent signs included."""
     raw = scope.get("raw_path")
     return scope["path"] if raw is None else raw.decode("latin-1")  # type: ignore[no-any-return]  # str by ASGI
 
@@ -379,7 +381,7 @@ def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
 
 
 async def _suffer(fault: InjectedFault, call: Call, scope: Scope) -> bool:
-    """Let a fault have its way before the effect; tells whether the request goes on."""
+    """Apply a fault before the effect; return whether the request goes on."""
     if fault.delay_s:
         await asyncio.sleep(fault.delay_s)
     if fault.drop == "before":

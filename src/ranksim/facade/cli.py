@@ -232,7 +232,7 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
 
 
 def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool) -> None:
-    """Say where everything is."""
+    """Print where everything is."""
     from ranksim.serving.listener import url_of
 
     base, twin = url_of(host, port), facade.twin

@@ -18,7 +18,7 @@ from ranksim.contract.quantities import Distribution, Frozen
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
 from ranksim.service.calls import Call
-from ranksim.serving.parsing import fits
+from ranksim.serving.parsing import matches
 
 GRAPHQL = "graphql"
 """The operation that a GraphQL request counts as here: its fields are read later."""
@@ -63,10 +63,10 @@ class FaultRule(Frozen):
         return self
 
     def befalls(self, call: Call) -> bool:
-        """Tell whether a request is one of the rule's."""
+        """Return whether a request is one of the rule's."""
         name = GRAPHQL if call.surface == "graphql" else call.operation
         return (
-            fits(self.operation, name)
+            matches(self.operation, name)
             and self.key in (None, call.key)
             and self.environment in (None, call.environment)
         )
@@ -91,7 +91,7 @@ class Active:
     effects: Counter[str] = field(default_factory=Counter)
 
     def shown(self) -> dict[str, Any]:
-        """Give it as JSON shows it."""
+        """Return it as JSON shows it."""
         effects = {name: self.effects[name] for name in ("delayed", "failed", "dropped")}
         return {"id": self.id, **self.rule.model_dump(mode="json"), "seen": self.seen, "effects": effects}
 
@@ -107,11 +107,11 @@ class Faults:
         """Told when rules come, go or strike, so that they can be kept."""
 
     def saved(self) -> dict[str, Any]:
-        """Give all that `resume` needs, as plain data."""
+        """Return all that `resume` needs, as plain data."""
         return {"made": self._made, "rules": [active.shown() for active in self.active.values()]}
 
     def resume(self, saved: dict[str, Any]) -> None:
-        """Go on from what `saved` gave."""
+        """Resume from what `saved` returned."""
         self._made, self.active = saved["made"], {}
         for shown in saved["rules"]:
             given = {name: shown[name] for name in FaultRule.model_fields}
@@ -145,7 +145,7 @@ class Faults:
         self.clear()
 
     def pick(self, call: Call) -> InjectedFault | None:
-        """Say what befalls a request: delays add up, of dropping before and after the first rule's counts."""
+        """Draw what befalls a request: delays add up, of drops the first rule's counts."""
         fault = None
         for active in self.active.values():
             rule = active.rule

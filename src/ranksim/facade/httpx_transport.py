@@ -50,17 +50,17 @@ class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return await self._thread.call_async(self._answer(request, await request.aread()))
 
     def close(self) -> None:
-        """Tell the owner."""
+        """Call what the owner wants called."""
         if self._closed is not None:
             self._closed()
 
     async def aclose(self) -> None:
-        """Tell the owner."""
+        """Call what the owner wants called."""
         self.close()
 
     async def _answer(self, request: httpx.Request, content: bytes) -> httpx.Response:
         try:
-            return await _whole(self._asgi, request.method, request.url, request.headers, content)
+            return await _read_answer(self._asgi, request.method, request.url, request.headers, content)
         except Dropped:
             raise httpx.RemoteProtocolError("the connection was dropped", request=request) from None
 
@@ -97,7 +97,7 @@ class Mounts:
             return Answer(None, "timeout", round(timeout_s * SECOND))
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._http.close()
 
     async def _received(self, receiver: Receiver, attempt: Attempt, timeout_s: float) -> Answer:
@@ -119,7 +119,7 @@ async def _posted(app: App, attempt: Attempt) -> int:
     try:
         if inspect.iscoroutinefunction(app) or inspect.iscoroutinefunction(type(app).__call__):
             asgi = httpx.ASGITransport(app, client=CALLER)
-            return (await _whole(asgi, "POST", url, headers, attempt.body)).status_code
+            return (await _read_answer(asgi, "POST", url, headers, attempt.body)).status_code
         wsgi = httpx.WSGITransport(app, remote_addr=CALLER[0])
         request = httpx.Request("POST", url, headers=headers, content=attempt.body)
         return await asyncio.to_thread(_status, wsgi, request)
@@ -135,7 +135,7 @@ def _status(transport: httpx.WSGITransport, request: httpx.Request) -> int:
     return response.status_code
 
 
-async def _whole(
+async def _read_answer(
     transport: httpx.ASGITransport, method: str, url: httpx.URL, headers: httpx.Headers, content: bytes
 ) -> httpx.Response:
     """Let an ASGI app answer, and read the answer to its end."""
@@ -147,6 +147,6 @@ async def _whole(
 
 
 def _below(mounted: str, url: str) -> bool:
-    """Tell whether a URL is the mounted one or goes on from it."""
+    """Return whether a URL is the mounted one or goes on from it."""
     rest = url.removeprefix(mounted)
     return url.startswith(mounted) and (not rest or mounted.endswith("/") or rest[0] in "/?#")

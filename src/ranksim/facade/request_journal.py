@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from ranksim.clock import Micros, iso
 from ranksim.contract.quantities import Frozen
 from ranksim.serving.asgi import Header
-from ranksim.serving.parsing import bearer, fits
+from ranksim.serving.parsing import bearer, matches
 
 KEPT = 10_000
 """How many exchanges are remembered."""
@@ -63,8 +63,8 @@ class Expected(Frozen):
     surface: Literal["rest", "graphql"] | None = None
     status: int | None = Field(None, description="The status it was answered with.")
 
-    def told(self) -> str:
-        """Say it in one line."""
+    def text(self) -> str:
+        """Return it as one line of text."""
         parts = [f"{name} {value!r}" for name, value in self.model_dump(exclude_defaults=True).items()]
         return " and ".join(parts) or "anything"
 
@@ -77,8 +77,8 @@ class FieldDifference:
     expected: Any
     found: Any
 
-    def told(self) -> str:
-        """Say it in a few words."""
+    def text(self) -> str:
+        """Return it as a few words."""
         found = "nothing" if self.found is None else repr(self.found)
         return f"{self.field}: expected {self.expected!r}, found {found}"
 
@@ -92,7 +92,7 @@ class JournalEntry:
     size: int
 
     def shown(self) -> dict[str, Any]:
-        """Give it as JSON shows it: bodies as JSON where they are, else as text."""
+        """Return it as JSON shows it: bodies as JSON where they are, else as text."""
         one = self.exchange
         return {
             "id": self.number,
@@ -112,8 +112,8 @@ class JournalEntry:
             "response": _content(one.response),
         }
 
-    def told(self) -> str:
-        """Say in a few words which it is."""
+    def text(self) -> str:
+        """Return a few words that say which it is."""
         one = self.exchange
         return f"request {self.number} ({one.method} {one.path}, answered {one.status})"
 
@@ -125,9 +125,9 @@ class NearMiss:
     entry: JournalEntry
     differences: list[FieldDifference]
 
-    def told(self) -> str:
-        """Say in one line what tells it apart."""
-        return f"{self.entry.told()} differs in " + "; ".join(one.told() for one in self.differences)
+    def text(self) -> str:
+        """Return one line that says what tells it apart."""
+        return f"{self.entry.text()} differs in " + "; ".join(one.text() for one in self.differences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class RequestJournal:
             self._bytes -= self._entries.popleft().size
 
     def __iter__(self) -> Iterator[JournalEntry]:
-        """Go through what is remembered, oldest first."""
+        """Iterate over what is remembered, oldest first."""
         return iter(self._entries)
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ class RequestJournal:
         return self.last - len(self._entries)
 
     def find(self, number: int) -> JournalEntry | None:
-        """Give an exchange by its number, if it is remembered."""
+        """Return an exchange by its number, if it is remembered."""
         place = number - 1 - self.forgotten
         return self._entries[place] if 0 <= place < len(self._entries) else None
 
@@ -185,7 +185,7 @@ class RequestJournal:
         self._bytes = self.last = 0
 
     def search(self, expected: Expected) -> list[JournalEntry]:
-        """Give what is as expected, oldest first."""
+        """Return what is as expected, oldest first."""
         return [entry for entry in self._entries if not differences(expected, entry)]
 
     def count(self, expected: Expected) -> int:
@@ -193,38 +193,38 @@ class RequestJournal:
         return len(self.search(expected))
 
     def near_misses(self, expected: Expected, most: int = NEAREST) -> list[NearMiss]:
-        """Give what is not as expected, the fewest differences first, of equally many the latest."""
+        """Return what is not as expected, the fewest differences first, of equally many the latest."""
         misses = [NearMiss(entry, differences(expected, entry)) for entry in reversed(self._entries)]
         misses = [miss for miss in misses if miss.differences]
         return sorted(misses, key=lambda miss: len(miss.differences))[:most]
 
     def verify(self, expected: Expected, at_least: int = 1, at_most: int | None = None) -> Verification:
-        """Tell whether as many requests came as were expected, and if too few which came near."""
+        """Return whether as many requests came as were expected, and if too few which came near."""
         count = self.count(expected)
         verified = at_least <= count and (at_most is None or count <= at_most)
         misses = self.near_misses(expected) if count < at_least else []
         wanted = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
         if at_least == at_most:
             wanted = f"exactly {at_least}"
-        message = f"expected {wanted} with {expected.told()}, found {count}"
+        message = f"expected {wanted} with {expected.text()}, found {count}"
         if self.forgotten and not verified:
             message += f" (the first {self.forgotten} are forgotten)"
-        return Verification(verified, count, "\n".join([message, *(miss.told() for miss in misses)]), misses)
+        return Verification(verified, count, "\n".join([message, *(miss.text() for miss in misses)]), misses)
 
 
 # Comparing
 
 
 def differences(expected: Expected, entry: JournalEntry) -> list[FieldDifference]:
-    """Give every field in which an exchange is not as expected, down to the members of its body."""
+    """Return every field in which an exchange is not as expected, down to the members of its body."""
     return list(_differences(expected, entry.exchange))
 
 
 def _differences(expected: Expected, one: RecordedExchange) -> Iterator[FieldDifference]:
     wanted = expected.operation
-    if wanted is not None and not any(fits(wanted, operation) for operation in one.operations):
+    if wanted is not None and not any(matches(wanted, operation) for operation in one.operations):
         yield FieldDifference("operation", wanted, ", ".join(one.operations) or None)
-    if expected.path is not None and not fits(expected.path, one.path):
+    if expected.path is not None and not matches(expected.path, one.path):
         yield FieldDifference("path", expected.path, one.path)
     for name, found in (
         ("method", one.method),
@@ -279,7 +279,7 @@ def _query(one: RecordedExchange) -> dict[str, str]:
 
 
 def _key(one: RecordedExchange) -> str | None:
-    """Give the bearer token that a request carried, as the service reads it."""
+    """Return the bearer token that a request carried, as the service reads it."""
     return bearer(dict(one.request_headers).get(b"authorization", b""))
 
 

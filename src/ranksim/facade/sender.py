@@ -35,7 +35,7 @@ class Sender(Protocol):
         """POST one attempt and give what the receiver answered; never raises for what a receiver does."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 class Scripted:
@@ -131,7 +131,7 @@ async def _read(response: httpcore.Response) -> None:
 
 
 def _explained(error: BaseException) -> str:
-    """Say in a few words why no answer came."""
+    """Return in a few words why no answer came."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, NotPublic):

@@ -98,5 +98,5 @@ class Snapshots(Mapping[str, SavedWorld]):
         self.changed(name, None)
 
     def resume(self, worlds: Mapping[str, SavedWorld]) -> None:
-        """Go on with worlds that were kept in a file."""
+        """Resume with worlds that were kept in a file."""
         self._worlds = dict(worlds)

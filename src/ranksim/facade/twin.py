@@ -225,7 +225,7 @@ class Twin:
         return to
 
     async def _run(self, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
-        """Go from instant to instant up to `target`; return whether everything settled."""
+        """Advance from instant to instant up to `target`; return whether everything settled."""
         world, deadline = self.world_id, asyncio.get_running_loop().time() + timeout
         while True:
             self._work(self.clock.now())
@@ -253,7 +253,7 @@ class Twin:
             self._take(step.tasks, due)
 
     def _after(self, tasks: list[Task], now: Micros) -> None:
-        """Take what the service handed out, and do what it put on its agenda for this very instant."""
+        """Carry out what the service handed out, and do what it put on its agenda for this very instant."""
         if tasks:
             self._take(tasks, now)
         self._work(now)
@@ -299,7 +299,7 @@ class Twin:
         self._after(step.tasks, now)
 
     def _observe(self, events: Iterable[ServiceEvent], attempt: Attempt | None = None) -> None:
-        """Let who reads events read those of a step; where an `attempt` was answered, which one."""
+        """Hand the events of a step to those who observe them; where an `attempt` was answered, which one."""
         self.event_log.observe(events, attempt)
         self.attempt_counts.observe(events)
 
@@ -359,7 +359,7 @@ class Twin:
         self.resume(now)
 
     def resume(self, now: Micros) -> None:
-        """Go on with a world: what was under way is sent again, under the same numbers (S93)."""
+        """Resume a world: what was under way is sent again, under the same numbers (S93)."""
         self._work(now)
         self.attempts.forget()
         self._after(self.service.resume(now).tasks, now)

@@ -20,7 +20,7 @@ FIRST, LAST = instant("0001-01-01T00:00:00Z"), instant("9999-12-31T23:59:59Z")
 
 
 def is_instant(t: object) -> bool:
-    """Tell whether a clock can stand at what is said to be an instant in µs."""
+    """Return whether a clock can stand at what is said to be an instant in µs."""
     return isinstance(t, int) and FIRST <= t <= LAST
 
 
@@ -91,24 +91,24 @@ class VirtualClock:
     # Reading
 
     def now(self) -> Micros:
-        """Give the current instant."""
+        """Return the current instant."""
         if self._held or not self.rate.over:
             return self._then
         passed = max(0, self.wall() - self._wall_then)
         return min(LAST, self._then + passed * self.rate.over // self.rate.under)
 
     def traffic(self, now: Micros) -> Micros:
-        """Give the instant that rate windows read when the service's clock reads `now`."""
+        """Return the instant that rate windows read when the service's clock reads `now`."""
         if self.traffic_clock == "wall":
             return self.wall() + self.traffic_ahead
         return now + self.traffic_ahead
 
     def signed_at(self, now: Micros) -> Micros:
-        """Give the instant that a webhook sent at `now` is signed with."""
+        """Return the instant that a webhook sent at `now` is signed with."""
         return self.wall() if self.signature == "wall" else now
 
     def wall_until(self, due: Micros) -> Micros | None:
-        """Give the wall µs until the clock reads `due`, or None if it stands still."""
+        """Return the wall µs until the clock reads `due`, or None if it stands still."""
         if self._held or not self.rate.over:
             return None
         missing = due - self.now()
@@ -175,7 +175,7 @@ class VirtualClock:
     # Over restarts
 
     def saved(self) -> dict[str, Any]:
-        """Give all that `resume` needs to go on, an instant and what the wall clock read then."""
+        """Return all that `resume` needs to go on, an instant and what the wall clock read then."""
         # The start of a run is exact, and what the clock reads since is rounded.
         runs = bool(self.rate.over) and not self._held
         return {
@@ -188,7 +188,7 @@ class VirtualClock:
         }
 
     def resume(self, saved: Mapping[str, Any], now: Micros, traffic: Micros) -> None:
-        """Go on from what `saved` gave, at `now` and `traffic` or later; a clock that runs ran on."""
+        """Resume from what `saved` returned, at `now` and `traffic` or later; a clock that runs ran on."""
         self.rate, self.signature = Rate.parse(saved["clock"]), saved["signature_clock"]
         self.traffic_clock, self.traffic_ahead = saved["traffic_clock"], saved["traffic_ahead"]
         self._then, self._wall_then = saved["now"], saved["wall"]

@@ -132,7 +132,7 @@ def receive(
 
         def heard(request: Received) -> None:
             line = request.to_dict()
-            written(line, dumps(line) if json else _told(request))
+            written(line, dumps(line) if json else _line_of(request))
 
         def stalled(t: int, late: int) -> None:
             written({"kind": "note", "t": t, "text": "the webhook receiver stalled", "stalled": late})
@@ -150,7 +150,7 @@ def receive(
         raise failures[0]
 
 
-def _told(came: Received) -> str:
+def _line_of(came: Received) -> str:
     """A delivery in a line."""
     verdict = {None: "unverified", True: "valid", False: f"INVALID, {came.problem}"}[came.valid]
     answer = "no answer" if came.status is None else str(came.status)

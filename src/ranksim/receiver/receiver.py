@@ -22,7 +22,7 @@ from ranksim.serving.asgi import Gone, Receive, Scope, Send, hung_up
 from ranksim.serving.control_auth import refusal
 from ranksim.serving.listener import Listener
 from ranksim.serving.loop_thread import LoopThread
-from ranksim.serving.parsing import whole
+from ranksim.serving.parsing import whole_number
 from ranksim.serving.wall_clock import wall
 
 CONTROL = "/_receiver"
@@ -72,7 +72,7 @@ class Received:
     @property
     def attempt(self) -> int:
         """The Service-Delivery-Attempt, from 1 (S81); 0 without one."""
-        return whole(self.headers.get("service-delivery-attempt", "")) or 0
+        return whole_number(self.headers.get("service-delivery-attempt", "")) or 0
 
     @property
     def signature(self) -> str:
@@ -358,7 +358,7 @@ class Receiver:
         return 404, {"error": f"nothing there; GET {CONTROL} lists what is"}
 
     def _list(self, query: Mapping[str, str]) -> Any:
-        attempt = whole(query["attempt"]) if "attempt" in query else None
+        attempt = whole_number(query["attempt"]) if "attempt" in query else None
         if attempt is None and "attempt" in query:
             raise BadInput(f"attempt: expected a number, found {query['attempt']!r}")
         if unknown := query.keys() - {"path", "event", "type", "attempt"}:

@@ -12,12 +12,12 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def token_of(given: str, host: str) -> str:
-    """Give the token to ask for at `host`: the given one; without one a new one beyond loopback, else ""."""
+    """Return the token to ask for at `host`: the given one, else a new one beyond loopback, else ""."""
     return given if given or host in LOOPBACK else secrets.token_urlsafe(24)
 
 
 def refusal(token: str | None, scope: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Say with which status and why a request may not use a control API; None where it may."""
+    """Return the status and the reason why a request may not use a control API; None where it may."""
     headers = dict(scope["headers"])
     if token and not hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + token.encode()):
         return 401, "Send the control token as a bearer token."
@@ -27,7 +27,7 @@ def refusal(token: str | None, scope: Mapping[str, Any]) -> tuple[int, str] | No
 
 
 def _same_origin(headers: Mapping[bytes, bytes]) -> bool:
-    """Tell whether no page of another origin asks: browsers say where a request comes from."""
+    """Return whether no page of another origin asks: browsers say where a request comes from."""
     origin = headers.get(b"origin")
     try:
         return origin is None or urlsplit(origin).netloc == headers.get(b"host")

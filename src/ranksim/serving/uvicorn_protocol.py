@@ -134,13 +134,13 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _ignore_upgrade(self, rest: bytes) -> None:
-        """Go on in HTTP/1.1 though the client offers another protocol, as Java's does (RFC 9110, 7.8)."""
+        """Continue in HTTP/1.1 though the client offers another protocol, as Java's does (RFC 9110, 7.8)."""
         self.parser = HttpRequestParser(self)
         if rest:
             self.data_received(rest)
 
     def _take_body(self, data: bytes) -> bytes:
-        """Take what belongs to a body that the parser does not see, and give the rest."""
+        """Consume what belongs to a body that the parser does not see, and return the rest."""
         part, rest = data[: self._left], data[self._left :]
         self._left -= len(part)
         self.on_body(part)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ranksim.facade.http import requests
-from ranksim.facade.http.requests import HttpRequest, headers_of, payload_of, read, route
+from ranksim.facade.http.requests import HttpRequest, headers_of, payload_of, read_request, route
 from ranksim.service.calls import Fault, Reply
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.serving.asgi import Gone
@@ -42,7 +42,7 @@ def ask(
     async def receive() -> dict[str, Any]:
         return messages.pop(0)
 
-    return asyncio.run(read(scope, receive, path, "sandbox", most=MOST, strict=strict))
+    return asyncio.run(read_request(scope, receive, path, "sandbox", most=MOST, strict=strict))
 
 
 # Paths

@@ -26,7 +26,7 @@ from ranksim.facade.virtual_clock import is_instant
 from ranksim.service.administration import LIMITS, STATUSES
 from ranksim.service.spend_decision import usd
 from ranksim.service.state import Account, AttemptRecord, Delivery, Job, Key
-from ranksim.serving.parsing import whole
+from ranksim.serving.parsing import whole_number
 
 MOST_SNAPSHOTS = 100
 
@@ -107,7 +107,7 @@ def _condition(until: schemas.Until) -> AdvanceCondition | None:
 
 
 def _resets(twin: Twin, meter: str, account: str | None) -> Micros:
-    """Give the instant at which a meter begins anew."""
+    """Return the instant at which a meter begins anew."""
     state = twin.service.state
     first = state.keys.get(twin.keys.get("production", ""))
     owner = account if account is not None or first is None else first.account
@@ -407,7 +407,7 @@ async def list_requests(twin: Twin, request: ControlRequest) -> schemas.RequestL
 
 async def get_request(twin: Twin, request: ControlRequest) -> schemas.RequestShown:
     """Read one request and its response."""
-    number = whole(request.path["id"])
+    number = whole_number(request.path["id"])
     entry = None if number is None else _journal(twin).find(number)
     if entry is None:
         given = request.path["id"]

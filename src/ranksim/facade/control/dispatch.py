@@ -28,7 +28,7 @@ from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
 from ranksim.service.errors import PROBLEM_JSON, TEXTS
 from ranksim.serving.asgi import Gone, Header, Receive, Scope, Send
-from ranksim.serving.parsing import whole
+from ranksim.serving.parsing import whole_number
 
 log = logging.getLogger("ranksim.facade")
 
@@ -85,7 +85,7 @@ async def _command(
         await refuse(send, 500, "The control API failed to answer; the log says why.")
     else:
         payload = shown if isinstance(shown, bytes) else to_json(shown)
-        await answer(send, route.status, payload, body=scope["method"] != "HEAD")
+        await send_json(send, route.status, payload, body=scope["method"] != "HEAD")
 
 
 def _query(model: type[ModelT], query: bytes) -> ModelT:
@@ -110,7 +110,7 @@ async def _read(request: ControlRequest, model: type[Any], most: int, scope: Sco
     request.body = body if model is dict else validate(model, Located("body", body, {}))
 
 
-async def answer(
+async def send_json(
     send: Send, status: int, payload: bytes, *more: Header, content_type: bytes = JSON, body: bool = True
 ) -> None:
     """Answer with JSON. There are no CORS headers, on purpose."""
@@ -124,14 +124,14 @@ async def refuse(send: Send, status: int, detail: str, *more: Header) -> None:
     """Answer with a problem body (RFC 9457)."""
     title = HTTPStatus(status).phrase
     problem: schemas.Problem = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-    await answer(send, status, to_json(problem), *more, content_type=PROBLEM_JSON.encode())
+    await send_json(send, status, to_json(problem), *more, content_type=PROBLEM_JSON.encode())
 
 
 # What is no command
 
 
 async def _openapi(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
-    await answer(send, 200, to_json(document()), body=scope["method"] != "HEAD")
+    await send_json(send, 200, to_json(document()), body=scope["method"] != "HEAD")
 
 
 async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
@@ -142,7 +142,7 @@ async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> Non
     except BadInput as error:
         await refuse(send, 422, str(error))
         return
-    told = whole(last)
+    told = whole_number(last)
     await stream(twin, query.after if told is None else told, scope, receive, send)
 
 

@@ -99,7 +99,7 @@ def _operation(route: Route, schemas: Schema) -> Schema:
 
 
 def _may_be_empty(body: type[Any]) -> bool:
-    """Tell whether nothing is a body too."""
+    """Return whether nothing is a body too."""
     try:
         TypeAdapter(body).validate_python({})
     except ValidationError:
@@ -146,7 +146,7 @@ def _not_null(schema: Schema) -> Schema:
 
 
 def _schema(answer: Any, schemas: Schema, mode: Any = "validation") -> Schema:
-    """Give the schema of a type, and put those that it refers to under components."""
+    """Return the schema of a type, and put those that it refers to under components."""
     adapter: TypeAdapter[Any] = TypeAdapter(answer)
     made = adapter.json_schema(ref_template=SCHEMAS + "{model}", mode=mode)
     schemas.update(made.pop("$defs", {}))

@@ -345,7 +345,7 @@ class VerifyBody(Frozen):
         return self
 
     def bounds(self) -> tuple[int, int | None]:
-        """Give the least and the most."""
+        """Return the least and the most."""
         if self.times is not None:
             return self.times, self.times
         if self.at_least is None:

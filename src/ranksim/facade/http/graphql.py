@@ -214,7 +214,7 @@ class GraphqlRequest:
         self.values += selected * _page_size(self.policy, operation, call)
 
     def answer(self, info: GraphQLResolveInfo[Any]) -> Any:
-        """Give what a root field resolves to, or raise its refusal."""
+        """Return what a root field resolves to, or raise its refusal."""
         assert self.replies is not None
         key = str(info.path.key)
         reply, call = self.replies[key], self.calls[key]
@@ -391,7 +391,7 @@ def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal 
 
 
 def _headers(policy: Policy, accept: str, replies: list[Reply]) -> dict[str, str]:
-    """Give the headers that belong to the request, not to one of its fields."""
+    """Return the headers that belong to the request, not to one of its fields."""
     last, marker = replies[-1].headers, policy.assumptions.replay_header
     sent = {"Content-Type": GRAPHQL_JSON if GRAPHQL_JSON in accept else "application/json"}
     sent |= {
@@ -410,7 +410,7 @@ def _dump(body: Any) -> bytes:
 
 
 def snake(name: str) -> str:
-    """Give the name that JSON has for a GraphQL name: createdAt → created_at."""
+    """Return the name that JSON has for a GraphQL name: createdAt → created_at."""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 

@@ -153,7 +153,7 @@ class _Document:
         return said
 
     def body(self, model: type[RequestBody]) -> Schema:
-        """Give the schema of a body; what it consists of goes to the shared schemas."""
+        """Return the schema of a body; what it consists of goes to the shared schemas."""
         name = model.__name__
         made = _tidy(model.model_json_schema(ref_template="#/components/schemas/{model}"))
         for part, schema in made.pop("$defs", {}).items():
@@ -236,13 +236,13 @@ def _summary(operation: Operation) -> str:
 
 
 def _sentence(field: str) -> str:
-    """Give what the policy says of a status: `U104: a resource was created` → `A resource was created.`"""
+    """Return what the policy says of a status: `U104: a resource was created` → `A resource was created.`"""
     text = (Statuses.model_fields[field].description or "").partition(": ")[2]
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def _assumption(status: int | str) -> str:
-    """Give the assumptions that a status, or the status of an error code, rests on, or ""."""
+    """Return the assumptions that a status, or the status of an error code, rests on, or ""."""
     if status == "rate_limited":
         return "U7"
     if status not in Statuses.model_fields:
@@ -276,7 +276,7 @@ def _tidy(schema: Any) -> Any:
 
 
 def _one_form(body: Schema) -> Schema:
-    """Say which of the keyword-brief fields go together: one schema a form."""
+    """Return which of the keyword-brief fields go together: one schema a form."""
     forms = {"BriefsByIds": "keyword_ids", "BriefsById": "keyword_id", "BriefsByWords": "keywords"}
     made: Schema = {}
     for name, field in forms.items():
@@ -406,7 +406,7 @@ def _every_header(method: str) -> Schema:
 
 
 def _add_content(answer: Schema, schema: Schema) -> None:
-    """Say that an answer may have this body, beside those it may have already."""
+    """Add this body to those that an answer may have, beside those it may have already."""
     content = answer.setdefault("content", {"application/json": {"schema": schema}})["application/json"]
     before = content["schema"]
     if before != schema:
@@ -480,7 +480,7 @@ LINKS: dict[tuple[str, str], dict[str, Schema]] = {
 
 
 def _links(operation: Operation, status: int | str) -> Schema:
-    """Say what can be done next with what an operation answered: with what it created, first of all."""
+    """Return links: what can be done with what an operation answered, first of all with what it created."""
     links = dict(LINKS.get((operation.name, str(status)), {}))
     subject, _, verb = operation.name.partition(".")
     if verb == "create" and status == "created" and f"{subject}.get" in OPERATIONS:

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.operations import TABLE
 from ranksim.serving.asgi import Gone, Header, Receive, Scope
-from ranksim.serving.parsing import bearer, whole
+from ranksim.serving.parsing import bearer, whole_number
 
 DRAINED = 8
 """A body up to so many times the limit is read to its end, so that its sender hears the refusal."""
@@ -80,7 +80,7 @@ class HttpRequest:
     """The connection cannot be used again: the rest of a body is still on its way."""
 
 
-async def read(
+async def read_request(
     scope: Scope, receive: Receive, path: str, environment: str, *, most: int, strict: bool = True
 ) -> HttpRequest:
     """Read a REST request; `path` is relative to the version prefix, as sent.
@@ -178,7 +178,7 @@ def _is_json(content_type: bytes) -> bool:
 
 
 def _declared(headers: Mapping[bytes, bytes]) -> int:
-    return whole(headers.get(b"content-length", b"0")) or 0
+    return whole_number(headers.get(b"content-length", b"0")) or 0
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:
@@ -246,7 +246,7 @@ def _refuse_unknown(call: Call) -> None:
 
 
 def parameters(operation: str) -> tuple[str, ...]:
-    """Give the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
+    """Return the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
     from ranksim.facade.http.response_schemas import WIRES
 
     wire = WIRES[operation]

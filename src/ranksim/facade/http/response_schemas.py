@@ -33,12 +33,12 @@ def ref(name: str) -> Schema:
 
 
 def some(schema: Schema) -> Schema:
-    """Say a list of something."""
+    """Return the schema of a list."""
     return {"type": "array", "items": schema}
 
 
 def maybe(schema: Schema) -> Schema:
-    """Say something or null."""
+    """Return the schema of something or null."""
     if "$ref" in schema or "enum" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     return schema | {"type": [schema["type"], "null"]}
@@ -495,7 +495,7 @@ WIRES: dict[str, Wire] = {
 
 
 def answer_schema(wire: Wire, shape: str) -> Schema:
-    """Give the whole body of an answer: one resource under `data` (S8) or a page (S9, S10)."""
+    """Return the whole body of an answer: one resource under `data` (S8) or a page (S9, S10)."""
     if not wire.paged:
         return {"type": "object", "required": ["data"], "properties": {"data": ref(shape)}}
     properties: Schema = {"data": some(ref(shape)), "has_more": BOOLEAN, "next_cursor": maybe(STRING)}

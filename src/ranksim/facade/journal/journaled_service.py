@@ -141,7 +141,7 @@ class JournaledService:
 
 
 def replay(service: Service, method: str, now: int, arguments: dict[str, Any]) -> None:
-    """Let a service take in one recorded input, read back from JSON. Raises BadInput for an unknown one."""
+    """Replay one recorded input, parsed from JSON, on a service. Raises BadInput for an unknown one."""
     match method:
         case "handle" | "handle_batch":
             if method == "handle":

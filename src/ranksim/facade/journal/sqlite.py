@@ -142,7 +142,7 @@ class StateFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say in a sentence what SQLite says in a word."""
+        """Raise BadInput with a sentence for what SQLite says in a word."""
         try:
             yield
         except TypeError:

@@ -42,11 +42,11 @@ IDLE_S = 0.05
 
 
 def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> WriteAheadLog:
-    """Let a twin go on from a state file, and keep everything there; a new file begins with the twin's world.
+    """Resume a twin from a state file, and keep everything there; a new file begins with the twin's world.
 
     From a file that holds a world come its state, keys, seed, plan, start and clock, whatever the twin was
     made with; a clock that runs has run on meanwhile. `every` is the number of inputs between two snapshots.
-    Call it before the twin starts, and `close` what it gives in the end. Raises BadInput.
+    Call it before the twin starts, and `close` what it returns in the end. Raises BadInput.
     """
     file = StateFile(path, policy_digest(twin.policy))
     try:
@@ -139,7 +139,7 @@ class WriteAheadLog:
             self._file.close()
 
     def world(self) -> bytes:
-        """Give the whole world: a line of JSON about it, the worlds saved by name, and its state."""
+        """Return the whole world: a line of JSON about it, the worlds saved by name, and its state."""
         twin = self._twin
         heading = {
             "world_id": twin.world_id,
@@ -171,7 +171,7 @@ class WriteAheadLog:
 
     def _begin_write(self) -> asyncio.Task[None]:
         self._write = asyncio.get_running_loop().create_task(self._write_all())
-        self._write.add_done_callback(_seen)
+        self._write.add_done_callback(_retrieve)
         return self._write
 
     async def _write_all(self) -> None:
@@ -217,8 +217,8 @@ class Write:
     world: bytes | None
 
 
-def _seen(task: asyncio.Task[None]) -> None:
-    """Take note of how a write ended, so that asyncio does not; it was logged."""
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Retrieve how a write ended, so that asyncio does not; it was logged."""
     if not task.cancelled():
         task.exception()
 
@@ -242,7 +242,7 @@ class Replayed:
 
 
 def replay(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
-    """Go from a snapshot through the inputs since. Raises BadInput for what is no snapshot."""
+    """Replay the inputs since a snapshot. Raises BadInput for what is no snapshot."""
     at = _opened(world, policy)
     for batch in batches:
         for line in batch.splitlines():
@@ -274,7 +274,7 @@ def _opened(world: bytes, policy: Policy) -> Replayed:
 
 
 def _replay_one(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> None:
-    """Take in one input again: of what is around the service here, of the service there."""
+    """Replay one input: of what is around the service here, of the service there."""
     match method:
         case "set_clock" | "moved":
             at.clock = arguments
