@@ -245,12 +245,13 @@ def _open_directory(stack: ExitStack, out: Path | None) -> Path | None:
 
 def _open_trace(stack: ExitStack, scenario: Scenario, folder: Path | None, file: Path | None) -> Any:
     """The writer of the trace: into its own file when one is named, else beside the other results."""
-    path = file if file is not None else folder / "trace.jsonl" if folder is not None else None
-    if path is None:
+    if folder is not None:
+        file = file or folder / "trace.jsonl"
+    if file is None:
         return None
     from ranksim.trace import TraceWriter
 
-    return stack.enter_context(TraceWriter(path, started=scenario.start))
+    return stack.enter_context(TraceWriter(file, started=scenario.start))
 
 
 def _simulate(

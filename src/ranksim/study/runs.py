@@ -49,26 +49,29 @@ class Runs:
 
     def ensure(self, wanted: Iterable[tuple[Point, int]]) -> None:
         """Run what is missing of the first so many replications of each point. Raises BadInput."""
-        missing: dict[tuple[str, int], Task] = {}
-        for point, replications in wanted:
-            if point.problem:
-                continue
-            if point.key not in self._wanted:
-                self._store.name_point(point.key, point.settings)
-            self._wanted[point.key] = max(replications, self._wanted.get(point.key, 0))
-            for replication in range(replications):
-                if replication not in self._done.setdefault(point.key, {}):
-                    missing[point.key, replication] = Task(
-                        point.key, replication, self._study.engine, point.built, self._study.spec.seed
-                    )
-        self._finished = sum(self._wanted.values()) - len(missing)
+        missing = [
+            task for point, count in wanted if not point.problem for task in self._missing(point, count)
+        ]
+        tasks = list({(task.point, task.replication): task for task in missing}.values())
+        self._finished = sum(self._wanted.values()) - len(tasks)
         self._show()
-        for task, outcome in self._pool.run(list(missing.values())):
+        for task, outcome in self._pool.run(tasks):
             self._store.add(task.point, task.replication, outcome)
             self._take(task.point, task.replication, outcome)
             self._finished += 1
             self._show()
         self._check_names()
+
+    def _missing(self, point: Point, count: int) -> Iterator[Task]:
+        """Yield what a point lacks of its first `count` replications, and note that they are wanted."""
+        if point.key not in self._wanted:
+            self._store.name_point(point.key, point.settings)
+        self._wanted[point.key] = max(count, self._wanted.get(point.key, 0))
+        done = self._done.setdefault(point.key, {})
+        engine, seed = self._study.engine, self._study.spec.seed
+        for replication in range(count):
+            if replication not in done:
+                yield Task(point.key, replication, engine, point.built, seed)
 
     def replicate(self, points: Sequence[Point]) -> dict[str, int]:
         """Replicate points as often as the study says; give how often that was, by key."""
