@@ -24,10 +24,10 @@ class Network:
     """How requests and webhooks travel.
 
     A request takes effect `before` after it was sent, and its reply arrives `after` later; its sender gives
-    up after `give_up`. Of the requests a share `loss` gets no reply: `lost_requests` of all never arrive, by
-    default half of those, and the others take effect. A share `late` takes `late_by` longer to get there, so
-    that later ones overtake it. Webhooks take `hook` one way, and the deployment waits `hook_timeout` for an
-    answer (S88).
+    up after `give_up` where there is none, and an `impatient` one where it takes longer. Of the requests a
+    share `loss` gets no reply: `lost_requests` of all never arrive, by default half of those, and the others
+    take effect. A share `late` takes `late_by` longer to get there, so that later ones overtake it. Webhooks
+    take `hook` one way, and the deployment waits `hook_timeout` for an answer (S88).
     """
 
     before: Distribution = USUAL
@@ -35,6 +35,7 @@ class Network:
     loss: float = 0.0
     lost_requests: float | None = None
     give_up: Micros = 3 * SECOND
+    impatient: bool = False
     late: float = 0.0
     late_by: Micros = 400 * MILLISECOND
     hook: Distribution = USUAL
@@ -68,7 +69,12 @@ class NetworkSpec(Frozen):
         """Return the network for calls to travel over."""
         loss = self.lost_requests + self.lost_replies
         return Network(
-            self.before, self.after, loss=loss, lost_requests=self.lost_requests, give_up=self.give_up
+            self.before,
+            self.after,
+            loss=loss,
+            lost_requests=self.lost_requests,
+            give_up=self.give_up,
+            impatient=True,
         )
 
 

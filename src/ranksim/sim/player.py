@@ -84,10 +84,20 @@ class Flight:
 
 
 class Player:
-    """Plays programs on a clock against a server. `ended` is called with each run whose program ends."""
+    """Plays programs on a clock against a server.
 
-    def __init__(self, clock: Clock, server: Server, ended: Callable[[Run], object] | None = None) -> None:
-        self.clock, self.server, self.ended = clock, server, ended
+    `spawned` is called with each run that a program begins beside itself, `ended` with each whose program
+    ends.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        server: Server,
+        ended: Callable[[Run], object] | None = None,
+        spawned: Callable[[Run], object] | None = None,
+    ) -> None:
+        self.clock, self.server, self.ended, self.spawned = clock, server, ended, spawned
 
     def play(self, program: Program, client: str = "", ways: Ways | None = None) -> None:
         """Begin a program now."""
@@ -115,7 +125,10 @@ class Player:
                     clock.after(at - clock.now, self.resume, run, at)
                     return
                 elif isinstance(step, Spawn):
-                    self.play(step.program, run.client, run.ways)
+                    beside = Run(step.program, run.client, run.ways)
+                    if self.spawned is not None:
+                        self.spawned(beside)
+                    self.resume(beside, None)
                     value = None
                 else:
                     clock.after(0, self.resume, run, self.server.listen(step.script))
@@ -134,6 +147,7 @@ class Player:
             silence = Received(0, None, {}, clock.now, clock.now + MILLISECOND)
             clock.after(MILLISECOND, self.resume, run, silence)
             return
+        network = ways.network
         ways.sent += 1
         flight = Flight(ways.sent, run, send, call, clock.now)
         run.flight = flight
@@ -143,8 +157,8 @@ class Player:
             clock.after(way.there, self._effect, flight, way.back)
         if send.lose:
             clock.after(MILLISECOND, self._give_up, flight)
-        elif not way.answered or way.there + way.back > ways.network.give_up:
-            clock.after(ways.network.give_up, self._give_up, flight)
+        elif not way.answered or (network.impatient and way.there + way.back > network.give_up):
+            clock.after(network.give_up, self._give_up, flight)
 
     def _effect(self, flight: Flight, way_back: Micros) -> None:
         """Let a call take effect, and send its reply on its way."""

@@ -121,9 +121,10 @@ class Rehearsal:
         """POSTs with an Idempotency-Key that got no reply."""
         self.receivers = Receivers()
         self._clock = HeapClock(start)
-        self._player = Player(self._clock, self, self._program_ended)
+        self._player = Player(self._clock, self, self._program_ended, self._program_spawned)
         self._ways = Ways(network, seed, "rehearsal")
         self._running = 0
+        self._runs: list[Run] = []
         self._armed: Micros | None = None
         self._arrived: dict[int, tuple[Attempt, Micros]] = {}
         self._date: tuple[int, str] = (-1, "")
@@ -137,7 +138,7 @@ class Rehearsal:
 
     def alone(self, program: Generator[Any, Any, Any]) -> Any:
         """Run one program to its end and return what it returns."""
-        [run] = self._run([program], None)
+        run, *_ = self._run([program], None)
         return run.result
 
     def together(self, programs: Sequence[Generator[Any, Any, Any]], until: Micros) -> None:
@@ -151,16 +152,20 @@ class Rehearsal:
     def _run(self, programs: Sequence[Generator[Any, Any, Any]], until: Micros | None) -> list[Run]:
         clock = self._clock
         runs = [Run(program, ways=self._ways) for program in programs]
-        self._running = len(runs)
+        self._running, self._runs = len(runs), list(runs)
         for run in runs:
             clock.after(0, self._player.resume, run, None)
         while self._running and clock.step(until):
             pass
         if self._running and until is not None:
             clock.now = max(clock.now, until)
-        for run in runs:
+        for run in self._runs:
             run.done = True
-        return runs
+        return self._runs
+
+    def _program_spawned(self, run: Run) -> None:
+        self._running += 1
+        self._runs.append(run)
 
     def _program_ended(self, _: Run) -> None:
         self._running -= 1
