@@ -148,7 +148,7 @@ def test_a_delay_is_known_as_well_as_the_clock_is() -> None:
     came = {"kind": "delivery", "received": made + 3 * SECOND, "answered": made + 3 * SECOND}
     found = history(json.dumps(came | {"endpoint": "e", "body": body, "status": 200}))
     assert delivery_delays(found) == []
-    found.offset = Offset(-SECOND // 2, SECOND, 1)
+    found.run.offset = Offset(-SECOND // 2, SECOND, 1)
     assert delivery_delays(found) == [(3 * SECOND - SECOND // 2, 4 * SECOND)]
 
 

@@ -41,13 +41,43 @@ Query: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 """Environment, key, operation and filters: what one walk asks for."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """One page of a list and what asked for it: `cursor` is None of a first page, `following` of a last."""
+
+    id: str
+    sent: Micros
+    received: Micros
+    query: Query
+    cursor: str | None
+    limit: str | None
+    items: tuple[str, ...]
+    following: str | None
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A call with a cursor, and how it was answered."""
+
+    id: str
+    sent: Micros
+    received: Micros
+    query: Query
+    cursor: str
+    limit: str | None
+    ok: bool
+    code: str
+    status: int
+
+
 @dataclass(slots=True)
 class Origins:
     """The pages of one query that gave out one cursor, in order of receiving."""
 
-    pages: list[Observation]
+    pages: list[Page]
 
-    def latest(self, instant: Micros) -> Observation | None:
+    def latest(self, instant: Micros) -> Page | None:
         """The page that was received last before an instant."""
         at = bisect_left(self.pages, instant, key=lambda page: page.received)
         return self.pages[at - 1] if at else None
@@ -100,9 +130,8 @@ PROMPT = HOUR
 class KeyCalls:
     """What one key paged through, returned a cursor to, or created."""
 
-    pages: list[Observation] = field(default_factory=list)
-    returned: list[Observation] = field(default_factory=list)
-    """Calls with a cursor."""
+    pages: list[Page] = field(default_factory=list)
+    returned: list[Return] = field(default_factory=list)
     created: Created = field(default_factory=lambda: defaultdict(dict))
 
 
@@ -119,6 +148,10 @@ class PaginationJudge:
     """When something may have been deleted: [sent, received] of each DELETE."""
     briefs: list[Observation] = field(default_factory=list)
     """What told of briefs, or made them."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The items that pages show, each once."""
+    queries: dict[Query, Query] = field(default_factory=dict)
+    """Likewise what pages ask for."""
     too_large: list[Observation] = field(default_factory=list)
     """Refusals of a limit above the largest page size."""
 
@@ -128,26 +161,36 @@ class PaginationJudge:
 
     def see(self, seen: Observation) -> None:
         """Judge a page by itself; keep pages, cursors and creations for the walks."""
-        creates = seen.operation in CREATES
+        creates, asked = seen.operation in CREATES, seen.query
         if seen.has_more is not None:
             _judge_page(seen, self.options, self.tally)
-        if seen.has_more is not None or creates or "cursor" in seen.query:
+        if seen.has_more is not None or creates or "cursor" in asked:
             calls = self.keys.setdefault(seen.key, KeyCalls())
-            if seen.has_more is not None:
-                calls.pages.append(seen)
             if creates:
                 _add_created(calls.created, seen)
-            cursor = seen.query.get("cursor")
+            query, cursor, limit = self._query(seen, asked), asked.get("cursor"), asked.get("limit")
+            if seen.has_more is not None:
+                items = tuple(self.names.setdefault(item, item) for item in seen.data)
+                said = (items, seen.next_cursor, seen.has_more)
+                calls.pages.append(Page(seen.id, seen.sent, seen.received, query, cursor, limit, *said))
             if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
-                calls.returned.append(seen)
+                answer = (seen.ok, seen.code, seen.status)
+                calls.returned.append(
+                    Return(seen.id, seen.sent, seen.received, query, cursor, limit, *answer)
+                )
         if seen.method == "PATCH" and seen.parameters:
             self.patched.add(seen.parameters["id"])
         elif seen.method == "DELETE":
             self.deleted.append((seen.sent, seen.received))
         if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
             self.briefs.append(seen)
-        if seen.operation in STEADY and seen.status in (400, 422) and seen.query.keys() == {"limit"}:
+        if seen.operation in STEADY and seen.status in (400, 422) and asked.keys() == {"limit"}:
             self.too_large.append(seen)
+
+    def _query(self, seen: Observation, asked: Mapping[str, str]) -> Query:
+        filters = tuple(sorted((k, v) for k, v in asked.items() if k not in ("cursor", "limit")))
+        query = (seen.environment, seen.key, seen.operation, filters)
+        return self.queries.setdefault(query, query)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """No rule here speaks of webhooks."""
@@ -168,7 +211,7 @@ class PaginationJudge:
         for calls in self.keys.values():
             given = _given(calls.pages)
             for seen in calls.returned:
-                origins = given.get(seen.query["cursor"], {})
+                origins = given.get(seen.cursor, {})
                 _judge_cursor(seen, origins, acting, run.rate, self.options, self.tally)
         _judge_too_large(self.too_large, self.options, self.tally)
         self.keys.clear()
@@ -195,16 +238,12 @@ def _refreshed(told: Sequence[Observation]) -> set[str]:
     return known if lost else refreshed
 
 
-def _query(page: Observation) -> Query:
-    filters = tuple(sorted((k, v) for k, v in page.query.items() if k not in ("cursor", "limit")))
-    return page.environment, page.key, page.operation, filters
-
-
-def _is_steady(page: Observation) -> bool:
+def _is_steady(page: Page) -> bool:
     """Whether what a page's query asks for keeps its place until it is deleted."""
-    names = page.query.keys() - {"cursor", "limit"}
-    moves = page.operation == "webhooks.list" and names
-    return page.operation in STEADY and names <= FIXED and not moves
+    _, _, operation, filters = page.query
+    names = {name for name, _ in filters}
+    moves = operation == "webhooks.list" and names
+    return operation in STEADY and names <= FIXED and not moves
 
 
 # One page
@@ -252,7 +291,7 @@ def _judge_too_large(refused: Sequence[Observation], options: Options, tally: Ta
 
 
 def _judge_cursor(
-    seen: Observation,
+    seen: Return,
     origins: Mapping[Query, Origins],
     acting: Set[tuple[str, str]],
     rate: int,
@@ -264,7 +303,7 @@ def _judge_cursor(
     Necessary: whoever gave it out, it was bound to the filters of that page (S45). A parameter counts as a
     filter only where walks show that it leaves things out.
     """
-    mine = _query(seen)
+    mine = seen.query
     own = origins.get(mine)
     if own is not None and own.possible(seen.received):
         origin = own.latest(seen.sent)
@@ -279,25 +318,25 @@ def _judge_cursor(
                 says = f"{seen.id} took the cursor of {page.id}, which is of another list"
                 tally.differs(36, "invalid_cursor", seen.status, _pair(page, seen, says))
         return
-    changed = set(_query(same_list[-1])[3]) ^ set(mine[3])
+    changed = set(same_list[-1].query[3]) ^ set(mine[3])
     if seen.code == "invalid_cursor":
         tally.held(CURSOR)
         _judge_status(seen, options, tally)
-    elif any((seen.operation, name) in acting for name, _ in changed):
+    elif any((mine[2], name) in acting for name, _ in changed):
         says = f"{seen.id} took the cursor of {same_list[-1].id} under other filters"
         tally.broke(CURSOR, _pair(same_list[-1], seen, says))
     else:
         tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
 
 
-def _judge_return(seen: Observation, origin: Observation, rate: int, tally: Tally) -> None:
+def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
     """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
     says = f"{seen.id} returned the cursor of {origin.id} unchanged and was refused {seen.code}"
     if seen.ok:
         tally.held(WALK)
     elif seen.code != "invalid_cursor":
         return
-    elif seen.query.get("limit") != origin.query.get("limit"):
+    elif seen.limit != origin.limit:
         tally.differs(35, "allowed", "refused", _pair(origin, seen, says))
     elif rate == 0 or (seen.received - origin.sent) * rate > PROMPT:
         tally.differs(36, "no expiry", "refused later", _pair(origin, seen, says))
@@ -305,11 +344,11 @@ def _judge_return(seen: Observation, origin: Observation, rate: int, tally: Tall
         tally.broke(WALK, _pair(origin, seen, says))
 
 
-def _judge_status(seen: Observation, options: Options, tally: Tally) -> None:
+def _judge_status(seen: Return, options: Options, tally: Tally) -> None:
     wanted = options.default_status("invalid_cursor")
     if seen.status == wanted:
         return
-    found = _evidence(seen, f"{seen.id} was answered {seen.status}")
+    found = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), about=seen.query[2], at=seen.sent)
     if options.status("invalid_cursor") is None:
         tally.differs(16, wanted, seen.status, found)
     else:
@@ -319,60 +358,59 @@ def _judge_status(seen: Observation, options: Options, tally: Tally) -> None:
 # Whole walks
 
 
-def _given(pages: Iterable[Observation]) -> Given:
+def _given(pages: Iterable[Page]) -> Given:
     given: Given = defaultdict(dict)
-    giving = (page for page in pages if page.next_cursor is not None)
+    giving = (page for page in pages if page.following is not None)
     for page in sorted(giving, key=lambda page: page.received):
-        given[page.next_cursor or ""].setdefault(_query(page), Origins([])).pages.append(page)
+        given[page.following or ""].setdefault(page.query, Origins([])).pages.append(page)
     return given
 
 
-def _lists(pages: Iterable[Observation]) -> Iterator[dict[Query, list[list[Observation]]]]:
+def _lists(pages: Iterable[Page]) -> Iterator[dict[Query, list[list[Page]]]]:
     """Give the walks of each list that one key paged through, by query."""
-    lists: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    lists: dict[tuple[str, str], list[Page]] = defaultdict(list)
     for page in pages:
         if _is_steady(page):
-            lists[page.environment, page.operation].append(page)
+            lists[page.query[0], page.query[2]].append(page)
     for found in lists.values():
-        walks: dict[Query, list[list[Observation]]] = defaultdict(list)
+        walks: dict[Query, list[list[Page]]] = defaultdict(list)
         for walk in _walks(found):
-            walks[_query(walk[0])].append(walk)
+            walks[walk[0].query].append(walk)
         yield walks
 
 
-def _walks(pages: Sequence[Observation]) -> Iterator[list[Observation]]:
+def _walks(pages: Sequence[Page]) -> Iterator[list[Page]]:
     """Chain each page to the latest page of its query that gave out its cursor; yields whole chains.
 
     A chain begins at a page without a cursor; one whose beginning is unknown is left out.
     """
     given = _given(pages)
-    before: dict[int, Observation] = {}
+    before: dict[int, Page] = {}
     continued = set[int]()
     for page in pages:
-        cursor = page.query.get("cursor")
-        origins = given.get(cursor, {}).get(_query(page)) if cursor is not None else None
+        origins = given.get(page.cursor, {}).get(page.query) if page.cursor is not None else None
         origin = None if origins is None else origins.latest(page.sent)
         if origin is not None:
-            before[page.index] = origin
-            continued.add(origin.index)
+            before[id(page)] = origin
+            continued.add(id(origin))
     for page in pages:
-        if page.index in continued:
+        if id(page) in continued:
             continue
         walk = [page]
-        while walk[-1].index in before:
-            walk.append(before[walk[-1].index])
-        if "cursor" not in walk[-1].query:
+        while id(walk[-1]) in before:
+            walk.append(before[id(walk[-1])])
+        if walk[-1].cursor is None:
             yield walk[::-1]
 
 
-def _judge_once(walk: Sequence[Observation], moved: Set[str], tally: Tally) -> None:
+def _judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
     """No item stands on two pages of a walk, or twice on one: keyset paging moves past what it showed.
 
     One that was changed may have moved, where another order is kept than by creation (U37).
     """
-    shown: dict[str, Observation] = {}
+    shown: dict[str, Page] = {}
     for page in walk:
-        for item in page.data:
+        for item in page.items:
             if item in shown and item not in moved:
                 says = f"{item} is shown by {shown[item].id} and again by {page.id} of one walk"
                 tally.broke(ONCE, _pair(shown[item], page, says))
@@ -382,11 +420,11 @@ def _judge_once(walk: Sequence[Observation], moved: Set[str], tally: Tally) -> N
 
 
 def _judge_exact(
-    walk: Sequence[Observation], deleted: Sequence[tuple[Micros, Micros]], exclusive: bool, tally: Tally
+    walk: Sequence[Page], deleted: Sequence[tuple[Micros, Micros]], exclusive: bool, tally: Tally
 ) -> None:
     """A page announced that comes empty, though nothing was deleted, excludes an exact has_more (U38)."""
     last = walk[-1]
-    if len(walk) < 2 or last.data or not exclusive:
+    if len(walk) < 2 or last.items or not exclusive:
         return
     before = walk[-2]
     if not any(sent < last.received and received > before.sent for sent, received in deleted):
@@ -395,7 +433,7 @@ def _judge_exact(
 
 
 def _judge_complete(
-    walks: Mapping[Query, list[list[Observation]]], created: Created, moved: Set[str], tally: Tally
+    walks: Mapping[Query, list[list[Page]]], created: Created, moved: Set[str], tally: Tally
 ) -> None:
     """An item that surely existed from before a walk began until after it ended is on one of its pages.
 
@@ -403,7 +441,7 @@ def _judge_complete(
     again after the walk ended; ids do not come back, so it was there in between.
     """
     for query, same in walks.items():
-        whole = [walk for walk in same if not walk[-1].has_more]
+        whole = [walk for walk in same if not walk[-1].more]
         first, last = _sightings(whole)
         for item, (told, settled) in created.get(query[:3], {}).items():
             if all(settled.get(name) == value for name, value in query[3]):
@@ -413,8 +451,8 @@ def _judge_complete(
 
 
 def _present(
-    walks: Sequence[Sequence[Observation]], first: Mapping[str, Micros], last: Mapping[str, Micros]
-) -> Iterator[tuple[Sequence[Observation], list[str]]]:
+    walks: Sequence[Sequence[Page]], first: Mapping[str, Micros], last: Mapping[str, Micros]
+) -> Iterator[tuple[Sequence[Page], list[str]]]:
     """Give each walk with the items that were surely there throughout: seen before it, and again after it."""
     coming = sorted((seen, item) for item, seen in first.items() if item in last)
     going: list[tuple[Micros, str]] = []
@@ -429,8 +467,8 @@ def _present(
         yield walk, [item for until, item in going if until > ended]
 
 
-def _judge_whole(walk: Sequence[Observation], there: Sequence[str], tally: Tally) -> None:
-    shown = {item for page in walk for item in page.data}
+def _judge_whole(walk: Sequence[Page], there: Sequence[str], tally: Tally) -> None:
+    shown = {item for page in walk for item in page.items}
     missing = next((item for item in there if item not in shown), None)
     if missing is not None:
         says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing}, there before and after"
@@ -441,7 +479,7 @@ def _judge_whole(walk: Sequence[Observation], there: Sequence[str], tally: Tally
         tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
 
 
-def _acting(walks: Mapping[Query, list[list[Observation]]]) -> frozenset[tuple[str, str]]:
+def _acting(walks: Mapping[Query, list[list[Page]]]) -> frozenset[tuple[str, str]]:
     """The (operation, parameter) that choose: a walk under it alone leaves out what was there throughout.
 
     What was there is what walks of the same list under other queries show before and after.
@@ -459,24 +497,24 @@ def _acting(walks: Mapping[Query, list[list[Observation]]]) -> frozenset[tuple[s
             for query in queries
             if len(query[3]) == 1 and query[3][0][0] in FILTERS
             for walk in walks[query]
-            if not walk[-1].has_more
+            if not walk[-1].more
         ]
         for walk, there in _present(filtered, first, last):
-            [(name, _)] = _query(walk[0])[3]
+            [(name, _)] = walk[0].query[3]
             if (operation, name) not in acting:
-                shown = {item for page in walk for item in page.data}
+                shown = {item for page in walk for item in page.items}
                 if any(item not in shown for item in there):
                     acting.add((operation, name))
     return frozenset(acting)
 
 
-def _sightings(walks: Sequence[Sequence[Observation]]) -> tuple[dict[str, Micros], dict[str, Micros]]:
+def _sightings(walks: Sequence[Sequence[Page]]) -> tuple[dict[str, Micros], dict[str, Micros]]:
     """When each item was first surely there (a reply that shows it came) and last (such a call was sent)."""
     first: dict[str, Micros] = {}
     last: dict[str, Micros] = {}
     for walk in walks:
         for page in walk:
-            for item in page.data:
+            for item in page.items:
                 first[item] = min(page.received, first.get(item, NEVER))
                 last[item] = max(page.sent, last.get(item, -1))
     return first, last
@@ -494,8 +532,8 @@ def _add_created(made: Created, seen: Observation) -> None:
             told.setdefault(thing["id"], (seen.received, settled))
 
 
-def _pair(one: Observation, other: Observation, says: str) -> Evidence:
-    return Evidence(says, tuple(dict.fromkeys((one.id, other.id))), about=other.operation, at=other.sent)
+def _pair(one: Page, other: Page | Return, says: str) -> Evidence:
+    return Evidence(says, tuple(dict.fromkeys((one.id, other.id))), about=other.query[2], at=other.sent)
 
 
 def _evidence(page: Observation, says: str) -> Evidence:

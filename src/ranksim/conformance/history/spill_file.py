@@ -17,6 +17,9 @@ T = TypeVar("T")
 IN_MEMORY: Final = 4 << 20
 """Bytes that stay in memory before a file is begun."""
 
+AT_ONCE: Final = 1 << 14
+"""Bytes that wait before they are written."""
+
 NEAR: Final = 2048
 """Records last looked at that are kept as they are, one of those whose numbers agree modulo this: judges look
 at one exchange many times in a row."""
@@ -34,30 +37,41 @@ class SpillFile(Generic[T]):
         self._values = attrgetter(*(about.name for about in fields(cast(Any, kind))))
         self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 (closed with the shelf)
         self._ends = array("Q", [0])
+        self._waiting = bytearray()
+        self._written = 0
+        """Bytes in the file; what waits comes after them."""
         self._near: dict[int, tuple[int, T]] = {}
         finalize(self, self._file.close)
 
     def put(self, record: T) -> None:
         """Put the next record. Raises BadInput when there is no room for it."""
-        data = marshal.dumps(self._values(record))
+        self._waiting += marshal.dumps(self._values(record))
+        number = len(self._ends) - 1
+        self._near[number % NEAR] = number, record
+        self._ends.append(self._written + len(self._waiting))
+        if len(self._waiting) >= AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
         try:
-            self._file.seek(self._ends[-1])
-            self._file.write(data)
+            self._file.seek(self._written)
+            self._file.write(self._waiting)
             self._file.flush()
         except OSError as error:
             raise BadInput(
                 f"the temporary file that a long trace needs cannot be written ({error.strerror}); "
                 "let TMPDIR name a directory with about as much room as the trace takes"
             ) from None
-        number = len(self._ends) - 1
-        self._near[number % NEAR] = number, record
-        self._ends.append(self._ends[-1] + len(data))
+        self._written += len(self._waiting)
+        self._waiting.clear()
 
     def __getitem__(self, number: int) -> T:
         """The record with this number, from 0 on."""
         near = self._near.get(number % NEAR)
         if near is not None and near[0] == number:
             return near[1]
+        if self._ends[number + 1] > self._written:
+            self._write()
         self._file.seek(self._ends[number])
         data = self._file.read(self._ends[number + 1] - self._ends[number])
         found = self._kind(*marshal.loads(data))

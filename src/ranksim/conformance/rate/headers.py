@@ -91,14 +91,16 @@ class HeaderJudge:
         """Judge each response, and each call that followed a refusal."""
         limits, even = classes_by_limit(self.options), steady(run)
         for seen in self.pending:
+            rate_class, known = nominal(seen, self.options), not foreign(seen, run)
             if not seen.lost:
-                _judge_headers(seen, run, self.options, self.tally)
+                _judge_headers(seen, rate_class is not None and known, self.options, self.tally)
                 if limits:
-                    _judge_class(seen, limits, self.options, self.tally)
+                    _judge_class(seen, rate_class, limits, self.options, self.tally)
                 if limited(seen):
                     _judge_refusal(seen, self.options, self.tally)
             if even:
-                for pair in self._next_calls(seen, limits, run):
+                following = self._next_calls(seen, rate_class, limits) if known else ()
+                for pair in following:
                     _judge_honoured(*pair, run, self.options, self.tally)
             elif limited(seen) and not self.unsteady:
                 self.unsteady = True
@@ -110,15 +112,14 @@ class HeaderJudge:
             self.following.clear()
 
     def _next_calls(
-        self, seen: Observation, limits: dict[int, RateClass], run: ObservedRun
+        self, seen: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]
     ) -> Iterator[tuple[Observation, Observation]]:
         """Return each refusal with the call after it, where no other call of their window can lie between.
 
         Where a call is charged in more than one window, it is in the way in each, and when it is refused only
         its RateLimit-Limit tells by which.
         """
-        rate_class = nominal(seen, self.options)
-        if rate_class is None or seen.happened is False or foreign(seen, run):
+        if rate_class is None or seen.happened is False:
             return
         own = limits.get(-1 if seen.limit is None else seen.limit)
         for touched in _touched(seen, rate_class, own):
@@ -142,7 +143,7 @@ def _evidence(says: str, *seen: Observation) -> Evidence:
 # The three headers
 
 
-def _judge_headers(seen: Observation, run: ObservedRun, options: Options, tally: Tally) -> None:
+def _judge_headers(seen: Observation, keyed: bool, options: Options, tally: Tally) -> None:
     given = {
         "RateLimit-Limit": seen.limit,
         "RateLimit-Remaining": seen.remaining,
@@ -158,7 +159,7 @@ def _judge_headers(seen: Observation, run: ObservedRun, options: Options, tally:
             says = f"a {seen.status} has no {', '.join(missing)} that is a whole number"
             tally.broke(HEADERS, _evidence(says, seen))
         return
-    wrong = _impossible(seen, run, options)
+    wrong = _impossible(seen, keyed, options)
     if wrong:
         tally.broke(HEADERS, _evidence(wrong, seen))
     else:
@@ -166,12 +167,11 @@ def _judge_headers(seen: Observation, run: ObservedRun, options: Options, tally:
     _judge_reset_format(seen, options, tally)
 
 
-def _impossible(seen: Observation, run: ObservedRun, options: Options) -> str:
+def _impossible(seen: Observation, keyed: bool, options: Options) -> str:
     """Say what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
     limit, left = seen.limit or 0, seen.remaining or 0
     limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
-    keyed = nominal(seen, options) is not None and seen.status != 401 and not foreign(seen, run)
-    if keyed and limit not in limits:
+    if keyed and seen.status != 401 and limit not in limits:
         return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
     if left > limit:
         return f"RateLimit-Remaining is {left}, above RateLimit-Limit {limit}"
@@ -193,9 +193,15 @@ def _judge_reset_format(seen: Observation, options: Options, tally: Tally) -> No
 # Classes
 
 
-def _judge_class(seen: Observation, limits: dict[int, RateClass], options: Options, tally: Tally) -> None:
+def _judge_class(
+    seen: Observation,
+    wanted: RateClass | None,
+    limits: dict[int, RateClass],
+    options: Options,
+    tally: Tally,
+) -> None:
     """RateLimit-Limit names the class that an admitted call was counted in (S102-S104)."""
-    wanted, stated = nominal(seen, options), limits.get(-1 if seen.limit is None else seen.limit)
+    stated = limits.get(-1 if seen.limit is None else seen.limit)
     routed = seen.operation in OPERATIONS
     if wanted is None or stated is None or not routed or seen.status in (401, 429) or seen.replayed:
         return

@@ -158,7 +158,7 @@ class AccountActivity:
     changes: list[Observation] = field(default_factory=list)
     reads: Sequence[tuple[Micros, Micros]] = ()
     """When each read that was answered was made: [sent, received]."""
-    refused_reads: Sequence[Observation] = ()
+    refused_reads: list[Observation] = field(default_factory=list)
     """Reads that one of the six checks refused."""
     polls: list[Observation] = field(default_factory=list)
     """Reads of jobs that were answered."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -31,47 +31,15 @@ Json = Any
 MEMORY: Final = 23 * HOUR
 """Repeats of an Idempotency-Key this near surely are repeats (S47, U30)."""
 
-STATING: Final = frozenset(
-    {"account.usage", "slots.get", "account.entitlements", "account.get", "jobs.get", "jobs.list"}
-)
-"""Reads that state what is spent, or what became of it."""
-
-
 Owner: TypeAlias = tuple[str, str]
 """Environment and account."""
-
-
-@dataclass(slots=True)
-class AccountCalls:
-    """What one account's keys did, as far as it matters to what is spent, in order of sending."""
-
-    begins: Micros
-    calls: list[Observation] = field(default_factory=list)
-    """Calls that may spend or change something, and reads that state something."""
-    sent: array[int] = field(default_factory=lambda: array("q"))
-    received: array[int] = field(default_factory=lambda: array("q"))
-    """When reads that were answered were sent and received."""
-    refused: list[Observation] = field(default_factory=list)
-    """Reads that one of the six checks refused."""
-
-    def add(self, seen: Observation) -> None:
-        """Keep the next call of the account."""
-        acts = _spends(seen) or _writes(seen)
-        repeats = seen.idempotency_key is not None and seen.method == "POST"
-        if acts or repeats or (seen.ok and seen.operation in STATING):
-            self.calls.append(seen)
-        if not acts and seen.code in CHECKS:
-            self.refused.append(seen)
-        elif not acts and seen.ok:
-            self.sent.append(seen.sent)
-            self.received.append(seen.received)
 
 
 @dataclass(slots=True)
 class ObservedAccounts:
     """What every account did, and what webhooks told of its jobs."""
 
-    calls: dict[Owner, AccountCalls] = field(default_factory=dict)
+    records: dict[Owner, AccountRecord] = field(default_factory=dict)
     used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The keys that worked in each environment."""
     created: dict[str, set[Owner]] = field(default_factory=lambda: defaultdict(set))
@@ -84,31 +52,24 @@ class ObservedAccounts:
         if seen.ok and seen.operation == "jobs.create":
             self.created[job_name(thing_of(seen))].add(owner)
         if seen.key and seen.happened is not False:
-            if owner not in self.calls:
-                self.calls[owner] = AccountCalls(seen.sent)
-            self.calls[owner].add(seen)
+            if owner not in self.records:
+                activity = AccountActivity(seen.account, seen.environment, alone=False, begins=seen.sent)
+                self.records[owner] = AccountRecord(activity)
+            self.records[owner].add(seen)
             if 200 <= seen.status <= 299:
                 self.used[seen.environment].add(seen.key)
 
     def activity(self, run: ObservedRun, options: Options) -> Iterator[AccountActivity]:
-        """Sort out what each account did, one at a time."""
+        """Return what each account did, one at a time, and forget it."""
         ends = self._ends_of_jobs()
-        for (environment, account), kept in self.calls.items():
-            dealings = AccountActivity(
-                account,
-                environment,
-                _alone(run, self.used[environment]),
-                reads=tuple(zip(kept.sent, kept.received, strict=True)),
-                refused_reads=kept.refused,
-                begins=kept.begins,
-            )
-            _Sorter(dealings, run.rate).sort(kept.calls)
+        for owner in list(self.records):
+            dealings = self.records.pop(owner).finished(run.rate)
             for work in dealings.works:
                 for event in ends.get(work.id, ()):
                     dealings.fates[work.id].end(event.type, event.received)
             dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
             dealings.cost, dealings.slots = sharpened(aligned(dealings.cost)), aligned(dealings.slots)
-            dealings.alone = dealings.alone and not _runs_by_itself(dealings)
+            dealings.alone = _alone(run, self.used[dealings.environment]) and not _runs_by_itself(dealings)
             _settle_rank_runs(dealings, options)
             dealings.works.sort(key=lambda work: work.low)
             yield dealings
@@ -135,63 +96,78 @@ def _alone(run: ObservedRun, keys: Collection[str]) -> bool:
 
 
 @dataclass(slots=True)
-class _Sorter:
-    """Sorts the exchanges of one account."""
+class AccountRecord:
+    """What one account's keys did, sorted into works, refusals, dry runs and statements as it is observed."""
 
     dealings: AccountActivity
-    rate: int
     repeats: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
     works: dict[object, SpendWork] = field(default_factory=dict)
     unanswered: list[Observation] = field(default_factory=list)
+    shown: list[tuple[str, Observation, Json]] = field(default_factory=list)
+    """Jobs shown under an Idempotency-Key: they tell nothing if it is repeated, as a replay is old (E6)."""
+    sent: array[int] = field(default_factory=lambda: array("q"))
+    received: array[int] = field(default_factory=lambda: array("q"))
+    """When reads that were answered were sent and received."""
 
-    def sort(self, exchanges: Sequence[Observation]) -> None:
-        for seen in exchanges:
-            if seen.idempotency_key is not None and seen.method == "POST":
-                self.repeats[seen.idempotency_key].append(seen)
-        for seen in exchanges:
-            if _spends(seen):
-                self.ask(seen)
-            elif _writes(seen):
-                self.dealings.changes.append(seen)
-                self.other(seen)
-            else:
-                if seen.ok and seen.operation in ("jobs.get", "jobs.list"):
-                    self.dealings.polls.append(seen)
-                self.other(seen)
+    def add(self, seen: Observation) -> None:
+        """Sort the next call of the account."""
+        if seen.idempotency_key is not None and seen.method == "POST":
+            self.repeats[seen.idempotency_key].append(seen)
+        if _spends(seen):
+            self._ask(seen)
+        elif _writes(seen):
+            self.dealings.changes.append(seen)
+            self._other(seen)
+        elif seen.code in CHECKS:
+            self.dealings.refused_reads.append(seen)
+        elif seen.ok:
+            self.sent.append(seen.sent)
+            self.received.append(seen.received)
+            if seen.operation in ("jobs.get", "jobs.list"):
+                self.dealings.polls.append(seen)
+            self._other(seen)
+
+    def finished(self, rate: int) -> AccountActivity:
+        """Return all that the account did; `rate` is that of its business time."""
+        for key, seen, job in self.shown:
+            if len(self.repeats.get(key, ())) <= 1:
+                self._tell(seen, job)
         for seen in self.unanswered:
-            self.maybe(seen)
+            self._maybe(seen, rate)
         self.dealings.works.extend(self.works.values())
+        self.dealings.reads = tuple(zip(self.sent, self.received, strict=True))
+        return self.dealings
 
     # Calls that spend
 
-    def ask(self, seen: Observation) -> None:
+    def _ask(self, seen: Observation) -> None:
         body = body_of(seen)
         self.dealings.asked.append(seen)
         if body.get("dry_run") is True:
-            self.dry_run(seen, body)
+            self._dry_run(seen, body)
         elif unanswered(seen):
             self.unanswered.append(seen)
         elif seen.code in CHECKS:
-            low = self.since(seen)
+            low = self._since(seen)
             if low is not None:
                 spend, domain = spend_of(seen, body), domain_of(body, {})
                 refused = RefusedSpend(CHECKS[seen.code], spend, domain, low, seen.received, seen)
                 self.dealings.refusals.append(refused)
-                self.meta(seen, seen.meta, low)
+                self._meta(seen, seen.meta, low)
         elif seen.ok:
-            self.granted(seen, body)
+            self._granted(seen, body)
         elif seen.surface == "graphql" and 200 <= seen.status <= 299:
             self.unanswered.append(seen)  # an error of some field; others may have been executed
 
-    def since(self, seen: Observation) -> Micros | None:
+    def _since(self, seen: Observation) -> Micros | None:
         """Give when the reply can first have been decided: a replay was decided earlier; None if unknown."""
         earlier = self.repeats.get(seen.idempotency_key or "", [seen])
         if seen.replayed and earlier[0].index == seen.index:
             return None
         return min(seen.sent, earlier[0].sent)
 
-    def granted(self, seen: Observation, body: Mapping[str, Json]) -> None:
-        low, made = self.since(seen), thing_of(seen)
+    def _granted(self, seen: Observation, body: Mapping[str, Json]) -> None:
+        low, made = self._since(seen), thing_of(seen)
         if low is None:
             return
         if not body or (seen.operation == "jobs.create" and "id" not in made):
@@ -206,13 +182,13 @@ class _Sorter:
             self.works[seen.operation, identity] = work
         work.low, work.high = min(work.low, low), min(work.high, seen.received)
         work.calls.append(seen)
-        self.job(seen, made)
+        self._job(seen, made)
 
-    def maybe(self, seen: Observation) -> None:
+    def _maybe(self, seen: Observation, rate: int) -> None:
         """Count a call without an answer as one work that may exist, unless a repeat of it was answered."""
         key = seen.idempotency_key
         group = [other for other in self.repeats.get(key or "", []) if other.key == seen.key]  # U27
-        near = self.rate > 0 and group and (group[-1].sent - group[0].sent) * self.rate < MEMORY
+        near = rate > 0 and group and (group[-1].sent - group[0].sent) * rate < MEMORY
         body = body_of(seen)
         identity: object = ("lost", seen.id)
         if key is not None and near and seen.surface == "rest":
@@ -225,17 +201,17 @@ class _Sorter:
         work = SpendWork(spend_of(seen, body), domain_of(body, {}), seen.sent, NEVER, False, [seen])
         self.works[seen.operation, identity] = work
 
-    def dry_run(self, seen: Observation, body: Mapping[str, Json]) -> None:
+    def _dry_run(self, seen: Observation, body: Mapping[str, Json]) -> None:
         self.dealings.dry_runs.append(seen)
-        low = self.since(seen)
+        low = self._since(seen)
         if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
             return
         report, metas = report_of(seen, body, low)
         self.dealings.reports.append(report)
         for meta in metas.values():
-            self.meta(seen, meta, low)
+            self._meta(seen, meta, low)
 
-    def meta(self, seen: Observation, meta: Json, low: Micros) -> None:
+    def _meta(self, seen: Observation, meta: Json, low: Micros) -> None:
         """Take the numbers behind a refusal as statements."""
         if seen.surface == "graphql":
             meta = snaked(meta)
@@ -253,7 +229,7 @@ class _Sorter:
 
     # Other calls
 
-    def other(self, seen: Observation) -> None:
+    def _other(self, seen: Observation) -> None:
         dealings = self.dealings
         if not seen.ok:
             return
@@ -271,20 +247,27 @@ class _Sorter:
             case "account.get":
                 dealings.health.append(StatusStatement(seen, str(plain(seen).get("status", "")).lower()))
             case "jobs.get":
-                self.job(seen, plain(seen))
+                self._job(seen, plain(seen))
             case "jobs.list":
                 for item in seen.items or ():
-                    self.job(seen, snaked(item) if seen.surface == "graphql" else item)
+                    self._job(seen, snaked(item) if seen.surface == "graphql" else item)
             case "domains.create":
                 dealings.domains.setdefault(str(thing_of(seen).get("id")), seen)
             case "keyword_lists.create":
                 dealings.lists.setdefault(str(thing_of(seen).get("id")), seen)
 
-    def job(self, seen: Observation, job: Json) -> None:
+    def _job(self, seen: Observation, job: Json) -> None:
         """Note what a reply shows of a job; what a repeat shows may be old (E6)."""
-        repeated = seen.idempotency_key is not None and len(self.repeats[seen.idempotency_key]) > 1
-        if seen.replayed or repeated or not isinstance(job, dict) or not isinstance(job.get("status"), str):
+        if seen.replayed or not isinstance(job, dict) or not isinstance(job.get("status"), str):
             return
+        if seen.idempotency_key is not None:
+            told = {name: job.get(name) for name in ("id", "kind", "status", "error_detail")}
+            self.shown.append((seen.idempotency_key, seen, told))
+        else:
+            self._tell(seen, job)
+
+    def _tell(self, seen: Observation, job: Mapping[str, Json]) -> None:
+        """Note when a job was seen alive, done or failed."""
         fate = self.dealings.fates[job_name(job)]
         status = job["status"].lower()
         if status == "done":
