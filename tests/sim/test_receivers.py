@@ -10,16 +10,16 @@ from pydantic import ValidationError
 
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND
 from ranksim.service.calls import Answer, Attempt
-from ranksim.sim.receivers import Receiver, ReceiverSpec
+from ranksim.sim.receivers import ReceiverSpec, SimulatedReceiver
 
 START = 1_767_225_600 * SECOND
 TIMEOUT = 10 * SECOND
 
 
-def receiver(seed: int = 1, **spec: Any) -> Receiver:
+def receiver(seed: int = 1, **spec: Any) -> SimulatedReceiver:
     text = json.dumps({"account": "acme", **spec})
     read = ReceiverSpec.model_validate_json(text)
-    return Receiver("erp", read, start=START, timeout=TIMEOUT, seed=seed)
+    return SimulatedReceiver("erp", read, start=START, timeout=TIMEOUT, seed=seed)
 
 
 def attempt(number: int = 1) -> Attempt:

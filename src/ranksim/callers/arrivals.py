@@ -51,7 +51,7 @@ class Recorded(NamedTuple):
 
 
 @dataclass(slots=True)
-class Block:
+class ArrivalBlock:
     """Arrivals in order of time: instants (µs) and numbers, shape (n,), and what was recorded of each."""
 
     times: Instants
@@ -173,7 +173,7 @@ class Replay:
     name: str = ""
 
 
-def replayed(read: Callable[[], Iterator[Piece]], replay: Replay) -> Iterator[Block]:
+def replayed(read: Callable[[], Iterator[Piece]], replay: Replay) -> Iterator[ArrivalBlock]:
     """Replay a recording; `read` reads it anew for each repetition.
 
     Raises BadInput for a recording that is empty or lies outside the run.
@@ -225,7 +225,7 @@ def _shift(begin: Micros, replay: Replay) -> Micros:
             return replay.start - begin
 
 
-def _block(piece: Piece, shift: Micros, first: int, replay: Replay) -> Block:
+def _block(piece: Piece, shift: Micros, first: int, replay: Replay) -> ArrivalBlock:
     """Thin or clone the calls of a piece, and place each by a draw."""
     numbers = first + np.arange(len(piece.starts), dtype=np.int64)
     whole = math.floor(replay.scale)
@@ -239,7 +239,7 @@ def _block(piece: Piece, shift: Micros, first: int, replay: Replay) -> Block:
     order = np.lexsort((which, times))
     order = order[(times[order] >= replay.start) & (times[order] < replay.end)]
     rows = [piece.rows[i] for i in which[order].tolist()] if piece.rows else None
-    return Block(times[order], numbers[order], rows)
+    return ArrivalBlock(times[order], numbers[order], rows)
 
 
 # Arrivals at a rate
@@ -258,23 +258,23 @@ class Rhythm:
         return np.asarray(table / table.mean(), dtype=np.float64)
 
 
-def constant(every: Micros, start: Micros, end: Micros) -> Iterator[Block]:
+def constant(every: Micros, start: Micros, end: Micros) -> Iterator[ArrivalBlock]:
     """Arrivals at `start` and then every so many µs, before `end`."""
     total = max(0, -(-(end - start) // every))
     for first in range(0, total, BLOCK):
         numbers = np.arange(first, min(first + BLOCK, total), dtype=np.int64)
-        yield Block(start + every * numbers, numbers)
+        yield ArrivalBlock(start + every * numbers, numbers)
 
 
-def listed(times: Sequence[Micros]) -> Iterator[Block]:
+def listed(times: Sequence[Micros]) -> Iterator[ArrivalBlock]:
     """Arrivals at given instants, in the order of time."""
     if times:
-        yield Block(np.array(sorted(times), dtype=np.int64), np.arange(len(times), dtype=np.int64))
+        yield ArrivalBlock(np.array(sorted(times), dtype=np.int64), np.arange(len(times), dtype=np.int64))
 
 
 def poisson(
     every: Micros, start: Micros, end: Micros, *, seed: int, name: str, rhythm: Rhythm | None = None
-) -> Iterator[Block]:
+) -> Iterator[ArrivalBlock]:
     """Arrivals of a Poisson process, one `every` so many µs on average; a rhythm makes the rate change.
 
     A changing rate is made by thinning: arrivals at the highest rate, each kept with the chance that the rate
@@ -295,14 +295,14 @@ def poisson(
             chance = draws.uniforms(seed, draws.entity(f"{name}/rhythm"), numbers, Purpose.ARRIVAL)
             kept &= chance * table.max() < table[hours]
         if kept.any():
-            yield Block(times[kept], numbers[kept])
+            yield ArrivalBlock(times[kept], numbers[kept])
 
 
 def _weekdays(times: Instants) -> Instants:
     return (times // DAY + weekday(0)) % 7
 
 
-def chosen(block: Block, weights: Sequence[float], *, seed: int, name: str) -> list[int]:
+def chosen(block: ArrivalBlock, weights: Sequence[float], *, seed: int, name: str) -> list[int]:
     """Choose one of several by weight for each arrival: indices, shape (n,)."""
     if len(weights) == 1:
         return [0] * len(block.numbers)

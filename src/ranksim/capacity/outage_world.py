@@ -16,7 +16,7 @@ from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
 from ranksim.sim.intervals import estimate
-from ranksim.sim.receivers import Receiver
+from ranksim.sim.receivers import SimulatedReceiver
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.world import World
@@ -89,7 +89,7 @@ def _scenario(outage: Outage, policy: Policy) -> Scenario:
     )
 
 
-def _recover(receiver: Receiver) -> None:
+def _recover(receiver: SimulatedReceiver) -> None:
     """Let a receiver that was late answer at once."""
     receiver.spec = receiver.spec.model_copy(update={"latency": PROMPT})
 

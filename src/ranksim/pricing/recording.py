@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field
 
-from ranksim.callers.programs.call_streams import Rule
+from ranksim.callers.programs.call_streams import RecordingRule
 from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml, validate
@@ -100,15 +100,15 @@ class Recording:
 class Rules(Frozen):
     """Which operation a line of an access log becomes, and what body it gets: the first rule that fits."""
 
-    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
+    rules: Annotated[tuple[RecordingRule, ...], Field(min_length=1)]
 
 
-def read_rules(path: str | Path) -> tuple[Rule, ...]:
+def read_rules(path: str | Path) -> tuple[RecordingRule, ...]:
     """Read a file of rules. Raises BadInput."""
     return validate(Rules, read_yaml(path)).rules
 
 
-def read_recording(path: str | Path, rules: Sequence[Rule] = ()) -> Recording:
+def read_recording(path: str | Path, rules: Sequence[RecordingRule] = ()) -> Recording:
     """Read a trace, or an access log in common or combined format; .gz and .xz too. Raises BadInput."""
     first = next(read_lines(path), "")
     made = _of_trace(path) if first.lstrip().startswith("{") else _of_log(path, rules)
@@ -204,7 +204,7 @@ def _matched(method: str, path: str) -> tuple[str, Mapping[str, str]]:
 # Access logs
 
 
-def _of_log(path: str | Path, rules: Sequence[Rule]) -> Recording:
+def _of_log(path: str | Path, rules: Sequence[RecordingRule]) -> Recording:
     """Read an access log: each client address is an account; a rule makes up what is not logged."""
     made = Recording(str(path))
     for number, line in enumerate(read_access_log(path), 1):
@@ -233,5 +233,5 @@ def _of_log(path: str | Path, rules: Sequence[Rule]) -> Recording:
     return made
 
 
-def _fits(rule: Rule, method: str, path: str) -> bool:
+def _fits(rule: RecordingRule, method: str, path: str) -> bool:
     return fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path)

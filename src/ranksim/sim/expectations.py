@@ -124,7 +124,7 @@ class Expectation(Frozen):
             return f"at least {show(low, unit)}{every}"
         return f"between {show(low, unit)} and {show(high, unit)}{every}"
 
-    def judge(self, result: Result) -> Finding:
+    def judge(self, result: Result) -> ExpectationResult:
         """Say whether a result keeps the bound. Raises BadInput when it has no such metric."""
         values = result.values(self.metric)
         if self.hold == "every":
@@ -136,18 +136,20 @@ class Expectation(Frozen):
         spread = "" if low == high else f" ({self._span(low, high)})"
         return self._finding(mean, spread, kept=f"{show(mean, unit_of(self.metric))}{spread}")
 
-    def _finding(self, value: float | None, where: str, kept: str) -> Finding:
+    def _finding(self, value: float | None, where: str, kept: str) -> ExpectationResult:
         """Judge one value: `where` belongs to it, `kept` is what is said when the bound is kept."""
         unit = unit_of(self.metric)
         if value is None:
             text = f"{self.metric}: nothing was observed{where}, expected {self.wanted()}"
-            return Finding(self, False, None, None, text)
+            return ExpectationResult(self, False, None, None, text)
         off = self._off(value)
         if not off:
-            return Finding(self, True, value, 0.0, f"{self.metric} is {kept}, as expected {self.wanted()}")
+            return ExpectationResult(
+                self, True, value, 0.0, f"{self.metric} is {kept}, as expected {self.wanted()}"
+            )
         beyond = f"{show(abs(off), _difference(unit))} {'above' if off > 0 else 'below'}"
         text = f"{self.metric} is {show(value, unit)}{where}, expected {self.wanted()}: {beyond}"
-        return Finding(self, False, value, off, text)
+        return ExpectationResult(self, False, value, off, text)
 
     def _span(self, low: float | None, high: float | None) -> str:
         unit = unit_of(self.metric)
@@ -164,7 +166,7 @@ class Expectation(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ExpectationResult:
     """What became of an expectation: `value` the number judged, `off` how far beyond its bound, or None."""
 
     expectation: Expectation
@@ -174,7 +176,7 @@ class Finding:
     text: str
 
 
-def judge(expectations: Iterable[Expectation], result: Result) -> list[Finding]:
+def judge(expectations: Iterable[Expectation], result: Result) -> list[ExpectationResult]:
     """Judge expectations in order. Raises BadInput for a metric that the result does not have."""
     return [expectation.judge(result) for expectation in expectations]
 

@@ -19,7 +19,7 @@ Answered = tuple[Answer, bool, int]
 """What the sender sees, whether the receiver acted on the event, and the µs until the sender knows."""
 
 
-class Outage(Frozen):
+class OutageSpec(Frozen):
     """A stretch of time, written {from: 2h, for: 30m}, in which a receiver is down."""
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
@@ -47,7 +47,7 @@ class ReceiverSpec(Frozen):
     status: Status = 200
     script: Annotated[tuple[Status | Silence, ...], Field(min_length=1)] | None = None
     script_by: Literal["attempt", "cycle"] = "attempt"
-    outages: tuple[Outage, ...] = ()
+    outages: tuple[OutageSpec, ...] = ()
     mtbf: Distribution | None = None
     mttr: Distribution | None = None
     when_down: Status | Silence = "refused"
@@ -61,7 +61,7 @@ class ReceiverSpec(Frozen):
         return self
 
 
-class Receiver:
+class SimulatedReceiver:
     """The program behind one endpoint, as the world runs it. Ask it in order of time.
 
     `timeout` is how long the sender waits (µs, S88). Draws are addressed by the receiver's name and the count

@@ -23,7 +23,7 @@ from ranksim.sim import timeline
 from ranksim.sim.credentials import Credentials
 from ranksim.sim.player import Flight, Player
 from ranksim.sim.python_client import start_python
-from ranksim.sim.receivers import Receiver
+from ranksim.sim.receivers import SimulatedReceiver
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import Ending, Pool, PoolSpec
@@ -98,10 +98,10 @@ class World(SimpyClock):
             trace.watch(self.service.state)
         self.pools: dict[str, Pool] = {}
         self.actors: dict[str, Actor] = {}
-        self.receivers: dict[str, Receiver] = {}
+        self.receivers: dict[str, SimulatedReceiver] = {}
         self.endpoints: dict[str, str] = {}
-        self._by_endpoint: dict[str, Receiver] = {}
-        self._by_url: dict[str, Receiver] = {}
+        self._by_endpoint: dict[str, SimulatedReceiver] = {}
+        self._by_url: dict[str, SimulatedReceiver] = {}
         self._wakes: set[Micros] = set()
         self._credentials = Credentials()
         self.player = Player(self, self)
@@ -306,7 +306,7 @@ class World(SimpyClock):
     def _make_receivers(self) -> None:
         timeout = self.scenario.policy.facts.webhook_timeout
         for name, spec in self.scenario.receivers.items():
-            receiver = Receiver(name, spec, start=self.start, timeout=timeout, seed=self.seed)
+            receiver = SimulatedReceiver(name, spec, start=self.start, timeout=timeout, seed=self.seed)
             actor = self.actors[spec.account]
             body = {
                 "url": receiver.url,

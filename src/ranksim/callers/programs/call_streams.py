@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ranksim.callers import arrivals
-from ranksim.callers.arrivals import Block, Piece, Rhythm
+from ranksim.callers.arrivals import ArrivalBlock, Piece, Rhythm
 from ranksim.callers.programs.client import (
     Client,
     Common,
@@ -119,7 +119,7 @@ class Source(Frozen):
         return arrivals.traced(str(self.trace), self.spread or 0)
 
 
-class Rule(Frozen):
+class RecordingRule(Frozen):
     """Which operation a recorded call becomes: the first rule whose `method` and `path` pattern fit.
 
     In a pattern * stands for anything and ? for one character.
@@ -147,7 +147,7 @@ class Arrivals(Common):
     kind: Literal["arrivals"] = "arrivals"
     source: Source
     mix: dict[OperationName, Item] = Field(default_factory=dict)
-    map: tuple[Rule, ...] = ()
+    map: tuple[RecordingRule, ...] = ()
     accounts: tuple[str, ...] = ()
     scale: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
     align: Literal["start", "week", "recorded"] = "start"
@@ -195,7 +195,7 @@ def app_users(setting: Setting, name: str, spec: AppUsers) -> Program:
 
 
 def _make_calls(
-    client: Client, factory: RequestFactory, blocks: Iterator[Block], mix: dict[str, Item]
+    client: Client, factory: RequestFactory, blocks: Iterator[ArrivalBlock], mix: dict[str, Item]
 ) -> Program:
     """Make a call of the mix at each arrival, whether or not the ones before were answered."""
     items = list(mix.items())

@@ -10,8 +10,8 @@ from typing import Any
 
 from ranksim import draws
 from ranksim.callers import arrivals
-from ranksim.callers.arrivals import Block, Recorded, Replay
-from ranksim.callers.programs.call_streams import Arrivals, Rule
+from ranksim.callers.arrivals import ArrivalBlock, Recorded, Replay
+from ranksim.callers.programs.call_streams import Arrivals, RecordingRule
 from ranksim.callers.programs.client import Client, Setting
 from ranksim.callers.request_factory import Item
 from ranksim.callers.steps import Program, Send, Spawn, Until
@@ -34,7 +34,7 @@ def recorded_calls(setting: Setting, name: str, spec: Arrivals) -> Program:
     return _make_again(crowd, blocks)
 
 
-def _make_again(crowd: _Crowd, blocks: Iterator[Block]) -> Program:
+def _make_again(crowd: _Crowd, blocks: Iterator[ArrivalBlock]) -> Program:
     spec, name = crowd.spec, crowd.clients[0].name
     weights = [item.weight for item in spec.mix.values()] or [1.0]
     for block in blocks:
@@ -125,7 +125,7 @@ class _Crowd:
         named = [number for number, client in enumerate(self.clients) if client.key == address]
         return named[0] if len(named) == 1 else draws.entity(address) % len(self.clients)
 
-    def _rule_of(self, method: str, path: str) -> Rule | None:
+    def _rule_of(self, method: str, path: str) -> RecordingRule | None:
         for rule in self.spec.map:
             if fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path):
                 return rule
