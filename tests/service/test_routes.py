@@ -1,9 +1,11 @@
 """Paths: every operation's path, filled, is found again."""
 
+from itertools import combinations
+
 import pytest
 
 from ranksim.service.operations import OPERATIONS
-from ranksim.service.routes import fill, match, parameters, values_of
+from ranksim.service.routes import fill, match, offered, parameters, values_of
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -30,3 +32,18 @@ def test_values_are_taken_as_they_are() -> None:
 def test_a_missing_value_is_a_mistake() -> None:
     with pytest.raises(KeyError, match="id"):
         fill("domains.get", {})
+
+
+def test_no_path_is_of_two_forms() -> None:
+    """So the first form that fits is the only one, whatever the order of the table."""
+    forms = [form.split("/") for form in {operation.path for operation in OPERATIONS.values()}]
+    for one, other in combinations(forms, 2):
+        alike = [a == b or "{" in a + b for a, b in zip(one, other, strict=False)]
+        assert len(one) != len(other) or not all(alike), (one, other)
+
+
+def test_a_path_offers_every_method_of_its_form() -> None:
+    assert offered("domains") == ({"GET": "domains.list", "POST": "domains.create"}, {})
+    methods, values = offered("domains/a")
+    assert (sorted(methods), values) == (["DELETE", "GET", "PATCH"], {"id": "a"})
+    assert offered("domains/") == ({}, {})

@@ -14,9 +14,9 @@ def parameters(operation: str) -> tuple[str, ...]:
     return tuple(part[1:-1] for part in OPERATIONS[operation].path.split("/") if part.startswith("{"))
 
 
-def values_of(operation: str, path: str) -> dict[str, str] | None:
-    """Return what stands in the places of an operation's path; None for a path that is not of its form."""
-    names, parts = OPERATIONS[operation].path.split("/"), path.split("/")
+def values_in(form: str, path: str) -> dict[str, str] | None:
+    """Return what stands in the places of a form such as "jobs/{kind}/{id}"; None for another form's path."""
+    names, parts = form.split("/"), path.split("/")
     if len(names) != len(parts):
         return None
     values = {}
@@ -26,6 +26,31 @@ def values_of(operation: str, path: str) -> dict[str, str] | None:
         elif name != part:
             return None
     return values
+
+
+def values_of(operation: str, path: str) -> dict[str, str] | None:
+    """Return what stands in the places of an operation's path; None for a path that is not of its form."""
+    return values_in(OPERATIONS[operation].path, path)
+
+
+_FORMS: dict[tuple[str, int], dict[str, dict[str, str]]] = {}
+"""First segment and number of slashes → form of a path → method → operation. No path is of two forms."""
+
+for _operation in TABLE:
+    _start = _operation.path.split("/")[0], _operation.path.count("/")
+    _FORMS.setdefault(_start, {}).setdefault(_operation.path, {})[_operation.method] = _operation.name
+
+
+def offered(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return what a path offers, method → operation, and what stands in its places, which is never empty.
+
+    Both are empty where there is nothing.
+    """
+    for form, methods in _FORMS.get((path.split("/", 1)[0], path.count("/")), {}).items():
+        values = values_in(form, path)
+        if values is not None and all(values.values()):
+            return methods, values
+    return {}, {}
 
 
 @lru_cache(maxsize=1 << 14)  # recordings show the same paths again and again

@@ -13,6 +13,7 @@ from ranksim.facade.control.commands import ControlRequest
 from ranksim.facade.faults import FaultRule
 from ranksim.facade.request_journal import Expected
 from ranksim.facade.twin import Twin
+from ranksim.service.routes import values_in
 
 PREFIX = "/_ranksim"
 
@@ -83,23 +84,10 @@ ROUTES = (
 
 
 def find(path: str) -> dict[str, tuple[Route, dict[str, str]]]:
-    """Find what a path offers: method → route, and the values of its parameters."""
+    """Return what a path offers: method → route, and the values of its parameters."""
     found = {}
     for route in ROUTES:
-        values = _values(route.path.split("/"), path.split("/"))
-        if values is not None:
+        values = values_in(route.path, path)
+        if values is not None and all(values.values()):
             found[route.method] = route, values
     return found
-
-
-def _values(names: list[str], parts: list[str]) -> dict[str, str] | None:
-    """Match a path with that of a route."""
-    values = {}
-    if len(names) != len(parts):
-        return None
-    for name, part in zip(names, parts, strict=True):
-        if name.startswith("{") and part:
-            values[name[1:-1]] = part
-        elif name != part:
-            return None
-    return values

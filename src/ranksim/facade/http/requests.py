@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from pydantic_core import from_json, to_json
 
 from ranksim.service.calls import Body, Call, Fault, Reply
-from ranksim.service.operations import TABLE
+from ranksim.service.routes import offered
 from ranksim.serving.asgi import Gone, Header, Receive, Scope
 from ranksim.serving.parsing import bearer, whole_number
 
@@ -24,46 +24,19 @@ JSON = b"application/json"
 # Paths
 
 
-def _pattern(path: str) -> str:
-    return "/".join("*" if part.startswith("{") else part for part in path.split("/"))
-
-
-ROUTES: dict[str, dict[str, str]] = {}
-"""Pattern of a path, such as "jobs/*/*", to method to name of the operation."""
-
-NAMES: dict[str, tuple[str, ...]] = {}
-"""Pattern of a path to the names of its parameters."""
-
-for _operation in TABLE:
-    ROUTES.setdefault(_pattern(_operation.path), {})[_operation.method] = _operation.name
-    NAMES[_pattern(_operation.path)] = tuple(
-        part[1:-1] for part in _operation.path.split("/") if part.startswith("{")
-    )
-
-
 def route(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Find what a path below the version prefix offers: method → operation, and its parameters' values.
+    """Return what a path below the version prefix offers: method → operation, and its parameters' values.
 
-    `path` is as sent, percent signs included; both answers are empty where there is nothing.
+    `path` is as sent, percent signs included; both are empty where there is nothing.
     """
-    methods = ROUTES.get(path)
-    if methods is not None and "*" not in path:
-        return methods, {}
-    first, *rest = path.split("/")
-    if len(rest) == 1:
-        candidates: tuple[tuple[str, list[str]], ...] = ((f"{first}/*", rest),)
-    elif len(rest) == 2:
-        candidates = ((f"{first}/*/{rest[1]}", rest[:1]), (f"{first}/*/*", rest))
-    else:
+    methods, values = offered(path)
+    try:
+        return methods, {
+            name: unquote_to_bytes(value).decode() if "%" in value else value
+            for name, value in values.items()
+        }
+    except UnicodeDecodeError:
         return {}, {}
-    for pattern, values in candidates:
-        if pattern in ROUTES and all(values) and len(values) == len(NAMES[pattern]):
-            try:
-                read = [unquote_to_bytes(value).decode() if "%" in value else value for value in values]
-            except UnicodeDecodeError:
-                return {}, {}
-            return ROUTES[pattern], dict(zip(NAMES[pattern], read, strict=True))
-    return {}, {}
 
 
 # Requests
