@@ -48,6 +48,37 @@ def test_a_decision_says_what_was_rejected_and_is_listed(page: Path) -> None:
     assert f"- [{title}]({page.name})\n" in (page.parent / "README.md").read_text(encoding="utf-8")
 
 
+ROOMS = {
+    "Rules": "rules",
+    "The service": "service",
+    "The simulation": "sim",
+    "The fleet": "fleet",
+    "Studies": "study",
+    "Callers": "callers",
+    "Load": "load",
+    "Conformance": "conformance",
+    "The facade": "facade",
+}
+"""The sections of the map whose tables name modules, and their packages."""
+
+
+@pytest.mark.parametrize(("section", "room"), ROOMS.items(), ids=ROOMS.values())
+def test_the_map_names_what_there_is(section: str, room: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    part = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    folder = ROOT / "src" / "ranksim" / room
+    for row in re.findall(r"^\| (.+?) \|", part, re.MULTILINE):
+        inner = folder
+        for name in re.findall(r"`([\w/]+(?:\.\w+)?)`", row):
+            if name.endswith("/"):
+                inner = folder / name
+                assert inner.is_dir(), name
+            elif "." in name:
+                assert (inner / name).exists() or (folder / name).exists(), name
+            elif name != room:
+                assert (inner / f"{name}.py").exists(), name
+
+
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:|#)([^)#]+)")
 
 
