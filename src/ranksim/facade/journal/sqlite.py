@@ -1,6 +1,6 @@
 """A file that outlives the process: one SQLite database, a snapshot of the world and the inputs since.
 
-What is here knows bytes alone; `durable` knows what they say.
+What is here knows bytes alone; `write_ahead` knows what they say.
 """
 
 from __future__ import annotations
