@@ -79,7 +79,7 @@ def test_a_job_of_a_pool(
     desk = open_desk(pooled=["crawl"])
     reply = desk.job("crawl")
     job = desk.must(reply)
-    assert desk.tasks == [StartJob(job["id"], "crawl", desk.account, desk.domain, 10)]
+    assert desk.tasks == [StartJob(job["id"], "crawl", desk.account, desk.domain, 10, 1_000_000)]
     assert desk.service.next_due() is None
     desk.wait(HOUR)
     assert (desk.shown(reply)["status"], desk.shown(reply)["progress"]) == ("queued", 0)

@@ -31,8 +31,8 @@ def is_limited(answer: Received) -> bool:
     """Return whether a reply is a refusal of the rate limit (S100), whatever status that has."""
     if answer.status < 400:
         return False
-    code = answer.code
-    return code == "rate_limited" or (answer.status == 429 and code != "quota_exhausted")
+    code = answer.body.get("code", "") if isinstance(answer.body, dict) else ""
+    return bool(code == "rate_limited" or (answer.status == 429 and code != "quota_exhausted"))
 
 
 def is_repeatable(send: Send) -> bool:

@@ -87,6 +87,8 @@ class StartJob:
     domain: str
     units: int
     """Pages or questions the job will buy, after the plan's cap (U47)."""
+    estimate: int = 0
+    """Provider cost in µUSD that was estimated for it."""
 
 
 @dataclass(slots=True)

@@ -109,7 +109,7 @@ def accept(ctx: Context, job: Job) -> None:
     domain.jobs[job.kind] = [*_that_matter(ctx, domain.jobs.get(job.kind, [])), job.id]
     ctx.events.append(JobQueued(job.created_at, job.account, job.domain, job.id, job.kind))
     if job.kind in ctx.pooled:
-        ctx.tasks.append(StartJob(job.id, job.kind, job.account, job.domain, job.units))
+        ctx.tasks.append(StartJob(job.id, job.kind, job.account, job.domain, job.units, job.estimate))
         return
     job.status = RUNNING
     job.started_at = job.created_at

@@ -98,6 +98,7 @@ class Player:
         spawned: Callable[[Run], object] | None = None,
     ) -> None:
         self.clock, self.server, self.ended, self.spawned = clock, server, ended, spawned
+        self._answer = server.answer
 
     def play(self, program: Program, client: str = "", ways: Ways | None = None) -> None:
         """Begin a program now."""
@@ -107,7 +108,7 @@ class Player:
         """Send a program what it waited for, and do its next steps until it waits again."""
         if run.done:
             return
-        advance, clock = run.program.send, self.clock
+        clock, advance = self.clock, run.program.send
         try:
             while True:
                 step: Step = advance(value)
@@ -115,14 +116,15 @@ class Player:
                     if run.ways is not None:
                         self._launch(run, run.ways, step)
                         return
-                    value = self.server.answer(step, run.client)
+                    value = self._answer(step, run.client)
                 elif isinstance(step, Pause):
-                    delay = max(0, step.duration)
+                    delay = max(step.duration, 0)
                     clock.after(delay, self.resume, run, clock.now + delay)
                     return
                 elif isinstance(step, Until):
-                    at = max(clock.now, step.instant)
-                    clock.after(at - clock.now, self.resume, run, at)
+                    now = clock.now
+                    at = max(now, step.instant)
+                    clock.after(at - now, self.resume, run, at)
                     return
                 elif isinstance(step, Spawn):
                     beside = Run(step.program, run.client, run.ways)

@@ -64,7 +64,8 @@ class SimpyClock:
         """Call a function after so many µs. Raises ValueError for a negative delay."""
         if delay < 0:
             raise ValueError(f"cannot schedule {-delay} µs in the past")
-        return Due(self.env, self._ticks(delay), URGENT if urgent else NORMAL, function, args)
+        ticks = delay if self.tick == 1 else self._ticks(delay)
+        return Due(self.env, ticks, URGENT if urgent else NORMAL, function, args)
 
     def timeout(self, delay: Micros) -> Timeout:
         """Give what a process yields to wait so many µs."""

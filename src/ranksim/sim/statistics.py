@@ -7,7 +7,7 @@ written as JSON and put into tables (`results`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from ranksim.contract.facts import JobKind, RateClass
 from ranksim.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.rules.windows import remaining
 from ranksim.service.calls import Answer, Attempt, Call, Reply
+from ranksim.service.events import EndpointDisabled, JobEnded, JobQueued, JobStarted, ServiceEvent
 from ranksim.service.service import Service
 from ranksim.service.state import State
 from ranksim.sim.histogram import Histogram
@@ -217,6 +218,19 @@ class Tally:
         self._travels: dict[str, _Travels] = {}
 
     # What happens
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Count what became true in the service: jobs on their way, endpoints disabled after failures."""
+        for event in events:
+            match event:
+                case JobQueued():
+                    self.job_queued(event.at, event.kind, event.job)
+                case JobStarted():
+                    self.job_started(event.at, event.kind, event.job)
+                case JobEnded():
+                    self.job_ended(event.at, event.kind, event.job, event.outcome)
+                case EndpointDisabled(by_account=False):
+                    self.endpoint_disabled(event.at, event.endpoint, event.reason)
 
     def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
         """Count a call and its reply."""

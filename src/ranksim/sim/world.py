@@ -16,7 +16,7 @@ from ranksim.clock import Micros, iso
 from ranksim.contract.facts import JobKind
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
+from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Step
 from ranksim.service.service import Service
 from ranksim.service.state import State
 from ranksim.sim import timeline
@@ -211,8 +211,7 @@ class World(SimpyClock):
     def _answered(self, now: Micros, call: Call, client: str) -> Reply:
         step = self.service.handle(call, now)
         reply = step.reply
-        if step.tasks:
-            self.carry_out(step.tasks)
+        self.follow(step)
         if self.tally is not None:
             self.tally.call(now, client, call, reply)
         if self.trace is not None:
@@ -241,23 +240,22 @@ class World(SimpyClock):
 
     def _handle(self, call: Call) -> Reply:
         step = self.service.handle(call, self.now)
-        if step.tasks:
-            self.carry_out(step.tasks)
+        self.follow(step)
         return step.reply
 
-    def carry_out(self, tasks: list[Task]) -> None:
-        """Do what the service asks for: hand jobs to their pools, webhook attempts to their receivers."""
-        for task in tasks:
+    def follow(self, step: Step) -> None:
+        """Observe what became true, and do what the service asks for."""
+        if step.events and self.tally is not None:
+            self.tally.observe(step.events)
+        for task in step.tasks:
             if isinstance(task, StartJob):
-                if self.tally is not None:
-                    self.tally.job_queued(self.now, task.kind, task.job)
                 self.pools[task.kind].add(task)
             else:
                 self._attempt(task)
 
     def _wake(self, due: Micros) -> None:
         self._wakes.discard(due)
-        self.carry_out(self.service.advance(self.now).tasks)
+        self.follow(self.service.advance(self.now))
         self._set_wake()
 
     def _set_wake(self) -> None:
@@ -282,19 +280,12 @@ class World(SimpyClock):
                 self._pool_changed(pool)
 
     def _job_started(self, task: StartJob) -> None:
-        if self.tally is not None:
-            self.tally.job_started(self.now, task.kind, task.job)
-        self.carry_out(self.service.started(task.job, self.now).tasks)
+        self.follow(self.service.started(task.job, self.now))
 
     def _job_ended(self, task: StartJob, ending: Ending) -> None:
-        now = self.now
         outcome = "failed" if ending.error else "done"
-        cost = round(self.service.state.jobs[task.job].estimate * ending.factor)
-        if self.tally is not None:
-            self.tally.job_ended(now, task.kind, task.job, outcome)
-        self.carry_out(
-            self.service.ended(task.job, outcome, now, cost=cost, error=ending.error or None).tasks
-        )
+        cost = round(task.estimate * ending.factor)
+        self.follow(self.service.ended(task.job, outcome, self.now, cost=cost, error=ending.error or None))
         self._set_wake()
 
     def _pool_changed(self, pool: Pool) -> None:
@@ -333,22 +324,18 @@ class World(SimpyClock):
 
     def _attempted(self, task: Attempt, answer: Answer, acted: bool, sent: Micros) -> None:
         now = self.now
-        endpoint = self.service.state.endpoints.get(task.endpoint)
-        was_enabled = endpoint is not None and endpoint.enabled
-        tasks = self.service.attempted(task.attempt, answer, now).tasks
+        step = self.service.attempted(task.attempt, answer, now)
         if self.tally is not None:
             self.tally.attempt(now, task, answer, acted)
-            if was_enabled and endpoint is not None and not endpoint.enabled:
-                self.tally.endpoint_disabled(now, task.endpoint, endpoint.disabled_reason or "")
         if self.trace is not None:
             self.trace.delivery(sent, now, task, answer, acted)
-        self.carry_out(tasks)
+        self.follow(step)
         self._set_wake()
 
     # Timeline and samples
 
     def _act(self, action: timeline.Action) -> None:
-        self.carry_out(self.service.advance(self.now).tasks)
+        self.follow(self.service.advance(self.now))
         timeline.apply(self, action)
         self._set_wake()
 
