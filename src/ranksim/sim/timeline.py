@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, assert_never
+from typing import Annotated, Literal, Protocol, assert_never
 
 from pydantic import Field
 
-from ranksim.callers.portfolio import Actor
+from ranksim.callers.portfolio import Actor, Host
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.quantities import Frozen
-from ranksim.service.calls import Body
+from ranksim.service.calls import Body, Reply
+from ranksim.sim.receivers import SimulatedReceiver
 from ranksim.sim.schedule_time import Moment
-from ranksim.sim.workers import Capacity
-
-if TYPE_CHECKING:
-    from ranksim.sim.world import World
+from ranksim.sim.workers import Capacity, Pool
 
 CLIENT = "timeline"
 """The name under which calls of the timeline are counted."""
@@ -165,7 +163,24 @@ OfReceiver = EditEndpoint | EnableEndpoint | ReceiverDown | ReceiverUp
 Action = Annotated[OfAccount | OfReceiver | ResizePool, Field(discriminator="do")]
 
 
-def apply(world: World, action: Action) -> None:
+class TimelineWorld(Host, Protocol):
+    """What actions are done to: a world, with its accounts, pools and receivers by name."""
+
+    pools: dict[str, Pool]
+    actors: dict[str, Actor]
+    receivers: dict[str, SimulatedReceiver]
+    endpoints: dict[str, str]
+
+    def app_call(
+        self, actor: Actor, operation: str, body: Body | None, /, *, client: str = "", **path: str
+    ) -> Reply:
+        """Make a call of the web app on behalf of an account; counted under `client`."""
+
+    def owner_of(self, receiver: str) -> Actor:
+        """Return the account whose endpoint a receiver is behind."""
+
+
+def apply(world: TimelineWorld, action: Action) -> None:
     """Do one action of the timeline, now."""
     if isinstance(action, OfAccount):
         _apply_to_account(world, action)
@@ -175,7 +190,7 @@ def apply(world: World, action: Action) -> None:
         world.pools[action.pool].resize(None if action.capacity == "unlimited" else action.capacity)
 
 
-def _apply_to_account(world: World, action: OfAccount) -> None:
+def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
     service, now, actor = world.service, world.now, world.actors[action.account]
     match action:
         case ChangePlan():
@@ -205,7 +220,7 @@ def _apply_to_account(world: World, action: OfAccount) -> None:
             assert_never(action)
 
 
-def _apply_to_receiver(world: World, action: OfReceiver) -> None:
+def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
     match action:
         case EditEndpoint():
             changes: Body = {}
@@ -228,13 +243,13 @@ def _domains(actor: Actor, host: str | None) -> list[str]:
     return actor.domains if host is None else [actor.hosts[host]]
 
 
-def _set_scans(world: World, actor: Actor, host: str | None, *, active: bool) -> None:
+def _set_scans(world: TimelineWorld, actor: Actor, host: str | None, *, active: bool) -> None:
     for domain in _domains(actor, host):
         for scan in actor.scans[domain]:
             world.app_call(actor, "scans.update", {"active": active}, client=CLIENT, id=scan)
 
 
-def _remove_keywords(world: World, actor: Actor, list_id: str, count: int) -> None:
+def _remove_keywords(world: TimelineWorld, actor: Actor, list_id: str, count: int) -> None:
     keyword_list = world.service.state.keyword_lists.get(list_id)
     if keyword_list is None:  # a client has deleted it
         return
@@ -242,6 +257,6 @@ def _remove_keywords(world: World, actor: Actor, list_id: str, count: int) -> No
         world.app_call(actor, "keywords.delete", None, client=CLIENT, id=keyword)
 
 
-def _edit_endpoint(world: World, receiver: str, changes: Body) -> None:
-    actor = world.actors[world.scenario.receivers[receiver].account]
+def _edit_endpoint(world: TimelineWorld, receiver: str, changes: Body) -> None:
+    actor = world.owner_of(receiver)
     world.app_call(actor, "webhooks.update", changes, client=CLIENT, id=world.endpoints[receiver])

@@ -221,8 +221,12 @@ class World(SimpyClock):
         self._set_wake()
         return reply
 
+    def owner_of(self, receiver: str) -> Actor:
+        """Return the account whose endpoint a receiver is behind."""
+        return self.actors[self.scenario.receivers[receiver].account]
+
     def app_call(
-        self, actor: Actor, operation: str, body: Body | None, *, client: str = "", **path: str
+        self, actor: Actor, operation: str, body: Body | None, /, *, client: str = "", **path: str
     ) -> Reply:
         """Do in the web app, without key or rate limit, what the API could do too.
 

@@ -12,86 +12,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
+from ranksim.conformance.calibrate import policy_file
 from ranksim.conformance.calibrate.cooldowns import cooldowns
 from ranksim.conformance.calibrate.exclusions import Sign, signs
-from ranksim.conformance.calibrate.measures import Measure, measures
-from ranksim.conformance.calibrate.statuses import Shown, statuses
+from ranksim.conformance.calibrate.found import Choice, Found
+from ranksim.conformance.calibrate.measures import measures
+from ranksim.conformance.calibrate.statuses import statuses
 from ranksim.conformance.calibrate.windows import phases, reset_signs
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import Source, read
 from ranksim.conformance.judging import FAMILIES, Maker, judged, show
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding, Tally, Verdict
-from ranksim.contract.assumptions import Assumptions, assumption
+from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.policy import Policy
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One assumption with a few options: which are left, and what excludes each other one.
+class Calibration(Found):
+    """What a trace pins, and the policy that follows from it."""
 
-    `name` is the field of a policy's assumptions, "" for a scope that no field sets.
-    """
-
-    name: str
-    numbers: tuple[int, ...]
-    says: str
-    default: Any
-    left: tuple[Any, ...]
-    against: Mapping[Any, Evidence]
-
-    @property
-    def pinned(self) -> bool:
-        """Whether one option is left of several."""
-        return len(self.left) == 1 and bool(self.against)
-
-    @property
-    def observe(self) -> str:
-        """What would pin it."""
-        return assumption(self.numbers[0]).observe
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What a trace pins: choices, statuses and measures, each with the exchanges that pin it.
-
-    `deviating` are the rules that the deployment breaks under every option; what is said of assumptions that
-    they lean on is then worth little.
-    """
-
-    choices: tuple[Choice, ...]
-    statuses: tuple[Shown, ...]
-    measures: tuple[Measure, ...]
-    differences: tuple[Difference, ...]
-    deviating: tuple[Finding, ...]
-    history: History = field(repr=False)
-    base: Policy = field(repr=False)
-
-    def choice(self, name: str) -> Choice:
-        """The choice of that name. Raises KeyError when there is none."""
-        for choice in self.choices:
-            if choice.name == name:
-                return choice
-        raise KeyError(name)
-
-    def measure(self, name: str) -> Measure:
-        """The first measure of that name. Raises KeyError when the trace has none."""
-        for measure in self.measures:
-            if measure.name == name:
-                return measure
-        raise KeyError(name)
+    __slots__ = ()
 
     def policy(self) -> Policy:
         """The policy of this deployment, as far as it is pinned; the rest is as in the policy given."""
-        from ranksim.conformance.calibrate.policy_file import policy_of
-
-        return policy_of(self)
+        return policy_file.policy_of(self)
 
     def dump(self) -> str:
         """That policy as YAML which states what is pinned, defaults too, each with what pins it."""
-        from ranksim.conformance.calibrate.policy_file import dump
-
-        return dump(self)
+        return policy_file.dump(self)
 
 
 def calibrate(source: Source, policy: Policy | None = None) -> Calibration:

@@ -17,14 +17,14 @@ from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import CATALOGUES, Policy, shipped_catalogue
 
 if TYPE_CHECKING:
-    from ranksim.conformance.calibrate.calibrate import Calibration, Choice
+    from ranksim.conformance.calibrate.found import Choice, Found
     from ranksim.conformance.calibrate.measures import Measure
     from ranksim.conformance.verdict.verdicts import Evidence
 
 SPENDS = ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans")
 
 
-def policy_of(found: Calibration) -> Policy:
+def policy_of(found: Found) -> Policy:
     """Make the policy: what is pinned from the trace, all else from the policy that was given.
 
     It states what is pinned and what was given, and nothing more, so that a judge leaves the rest open.
@@ -46,7 +46,7 @@ def policy_of(found: Calibration) -> Policy:
     return base.model_copy(update=changes)
 
 
-def _exact(found: Calibration) -> dict[str, Measure]:
+def _exact(found: Found) -> dict[str, Measure]:
     """Measures that are fields of the assumptions and known exactly."""
     return {
         measure.name: measure
@@ -58,7 +58,7 @@ def _exact(found: Calibration) -> dict[str, Measure]:
 # Plans and jobs
 
 
-def _catalogue(found: Calibration) -> Catalogue | None:
+def _catalogue(found: Found) -> Catalogue | None:
     """The catalogue with the durations that were fitted, and plans as accounts could read them; else None.
 
     What needs which capability no trace shows: unless a policy stated it, the catalogue does not.
@@ -91,7 +91,7 @@ def _catalogue(found: Calibration) -> Catalogue | None:
     return Catalogue(**{name: getattr(catalogue, name) for name in given} | learnt)
 
 
-def _cooldowns(found: Calibration, account: str) -> dict[str, int]:
+def _cooldowns(found: Found, account: str) -> dict[str, int]:
     """An account's cooldowns by operation, at the whole second in the middle of what is left."""
     lengths = {}
     for measure in found.measures:
@@ -183,9 +183,9 @@ def _money(usage: Mapping[str, Any], otherwise: int) -> int:
 # Writing
 
 
-def dump(found: Calibration) -> str:
+def dump(found: Found) -> str:
     """Write the policy as YAML: all that is pinned, defaults included, and in comments what pins it."""
-    policy = found.policy()
+    policy = policy_of(found)
     document = CommentedMap(name=policy.name)
     document.yaml_set_start_comment("Pinned by a trace; what is not listed stays open.\n")
     written = YAML(typ="safe", pure=True).load(policy.dump())
@@ -210,7 +210,7 @@ def dump(found: Calibration) -> str:
     return stream.getvalue() + "".join(comments)
 
 
-def _assumptions(found: Calibration, policy: Policy) -> CommentedMap:
+def _assumptions(found: Found, policy: Policy) -> CommentedMap:
     plain = policy.assumptions.model_dump(mode="json")
     section = CommentedMap()
     pinned = {choice.name: choice for choice in found.choices if choice.name and choice.pinned}
@@ -231,7 +231,7 @@ def _assumptions(found: Calibration, policy: Policy) -> CommentedMap:
     return section
 
 
-def _statuses(found: Calibration, policy: Policy) -> CommentedMap:
+def _statuses(found: Found, policy: Policy) -> CommentedMap:
     section = CommentedMap()
     for shown in found.statuses:
         if shown.status is not None:
@@ -259,7 +259,7 @@ def _by(names: tuple[str, ...]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _measured(found: Calibration) -> list[str]:
+def _measured(found: Found) -> list[str]:
     return ["", "Measured:"] + [f"  {text(measure)}" for measure in found.measures] if found.measures else []
 
 
@@ -284,7 +284,7 @@ def text(measure: Measure) -> str:
     return f"{measure.name}{whose} (U{measure.number}): {said}{fit}, {measure.count} observed{by}"
 
 
-def _unpinned(found: Calibration) -> list[str]:
+def _unpinned(found: Found) -> list[str]:
     """Say what is left open, and what would pin it."""
     lines = ["", "Open, and how to observe it:"]
     for choice in found.choices:

@@ -1,0 +1,70 @@
+"""What a calibration finds, as plain data: choices, statuses, measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ranksim.conformance.calibrate.measures import Measure
+from ranksim.conformance.calibrate.statuses import Shown
+from ranksim.conformance.history.history import History
+from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding
+from ranksim.contract.assumptions import assumption
+from ranksim.contract.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One assumption with a few options: which are left, and what excludes each other one.
+
+    `name` is the field of a policy's assumptions, "" for a scope that no field sets.
+    """
+
+    name: str
+    numbers: tuple[int, ...]
+    says: str
+    default: Any
+    left: tuple[Any, ...]
+    against: Mapping[Any, Evidence]
+
+    @property
+    def pinned(self) -> bool:
+        """Whether one option is left of several."""
+        return len(self.left) == 1 and bool(self.against)
+
+    @property
+    def observe(self) -> str:
+        """What would pin it."""
+        return assumption(self.numbers[0]).observe
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What calibration found: choices, statuses and measures, each with the exchanges that pin it.
+
+    `deviating` are the rules that the deployment breaks under every option; what is said of assumptions that
+    they lean on is then worth little.
+    """
+
+    choices: tuple[Choice, ...]
+    statuses: tuple[Shown, ...]
+    measures: tuple[Measure, ...]
+    differences: tuple[Difference, ...]
+    deviating: tuple[Finding, ...]
+    history: History = field(repr=False)
+    base: Policy = field(repr=False)
+
+    def choice(self, name: str) -> Choice:
+        """The choice of that name. Raises KeyError when there is none."""
+        for choice in self.choices:
+            if choice.name == name:
+                return choice
+        raise KeyError(name)
+
+    def measure(self, name: str) -> Measure:
+        """The first measure of that name. Raises KeyError when the trace has none."""
+        for measure in self.measures:
+            if measure.name == name:
+                return measure
+        raise KeyError(name)
