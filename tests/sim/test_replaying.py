@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from ranksim.callers.arrivals import Recorded
 from ranksim.callers.profiles import profile
-from ranksim.callers.programs.recorded import Twins, as_recorded
+from ranksim.callers.recordings import IdTranslation, Recorded, as_recorded
 from ranksim.clock import MINUTE
 from ranksim.sim.rehearsal import rehearse
 from ranksim.sim.rehearsal_worlds import make_world
@@ -39,25 +38,27 @@ ROOT = Path(__file__).parents[2]
         ({"data": {"id": "old"}}, {"data": {"id": "1"}}, "old", "known"),
     ],
 )
-def test_twins(recorded: Any, replied: Any, asked: Any, expected: Any) -> None:
-    twins = Twins()
-    twins.learn({"id": "old"}, {"id": "known"})
-    twins.learn(recorded, replied)
-    assert twins.of(asked) == ({"domain_id": "1", "n": [{"x": "1"}, 2]} if expected is None else expected)
+def test_ids(recorded: Any, replied: Any, asked: Any, expected: Any) -> None:
+    ids = IdTranslation()
+    ids.learn_replies({"id": "old"}, {"id": "known"})
+    ids.learn_replies(recorded, replied)
+    assert ids.translated(asked) == (
+        {"domain_id": "1", "n": [{"x": "1"}, 2]} if expected is None else expected
+    )
 
 
 def test_a_recorded_call_is_about_the_twin() -> None:
-    twins = Twins()
-    twins.learn({"id": "job_9"}, {"id": "job_1"})
+    ids = IdTranslation()
+    ids.learn_replies({"id": "job_9"}, {"id": "job_1"})
     row = Recorded(0, "main", "GET", "/api/v1/jobs/crawl/job_9", "jobs.get", {"after": "job_9"})
-    request = as_recorded(row, twins)
+    request = as_recorded(row, ids)
     assert request is not None
     assert (request.path, request.query) == ({"kind": "crawl", "id": "job_1"}, {"after": "job_1"})
 
 
 @pytest.mark.parametrize("body", ["{", "[]", '{"a": ' + "[" * 100_000])
 def test_a_recorded_body_that_is_no_json_object_is_made_again_without(body: str) -> None:
-    request = as_recorded(Recorded(0, "main", "POST", "/v1/jobs", "jobs.create", body=body), Twins())
+    request = as_recorded(Recorded(0, "main", "POST", "/v1/jobs", "jobs.create", body=body), IdTranslation())
     assert request is not None
     assert request.body is None
 

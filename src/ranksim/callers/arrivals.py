@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksim import draws
-from ranksim.clock import DAY, HOUR, MINUTE, WEEK, Micros, iso, weekday
+from ranksim.callers.recordings import Recorded, logged_calls, traced_calls
+from ranksim.clock import DAY, HOUR, WEEK, Micros, iso, weekday
 from ranksim.draws import Purpose
 from ranksim.errors import BadInput
-from ranksim.records import read_access_log, read_rates
-from ranksim.trace import Exchange, entries
+from ranksim.records import read_rates
 
 Instants = NDArray[np.int64]
 
@@ -30,24 +28,6 @@ BLOCK = 20_000
 
 CLONE = 1 << 40
 """Added to an arrival's number for each further copy of it."""
-
-DISORDER = 5 * MINUTE
-"""How far back an exchange of a trace may lie behind one written before it."""
-
-
-class Recorded(NamedTuple):
-    """What a recording tells of one call; a series of counts tells nothing but its instant."""
-
-    t: Micros
-    client: str
-    method: str = ""
-    path: str = ""
-    operation: str = ""
-    query: dict[str, str] | None = None
-    body: str = ""
-    surface: str = "rest"
-    idempotency_key: str | None = None
-    response: str = ""
 
 
 @dataclass(slots=True)
@@ -96,40 +76,12 @@ def logged(path: str, spread: Micros) -> Iterator[Piece]:
 
     0 keeps the recorded seconds. Raises BadInput for a log that is not in order of time.
     """
-    rows = (Recorded(line.t, line.client, line.method, line.path) for line in read_access_log(path))
-    return _grouped(rows, spread, path)
+    return _grouped(logged_calls(path), spread, path)
 
 
 def traced(path: str, spread: Micros) -> Iterator[Piece]:
     """Read the exchanges of a trace as they were sent; `spread` as for `logged`. Raises BadInput."""
-    rows = (
-        Recorded(
-            entry.sent if entry.planned is None else entry.planned,
-            entry.api_key or entry.account,
-            entry.method,
-            entry.path,
-            entry.operations[0] if entry.operations else "",
-            entry.query,
-            entry.body,
-            entry.surface,
-            next((v for k, v in entry.request_headers.items() if k.lower() == "idempotency-key"), None),
-            entry.response if entry.status is not None and entry.status < 300 else "",
-        )
-        for entry in entries(path)
-        if isinstance(entry, Exchange)
-    )
-    return _grouped(_in_order(rows), spread, path)
-
-
-def _in_order(rows: Iterator[Recorded]) -> Iterator[Recorded]:
-    """Sort calls that were written when answered, and so stand a little out of order."""
-    waiting: list[tuple[Micros, int, Recorded]] = []
-    for number, row in enumerate(rows):
-        heappush(waiting, (row.t, number, row))
-        while waiting[0][0] < row.t - DISORDER:
-            yield heappop(waiting)[2]
-    while waiting:
-        yield heappop(waiting)[2]
+    return _grouped(traced_calls(path), spread, path)
 
 
 def _grouped(rows: Iterator[Recorded], spread: Micros, path: str) -> Iterator[Piece]:

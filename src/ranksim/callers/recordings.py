@@ -1,11 +1,96 @@
-"""Recorded calls made again: what here stands for the ids and cursors of a recording."""
+"""Recordings: their calls, in order of time, and what here stands for their ids and cursors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from ranksim.callers.request_factory import OperationName
+from ranksim.callers.steps import Send
+from ranksim.clock import MINUTE, Micros
+from ranksim.contract.quantities import Frozen
+from ranksim.records import parsed_object, read_access_log
+from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import values_of
+from ranksim.trace import Exchange, entries
 
 Json = Any
+
+DISORDER = 5 * MINUTE
+"""How far back an exchange of a trace may lie behind one written before it."""
+
+
+class Recorded(NamedTuple):
+    """What a recording tells of one call; a series of counts tells nothing but its instant."""
+
+    t: Micros
+    client: str
+    method: str = ""
+    path: str = ""
+    operation: str = ""
+    query: dict[str, str] | None = None
+    body: str = ""
+    surface: str = "rest"
+    idempotency_key: str | None = None
+    response: str = ""
+
+
+def logged_calls(path: str) -> Iterator[Recorded]:
+    """Read the calls of an access log. Raises BadInput."""
+    return (Recorded(line.t, line.client, line.method, line.path) for line in read_access_log(path))
+
+
+def traced_calls(path: str) -> Iterator[Recorded]:
+    """Read the exchanges of a trace as they were sent, in order of time. Raises BadInput."""
+    rows = (
+        Recorded(
+            entry.sent if entry.planned is None else entry.planned,
+            entry.api_key or entry.account,
+            entry.method,
+            entry.path,
+            entry.operations[0] if entry.operations else "",
+            entry.query,
+            entry.body,
+            entry.surface,
+            next((v for k, v in entry.request_headers.items() if k.lower() == "idempotency-key"), None),
+            entry.response if entry.status is not None and entry.status < 300 else "",
+        )
+        for entry in entries(path)
+        if isinstance(entry, Exchange)
+    )
+    return _in_order(rows)
+
+
+def _in_order(rows: Iterator[Recorded]) -> Iterator[Recorded]:
+    """Sort calls that were written when answered, and so stand a little out of order."""
+    waiting: list[tuple[Micros, int, Recorded]] = []
+    for number, row in enumerate(rows):
+        heappush(waiting, (row.t, number, row))
+        while waiting[0][0] < row.t - DISORDER:
+            yield heappop(waiting)[2]
+    while waiting:
+        yield heappop(waiting)[2]
+
+
+class RecordingRule(Frozen):
+    """Which operation a recorded call becomes: the first rule whose `method` and `path` pattern fit.
+
+    In a pattern * stands for anything and ? for one character.
+    """
+
+    method: str = "*"
+    path: str = "*"
+    operation: OperationName
+    body: dict[str, Any] = Field(default_factory=dict)
+    query: dict[str, str] = Field(default_factory=dict)
+
+    def fits(self, method: str, path: str) -> bool:
+        """Return whether a recorded call is of this rule."""
+        return fnmatchcase(method, self.method) and fnmatchcase(path, self.path)
 
 
 class IdTranslation:
@@ -76,3 +161,20 @@ class IdTranslation:
 
     def _unpaired(self, things: list[Json]) -> list[Json]:
         return [one for one in things if not (isinstance(one, dict) and one.get("id") in self._taken)]
+
+
+def as_recorded(row: Recorded, ids: IdTranslation) -> Send | None:
+    """Make the request of an exchange again, with the path, query and body it had, but for ids and cursors.
+
+    None where the path is not that of the operation, as with GraphQL, whose requests all have one path; a
+    reading that needs no id is made again without its filters there.
+    """
+    operation = OPERATIONS[row.operation]
+    if row.surface == "graphql":
+        return Send(row.operation) if operation.method == "GET" and "{" not in operation.path else None
+    values = values_of(row.operation, row.path.rpartition("/v1/")[2])
+    if values is None:
+        return None
+    path = {name: ids.translated(value) for name, value in values.items()}
+    body = parsed_object(row.body)
+    return Send(row.operation, path=path, query=ids.translated(row.query or {}), body=ids.translated(body))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from ranksim import draws
 from ranksim.callers.portfolio import Actor, host_label
@@ -42,6 +43,17 @@ FREE = frozenset({"domains", "webhooks"})
 def on_one(operation: str) -> bool:
     """Return whether an operation is about one thing, which the client must know already."""
     return "{id}" in OPERATIONS[operation].path
+
+
+def _read_operation(value: Any) -> Any:
+    if value not in OPERATIONS:
+        close = get_close_matches(str(value), OPERATIONS, n=3) or list(OPERATIONS)[:3]
+        raise ValueError(f"expected an operation such as {', '.join(close)}, found {value!r}")
+    return value
+
+
+OperationName = Annotated[str, BeforeValidator(_read_operation)]
+"""A name of the operations table, such as "jobs.create"."""
 
 
 class Item(Frozen):

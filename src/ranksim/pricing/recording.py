@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field
 
-from ranksim.callers.programs.call_streams import RecordingRule
+from ranksim.callers.recordings import RecordingRule
 from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml, validate
@@ -209,7 +208,7 @@ def _of_log(path: str | Path, rules: Sequence[RecordingRule]) -> Recording:
     made = Recording(str(path))
     for number, line in enumerate(read_access_log(path), 1):
         target = urlsplit(line.path)
-        rule = next((r for r in rules if _fits(r, line.method, target.path)), None)
+        rule = next((r for r in rules if r.fits(line.method, target.path)), None)
         operation, values = _matched(line.method, target.path)
         if rule is None and not operation:
             made.left_out["of an unknown operation"] += 1
@@ -231,7 +230,3 @@ def _of_log(path: str | Path, rules: Sequence[RecordingRule]) -> Recording:
                 )
             )
     return made
-
-
-def _fits(rule: RecordingRule, method: str, path: str) -> bool:
-    return fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path)

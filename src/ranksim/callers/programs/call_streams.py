@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,11 +15,11 @@ from ranksim.callers.programs.client import (
     Common,
     Count,
     NotNegative,
-    OperationName,
     Positive,
     Setting,
 )
-from ranksim.callers.request_factory import Item, RequestFactory
+from ranksim.callers.recordings import RecordingRule
+from ranksim.callers.request_factory import Item, OperationName, RequestFactory
 from ranksim.callers.steps import Program, Spawn, Until
 from ranksim.clock import HOUR, SECOND
 from ranksim.contract.quantities import Duration, Frozen, Instant
@@ -117,19 +117,6 @@ class Source(Frozen):
         if self.log is not None:
             return arrivals.logged(self.log, HOUR if self.spread is None else self.spread)
         return arrivals.traced(str(self.trace), self.spread or 0)
-
-
-class RecordingRule(Frozen):
-    """Which operation a recorded call becomes: the first rule whose `method` and `path` pattern fit.
-
-    In a pattern * stands for anything and ? for one character.
-    """
-
-    method: str = "*"
-    path: str = "*"
-    operation: OperationName
-    body: dict[str, Any] = Field(default_factory=dict)
-    query: dict[str, str] = Field(default_factory=dict)
 
 
 class Arrivals(Common):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -24,17 +23,6 @@ from ranksim.service.operations import OPERATIONS
 Positive = Annotated[Duration, Field(gt=0)]
 NotNegative = Annotated[Duration, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
-
-
-def _read_operation(value: Any) -> Any:
-    if value not in OPERATIONS:
-        close = get_close_matches(str(value), OPERATIONS, n=3) or list(OPERATIONS)[:3]
-        raise ValueError(f"expected an operation such as {', '.join(close)}, found {value!r}")
-    return value
-
-
-OperationName = Annotated[str, BeforeValidator(_read_operation)]
-"""A name of the operations table, such as "jobs.create"."""
 
 
 def _read_time_of_day(value: Any) -> Any:

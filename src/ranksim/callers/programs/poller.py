@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ranksim.callers.programs.client import Client, Common, Count, OperationName, Positive, Setting
-from ranksim.callers.request_factory import RequestFactory, on_one
+from ranksim.callers.programs.client import Client, Common, Count, Positive, Setting
+from ranksim.callers.request_factory import OperationName, RequestFactory, on_one
 from ranksim.callers.steps import Pause, Program, Send, Until
 from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen

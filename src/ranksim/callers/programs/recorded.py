@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from ranksim import draws
 from ranksim.callers import arrivals
-from ranksim.callers.arrivals import ArrivalBlock, Recorded, Replay
-from ranksim.callers.programs.call_streams import Arrivals, RecordingRule
+from ranksim.callers.arrivals import ArrivalBlock, Replay
+from ranksim.callers.programs.call_streams import Arrivals
 from ranksim.callers.programs.client import Client, Setting
+from ranksim.callers.recordings import IdTranslation, Recorded, RecordingRule, as_recorded
 from ranksim.callers.request_factory import Item
-from ranksim.callers.steps import Program, Send, Spawn, Until
+from ranksim.callers.steps import Program, Spawn, Until
 from ranksim.clock import HOUR, SECOND, format_duration
 from ranksim.records import parsed_object
 from ranksim.service.operations import OPERATIONS
-from ranksim.service.routes import values_of
-
-Json = Any
 
 
 def recorded_calls(setting: Setting, name: str, spec: Arrivals) -> Program:
@@ -66,7 +62,7 @@ class _Crowd:
     def __init__(self, setting: Setting, name: str, spec: Arrivals) -> None:
         self.spec = spec
         self.items = list(spec.mix.items())
-        self.twins = Twins()
+        self.ids = IdTranslation()
         operations = {*spec.mix, *(rule.operation for rule in spec.map)}
         self.clients: list[Client] = []
         for account in dict.fromkeys((spec.account, *spec.accounts)):
@@ -109,7 +105,7 @@ class _Crowd:
 
         What was tried again is in the recording, too.
         """
-        send = as_recorded(row, self.twins)
+        send = as_recorded(row, self.ids)
         if send is None:
             about = f"what a recorded {row.operation} is about is not told by its path, as over GraphQL"
             self.note(f"clients.{client.name}: {about}; it is left out")
@@ -118,7 +114,7 @@ class _Crowd:
             send.idempotency_key = row.idempotency_key
         answer = yield client.signed(send)
         if answer.ok:
-            self.twins.learn(parsed_object(row.response), answer.body)
+            self.ids.learn_replies(parsed_object(row.response), answer.body)
 
     def _of_address(self, address: str) -> int:
         """Choose whose call it is: the key of that name where there is one, else one by the name's hash."""
@@ -127,72 +123,6 @@ class _Crowd:
 
     def _rule_of(self, method: str, path: str) -> RecordingRule | None:
         for rule in self.spec.map:
-            if fnmatchcase(method, rule.method) and fnmatchcase(path, rule.path):
+            if rule.fits(method, path):
                 return rule
         return None
-
-
-# One recorded call
-
-
-def as_recorded(row: Recorded, twins: Twins) -> Send | None:
-    """Make the request of an exchange again, with the path, query and body it had, but for ids and cursors.
-
-    None where the path is not that of the operation, as with GraphQL, whose requests all have one path; a
-    reading that needs no id is made again without its filters there.
-    """
-    operation = OPERATIONS[row.operation]
-    if row.surface == "graphql":
-        return Send(row.operation) if operation.method == "GET" and "{" not in operation.path else None
-    values = values_of(row.operation, row.path.rpartition("/v1/")[2])
-    if values is None:
-        return None
-    path = {name: twins.of(value) for name, value in values.items()}
-    body = parsed_object(row.body)
-    return Send(row.operation, path=path, query=twins.of(row.query or {}), body=twins.of(body))
-
-
-class Twins:
-    """What stands in this world for each id and cursor of a recording, learnt from replies side by side.
-
-    What a recorded call created, the same call creates here under another id. What was there before is
-    paired as lists show it: the first unknown thing of the one with the first unpaired of the other.
-    """
-
-    def __init__(self) -> None:
-        self._of: dict[str, str] = {}
-        self._taken: set[str] = set()
-
-    def of(self, value: Json) -> Json:
-        """Give a value with all ids and cursors replaced that have a twin."""
-        if isinstance(value, str):
-            return self._of.get(value, value)
-        if isinstance(value, dict):
-            return {name: self.of(inner) for name, inner in value.items()}
-        if isinstance(value, list):
-            return [self.of(inner) for inner in value]
-        return value
-
-    def learn(self, recorded: Json, replied: Json) -> None:
-        """Pair the ids and cursors of two replies to one call."""
-        if isinstance(recorded, list) and isinstance(replied, list):
-            for old, new in zip(self._unknown(recorded), self._unpaired(replied), strict=False):
-                self.learn(old, new)
-        elif isinstance(recorded, dict) and isinstance(replied, dict):
-            for name, old in recorded.items():
-                new = replied.get(name)
-                if name in ("id", "next_cursor") and isinstance(old, str) and isinstance(new, str):
-                    self._pair(old, new)
-                else:
-                    self.learn(old, new)
-
-    def _pair(self, old: str, new: str) -> None:
-        if old not in self._of and new not in self._taken:
-            self._of[old] = new
-            self._taken.add(new)
-
-    def _unknown(self, things: list[Json]) -> list[Json]:
-        return [one for one in things if not (isinstance(one, dict) and one.get("id") in self._of)]
-
-    def _unpaired(self, things: list[Json]) -> list[Json]:
-        return [one for one in things if not (isinstance(one, dict) and one.get("id") in self._taken)]
