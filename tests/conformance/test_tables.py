@@ -4,21 +4,12 @@ from importlib import import_module
 
 import pytest
 
-from ranksim.conformance.calls import access, idempotency, jobs, pagination, schema_checks, updates
-from ranksim.conformance.webhooks import attempts, auto_disable, completeness, retries
+from ranksim.conformance.calls import schema_checks
+from ranksim.conformance.judging import FAMILIES
 
-JUDGES = (
-    access,
-    auto_disable,
-    idempotency,
-    jobs,
-    pagination,
-    updates,
-    retries,
-    completeness,
-    schema_checks,
-    attempts,
-)
+JUDGES = [import_module(make.__module__) for make in FAMILIES if ".calls." in make.__module__]
+JUDGES += [import_module(make.__module__) for make in FAMILIES if ".webhooks." in make.__module__]
+JUDGES += [schema_checks]
 
 
 @pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__name__.rpartition(".")[2])

@@ -124,6 +124,7 @@ def insistently(
 def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
     """Send, and send again what was put off or lost, as long as that is harmless; return the last answer.
 
+    So do load profiles; clients of a scenario go by its `Manners` instead (`programs.client.Client.ask`).
     A 429 is repeated when Retry-After has passed. A lost read is repeated at once, and so is a lost POST with
     an Idempotency-Key, which may find its first sending in flight (U18).
     """

@@ -34,12 +34,18 @@ SETTLED_EVERY: Final = 128
 
 
 class Judge(Protocol):
-    """Judges the rules of one module by what it is told."""
+    """Judges the rules of one module by what it is told.
+
+    It is a dataclass that remembers in plain collections and dataclasses, so that `saving` can keep it.
+    """
 
     tally: Tally
 
     def wants(self, like: Observation) -> bool:
-        """Tell whether exchanges of this likeness matter; only what many have alike can be looked at."""
+        """Tell whether exchanges of this likeness matter.
+
+        Only what many have alike can be looked at: the fields of `Observation` from `key` to `outside`.
+        """
 
     def see(self, seen: Observation) -> None:
         """Observe the next exchange, in order of sending."""

@@ -68,7 +68,7 @@ class RateClass(IntEnum):
 
 
 EVENT_TYPES = ("job.completed", "job.failed")
-"""Webhook event types that exist today (S75)."""
+"""Webhook event types that exist today (S75). All are about jobs, and judges and schemas take them so."""
 
 SPENDING_OPERATIONS = tuple(spend.label for spend in Spend)
 """Labels of the seven spending operations, in order (S51)."""
