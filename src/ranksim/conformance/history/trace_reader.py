@@ -31,7 +31,8 @@ from ranksim.conformance.history.observation import (
 from ranksim.conformance.history.packed import PackedObservations
 from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.records import parsed
-from ranksim.service.operations import OPERATIONS, TABLE
+from ranksim.service.operations import OPERATIONS
+from ranksim.service.routes import offered
 from ranksim.trace import DeliveryAttempt, Exchange, Header, Note, Trace, entries
 
 UNKNOWN: Final = ""
@@ -349,27 +350,14 @@ def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
 
 # Paths
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_ROUTES: Final = tuple(
-    (entry.method, re.compile(_PLACEHOLDER.sub(r"(?P<\1>[^/]+)", entry.path)), entry.name) for entry in TABLE
-)
-_PLAIN: Final = {(entry.method, entry.path): entry.name for entry in TABLE if "{" not in entry.path}
-
 
 def route(method: str, path: str) -> tuple[str, dict[str, str]]:
     """Find the operation and parameters of a REST path, whatever stands before its /v1/; else ("", {})."""
     _, found, rest = path.partition("/v1/")
     if not found:
         return "", {}
-    rest = rest.partition("?")[0].rstrip("/")
-    plain = _PLAIN.get((method, rest))
-    if plain is not None:
-        return plain, {}
-    for wanted, pattern, name in _ROUTES:
-        match = pattern.fullmatch(rest)
-        if match is not None and wanted == method:
-            return name, match.groupdict()
-    return "", {}
+    methods, values = offered(rest.partition("?")[0].rstrip("/"))
+    return (methods[method], dict(values)) if method in methods else ("", {})
 
 
 def _operation(exchange: Exchange) -> tuple[str, dict[str, str]]:
