@@ -165,7 +165,9 @@ def ended(
     else:
         job.error_detail = error or "The job failed."
         if ctx.policy.assumptions.quota_refund == "on_failure" and job.metric in account.meters:
-            admission.refund(account.meters[job.metric], job.metric_ends, job.metric_units)
+            meter = account.meters[job.metric]
+            admission.refund(meter, job.metric_ends, job.metric_units)
+            assert meter.used >= 0, "more units were given back than were used"
     ctx.events.append(
         JobEnded(now, job.account, job.domain, job.id, job.kind, outcome, job.cost, job.error_detail)
     )

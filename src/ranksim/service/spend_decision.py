@@ -80,6 +80,13 @@ def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     books, meter, tell = account.books, rows.meter, ctx.events.append
     month_ended, period_ended = books.month_ends <= now, rows.metric != "" and meter.ends <= now
     admission.book(now, ask, books, meter, minded, ctx.terms)
+    assert books.held >= 0, "more slots were revived than are held"
+    assert (
+        meter.limit < 0
+        or meter.used <= meter.limit
+        or not ask.units
+        or not admission.applies(Decision.QUOTA_EXHAUSTED, ask)
+    ), "more was granted than the allowance has left"
     for name, row in rows.cooldowns.items():
         row.since = minded.since
         account.cooldowns[name] = row
@@ -101,6 +108,7 @@ def settle(ctx: Context, account: Account, month_ends: int, estimate: int, actua
     """Settle finished work, accepted in the month that ends at `month_ends`; costs in µUSD (U49, E16)."""
     books, reserves = account.books, ctx.terms.cost_timing == admission.RESERVE
     admission.settle(books, month_ends, estimate, actual, ctx.terms)
+    assert books.reserved >= 0, "more was released than is reserved"
     if books.month_ends == month_ends and ctx.terms.cost_timing != admission.AT_ACCEPTANCE:
         ctx.events.append(CostSettled(now, account.id, actual, estimate if reserves else 0))
 

@@ -78,6 +78,22 @@ def ai_questions(ctx: Context, domain: Domain) -> int:
     return FEWEST_QUESTIONS + draws.below(span, ctx.state.seed, who, 0, Purpose.SIZE)
 
 
+def admit(ctx: Context, request: Request, ask: Ask, rows: Rows, running: Job | None = None) -> Reply | None:
+    """Decide, and book what is granted: None then, else the reply of a dry run, a join or a refusal.
+
+    `running` is the rank run under way that the call may join (U45).
+    """
+    decision = decide(ctx, request, ask, rows)
+    if ask.dry_run:
+        return report(ctx, request, decision, ask, rows, running)
+    if decision == Decision.JOINED and running is not None:
+        return single(jobs.show(ctx, running, request.now), ctx.policy.statuses.job_joined, "joined")
+    if decision != Decision.GRANTED:
+        return refuse(ctx, request, decision, ask, rows)
+    book(ctx, request, ask, rows)
+    return None
+
+
 def create_job(ctx: Context, request: Request) -> Reply:
     """POST /jobs (S34, S52-S55): queue a job, or join the rank run that is under way (U45)."""
     body = read(JobBody, ctx.policy, request.call.body)
@@ -96,14 +112,9 @@ def create_job(ctx: Context, request: Request) -> Reply:
         ask.beyond = Decision.ENTITLEMENT_REQUIRED
     running = jobs.running_of(ctx, domain, body.kind) if spend == Spend.RANK_RUN else None
     ask.running = int(running is not None)
-    decision = decide(ctx, request, ask, rows)
-    if body.dry_run:
-        return report(ctx, request, decision, ask, rows, running)
-    if decision == Decision.JOINED and running is not None:
-        return single(jobs.show(ctx, running, request.now), ctx.policy.statuses.job_joined, "joined")
-    if decision != Decision.GRANTED:
-        return refuse(ctx, request, decision, ask, rows)
-    book(ctx, request, ask, rows)
+    reply = admit(ctx, request, ask, rows, running)
+    if reply is not None:
+        return reply
     job = Job(
         id=ctx.state.new_id("job"),
         account=account.id,
@@ -149,12 +160,9 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
         words = words[: ask.units]
     widening = slots.plan_keywords(ctx, account, keyword_list, words, now)
     ask.slots, ask.revived = widening.slots, widening.revived
-    decision = decide(ctx, request, ask, rows)
-    if body.dry_run:
-        return report(ctx, request, decision, ask, rows, None)
-    if decision != Decision.GRANTED:
-        return refuse(ctx, request, decision, ask, rows)
-    book(ctx, request, ask, rows)
+    reply = admit(ctx, request, ask, rows)
+    if reply is not None:
+        return reply
     slots.apply_widening(account, widening)
     created: list[Body] = []
     for word in words:
@@ -201,12 +209,9 @@ def create_scan(ctx: Context, request: Request) -> Reply:
         ask.slots, ask.revived = widening.slots, widening.revived
     ask.beyond = beyond_dimensions(ctx, account, pairings, places)
     ask.units = 1 if rows.metric else 0
-    decision = decide(ctx, request, ask, rows)
-    if body.dry_run:
-        return report(ctx, request, decision, ask, rows, None)
-    if decision != Decision.GRANTED:
-        return refuse(ctx, request, decision, ask, rows)
-    book(ctx, request, ask, rows)
+    reply = admit(ctx, request, ask, rows)
+    if reply is not None:
+        return reply
     if widening is not None:
         slots.apply_widening(account, widening)
     scan = Scan(
@@ -241,12 +246,9 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
     if rows.metric:
         wanted = wanted[: ask.units]
     ask.estimate = len(wanted) * ctx.policy.catalogue.unit_costs.keyword_brief
-    decision = decide(ctx, request, ask, rows)
-    if body.dry_run:
-        return report(ctx, request, decision, ask, rows, None)
-    if decision != Decision.GRANTED:
-        return refuse(ctx, request, decision, ask, rows)
-    book(ctx, request, ask, rows)
+    reply = admit(ctx, request, ask, rows)
+    if reply is not None:
+        return reply
     settle(ctx, account, account.books.month_ends, ask.estimate, ask.estimate, now)
     made: list[Body] = []
     for domain_id, text in wanted:
