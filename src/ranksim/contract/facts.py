@@ -54,6 +54,12 @@ class Decision(IntEnum):
         return self.name.lower()
 
 
+CHECK_OF = {
+    decision.code: decision.value for decision in Decision if decision.name not in ("GRANTED", "JOINED")
+}
+"""The codes of the six checks in their order, and their numbers (S59)."""
+
+
 class RateClass(IntEnum):
     """The three classes of traffic that are counted apart (S102 to S104)."""
 

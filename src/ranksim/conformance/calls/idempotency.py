@@ -19,7 +19,7 @@ from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import Decision
+from ranksim.contract.facts import CHECK_OF
 
 ONCE = "idempotency.once"
 REPLAY = "idempotency.replay"
@@ -39,7 +39,7 @@ RULES = (
     ),
 )
 
-CHECKS = frozenset(refusal.code for refusal in Decision if 1 <= refusal <= 6)
+CHECKS = frozenset(CHECK_OF)
 """Refusals of the six checks: what a repetition never comes to, because the first response stands before."""
 
 LANDING = SECOND

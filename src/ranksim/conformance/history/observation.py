@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ranksim.clock import Micros
 from ranksim.conformance.history.spill_file import SpillFile
+from ranksim.contract.facts import CHECK_OF
 
 NEVER: Final = 1 << 62
 """The instant by which a lost reply was received."""
@@ -21,13 +22,8 @@ Json = Any
 
 AFTER_RATE_LIMIT: Final = frozenset(
     {
-        "entitlement_required",
-        "subscription_inactive",
-        "cost_cap_reached",
-        "quota_exhausted",
+        *CHECK_OF,
         "allowance_exhausted",
-        "slot_limit_exceeded",
-        "cooldown_active",
         "idempotency_mismatch",
         "idempotency_in_progress",
         "invalid_cursor",

@@ -24,7 +24,7 @@ from ranksim.conformance.spending.statements import (
     StatusStatement,
 )
 from ranksim.conformance.verdict.options import Options
-from ranksim.contract.facts import JobKind, Spend
+from ranksim.contract.facts import CHECK_OF, JobKind, Spend
 from ranksim.rules.terms import TABLE
 
 Json = Any
@@ -35,15 +35,7 @@ RANK_RUN: Final = JobKind.RANK_RUN.value
 ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
 """The checks that the table of spending operations names, by operation (S52-S58)."""
 
-CHECKS: Final = {
-    "entitlement_required": 1,
-    "subscription_inactive": 2,
-    "cost_cap_reached": 3,
-    "quota_exhausted": 4,
-    "allowance_exhausted": 4,
-    "slot_limit_exceeded": 5,
-    "cooldown_active": 6,
-}
+CHECKS: Final = CHECK_OF | {"allowance_exhausted": CHECK_OF["quota_exhausted"]}
 """The check behind a refusal's code (S59, U53)."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ranksim.clock import format_duration
 from ranksim.contract.assumptions import Statuses
-from ranksim.contract.facts import EVENT_TYPES, RateClass
+from ranksim.contract.facts import CHECK_OF, EVENT_TYPES, RateClass
 from ranksim.contract.policy import Policy
 from ranksim.facade.http.reference import page
 from ranksim.facade.http.response_schemas import SHAPES, STRING, WIRES, Schema, Wire, answer_schema, ref
@@ -61,16 +61,6 @@ SUMMARIES = {
     "analyses.findings": "List the findings of one analysis",
     "ai_visibility.industries": "List the industries that AI-visibility scans ask about",
 }
-
-CHECKED = (
-    "entitlement_required",
-    "subscription_inactive",
-    "cost_cap_reached",
-    "quota_exhausted",
-    "slot_limit_exceeded",
-    "cooldown_active",
-)
-"""The refusals of the six checks, in order (S59)."""
 
 FILTER_SCHEMAS: dict[str, Schema] = {
     "active": {"type": "string", "enum": ["true", "false"]},
@@ -431,7 +421,7 @@ def _codes(policy: Policy, operation: Operation, wire: Wire) -> Iterator[str]:
     if operation.method == "POST":
         yield from ("idempotency_key_invalid", "idempotency_mismatch", "idempotency_in_progress")
     if operation.spends or operation.name == "scans.update":
-        yield from CHECKED
+        yield from CHECK_OF
         if policy.assumptions.weekly_exhaustion_code != "quota_exhausted":
             yield policy.assumptions.weekly_exhaustion_code
     yield from ("invalid_request", "rate_limited", "internal_error")
