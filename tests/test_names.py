@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 
 # Names that may stand for two things, each with its reason.
 MAY_BE_TWO: dict[str, str] = {
+    "Clock": "fixtures are annotated with `ranksim.testing.Clock`; what a player needs of one is a protocol",
     "World": "`ranksim.World` and `ranksim.testing.World` are both promised",
     "Until": "the document of the control API names a schema so, and programs say it",
 }

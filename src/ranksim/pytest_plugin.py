@@ -27,7 +27,7 @@ from ranksim.extras import missing
 
 if TYPE_CHECKING:
     from ranksim.sim.results import Result
-    from ranksim.testing import Deployment, Receiver, World, WorldClock
+    from ranksim.testing import Clock, Deployment, Receiver, World
 
 SCENARIO = re.compile(r"scenario:\s*\d+\s*(#.*)?$")
 LOOKED_AT = 20
@@ -96,9 +96,9 @@ def _ranksim_server(ranksim: World | Deployment) -> World | Deployment:
 
 
 @pytest.fixture(name="ranksim_clock")
-def _ranksim_clock(ranksim: World | Deployment) -> WorldClock:
+def _ranksim_clock(ranksim: World | Deployment) -> Clock:
     """The clock of the test's world; on a real deployment the test is skipped."""
-    clock: WorldClock = ranksim.clock
+    clock: Clock = ranksim.clock
     return clock
 
 

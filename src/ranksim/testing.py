@@ -129,7 +129,7 @@ class World:
         """The world itself; touch it from its own loop alone, as the methods here do."""
         self.app = create_app(self.twin, strict_query=strict_query)
         self.url = URL
-        self.clock = WorldClock(self)
+        self.clock = Clock(self)
         self.jobs = Jobs(self)
         self.requests = Requests(self)
         self._receivers: list[Receiver] = []
@@ -359,7 +359,7 @@ class Server(World):
         receiver.start()
 
 
-class WorldClock:
+class Clock:
     """The clock of a world, which goes forward only."""
 
     def __init__(self, world: World) -> None:
