@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,6 @@ from ranksim.rules.webhooks import sign
 from ranksim.service import jobs
 from ranksim.service.administration import ENVIRONMENTS
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
-from ranksim.service.events import ServiceEvent
 from ranksim.service.service import Service
 from ranksim.serving.wall_clock import wall
 
@@ -110,7 +109,7 @@ class Twin:
         self._work(now)
         step = self.service.handle(call, now, self.clock.traffic(now))
         self._after(step.tasks, now)
-        self._observe(step.events)
+        self.event_log.observe(step.events)
         return step.reply
 
     def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
@@ -119,7 +118,7 @@ class Twin:
         self._work(now)
         step = self.service.handle_batch(calls, now, self.clock.traffic(now))
         self._after(step.tasks, now)
-        self._observe(step.events)
+        self.event_log.observe(step.events)
         return step.replies
 
     def written(self, reply: Reply) -> None:
@@ -147,7 +146,7 @@ class Twin:
         if found.status in (jobs.DONE, jobs.FAILED):
             raise BadInput(f"job: {job} has ended already, {found.status}")
         step = self.service.ended(job, outcome, now, cost, error)
-        self._observe(step.events)
+        self.event_log.observe(step.events)
         self._after(step.tasks, now)
 
     # Time
@@ -249,7 +248,7 @@ class Twin:
         """Do what is due at `now`, instant by instant."""
         while (due := self.service.next_due()) is not None and due <= now:
             step = self.service.advance(due)
-            self._observe(step.events)
+            self.event_log.observe(step.events)
             self._take(step.tasks, due)
 
     def _after(self, tasks: list[Task], now: Micros) -> None:
@@ -295,13 +294,9 @@ class Twin:
         now = self.clock.now()
         self._work(now)
         step = self.service.attempted(attempt.attempt, answer, now)
-        self._observe(step.events, attempt)
+        self.event_log.observe(step.events, attempt)
+        self.attempt_counts.observe(step.events)
         self._after(step.tasks, now)
-
-    def _observe(self, events: Iterable[ServiceEvent], attempt: Attempt | None = None) -> None:
-        """Hand the events of a step to those who observe them; where an `attempt` was answered, which one."""
-        self.event_log.observe(events, attempt)
-        self.attempt_counts.observe(events)
 
     # Beginning and ending
 
