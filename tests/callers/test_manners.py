@@ -136,7 +136,23 @@ def test_a_client_that_ignores_what_it_is_told_waits_as_it_likes() -> None:
 def test_a_client_gives_up_after_its_tries_and_takes_other_refusals() -> None:
     assert waits(Manners(max_tries=1), [LIMITED]) == (429, [])
     assert waits(Manners(), [reply(402, {"code": "quota_exhausted"})]) == (402, [])
-    assert waits(Manners(), [reply(0)]) == (0, [])
+
+
+def test_a_lost_call_is_sent_again_where_that_does_no_harm() -> None:
+    read, post = Send("domains.list"), Send("domains.create", body={})
+    keyed = Send("domains.create", body={}, idempotency_key="k")
+    in_flight = reply(409, {"code": "idempotency_in_progress"})
+    table = (
+        (read, [reply(0), reply(200)], [2 * SECOND], 200),
+        (read, [reply(0)] * 5, [2 * SECOND] * 4, 0),
+        (post, [reply(0)], [], 0),
+        (keyed, [reply(0), in_flight, reply(201)], [2 * SECOND, SECOND], 201),
+        (keyed, [reply(409, {"code": "cooldown_active"})], [], 409),
+    )
+    for send, answers, expected, status in table:
+        last, steps = run(insistently(send, Manners(retry_every=2 * SECOND), lambda tries: 0.5), answers)
+        assert [step.duration for step in steps if isinstance(step, Pause)] == expected
+        assert last.status == status
 
 
 @pytest.mark.fact("S44")
