@@ -12,7 +12,7 @@ from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.state import Account, Delivery, Endpoint, Key, State
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.metrics import scalars
-from ranksim.sim.statistics import MAX_DISABLINGS, MAX_NOTES, MAX_SAMPLES, Replication, Tally
+from ranksim.sim.statistics import MAX_DISABLINGS, MAX_NOTES, MAX_SAMPLES, Replication, ReplicationTally
 
 START = 1_000 * HOUR
 TIMEOUT = Answer(None, "timeout", 10 * SECOND)
@@ -36,11 +36,11 @@ def service(**books: int) -> Any:
     return SimpleNamespace(state=state)
 
 
-def tally(length: int = HOUR, every: int = MINUTE, **options: Any) -> Tally:
-    return Tally(START, length, every, **options)
+def tally(length: int = HOUR, every: int = MINUTE, **options: Any) -> ReplicationTally:
+    return ReplicationTally(START, length, every, **options)
 
 
-def call(counted: Tally, now: int, operation: str = "jobs.create", **reply: Any) -> None:
+def call(counted: ReplicationTally, now: int, operation: str = "jobs.create", **reply: Any) -> None:
     counted.call(now, "ci", Call(operation, key="rk_1"), Reply(200, None, operation=operation, **reply))
 
 
@@ -54,7 +54,7 @@ def opened(told: Any, *deliveries: int) -> None:
         told.state.deliveries[number] = Delivery(number, f"evt_{number}", "whk_1", START)
 
 
-def ended(counted: Tally, told: Any = None) -> Replication:
+def ended(counted: ReplicationTally, told: Any = None) -> Replication:
     return counted.finish(counted.end, told or service())
 
 

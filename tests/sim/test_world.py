@@ -14,7 +14,7 @@ from ranksim.errors import BadInput
 from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.service import Service
 from ranksim.sim.scenario import Scenario
-from ranksim.sim.statistics import Tally
+from ranksim.sim.statistics import ReplicationTally
 from ranksim.sim.world import World
 
 BASE = """\
@@ -31,7 +31,7 @@ accounts:
 class Log:
     """A tally that writes down what it is told."""
 
-    observe: Any = Tally.observe
+    observe: Any = ReplicationTally.observe
 
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []

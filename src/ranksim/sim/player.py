@@ -27,7 +27,7 @@ class Clock(Protocol):
         """Call a function after so many µs."""
 
 
-class Server(Protocol):
+class CallHandler(Protocol):
     """What answers the calls of programs: a simulated world, or a service that is rehearsed against."""
 
     def answer(self, send: Send, client: str) -> Received:
@@ -93,7 +93,7 @@ class Player:
     def __init__(
         self,
         clock: Clock,
-        server: Server,
+        server: CallHandler,
         ended: Callable[[Run], object] | None = None,
         spawned: Callable[[Run], object] | None = None,
     ) -> None:

@@ -46,7 +46,7 @@ Alter = Callable[[Send, int, dict[str, str], bytes], tuple[int, dict[str, str], 
 """Changes a reply on its way out: (send, status, headers in lower case, body) → (status, headers, body)."""
 
 
-class Deployment(Protocol):
+class RehearsedService(Protocol):
     """What a rehearsal asks of a service; whatever stands in for `ranksim.service` has these methods."""
 
     def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
@@ -106,7 +106,7 @@ class Rehearsal:
 
     def __init__(
         self,
-        service: Deployment,
+        service: RehearsedService,
         target: Target,
         network: Network = Network(),  # noqa: B008  # immutable
         seed: int = 0,
@@ -391,7 +391,7 @@ class Rehearsal:
 
 def rehearse(
     profile: Profile,
-    service: Deployment,
+    service: RehearsedService,
     target: Target,
     *,
     users: int | None = None,

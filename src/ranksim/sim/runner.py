@@ -27,7 +27,7 @@ from ranksim.sim.intervals import LEVEL, is_precise, mser5
 from ranksim.sim.metrics import check_name, scalars, unknown
 from ranksim.sim.processes import Workers
 from ranksim.sim.results import Result
-from ranksim.sim.statistics import Replication, Tally
+from ranksim.sim.statistics import Replication, ReplicationTally
 from ranksim.sim.world import World
 from ranksim.trace import TraceWriter
 
@@ -122,7 +122,7 @@ def replicate(
 
     try:
         warm_up = _warm_up(scenario, seed, world)
-        tally = _tally(Tally, scenario, seed, warm_up, show)
+        tally = _tally(ReplicationTally, scenario, seed, warm_up, show)
         replication = _run(world, scenario, seed, tally, trace)
     except Exception as error:
         error.add_note(f"in replication {index} of {scenario.name!r} (seed {seed})")
@@ -133,7 +133,7 @@ def replicate(
 
 
 def _run(
-    world: MakeWorld, scenario: Scenario, seed: int, tally: Tally, trace: Recorder | None
+    world: MakeWorld, scenario: Scenario, seed: int, tally: ReplicationTally, trace: Recorder | None
 ) -> Replication:
     made = world(scenario, seed=seed, tally=tally, trace=trace)
     if isinstance(trace, TraceWriter):
@@ -167,7 +167,7 @@ def rate_classes(policy: Policy) -> dict[str, str]:
 # Warm-up
 
 
-class Pilot(Tally):
+class Pilot(ReplicationTally):
     """A tally that takes one metric over each interval between samples, instead of over the whole run."""
 
     def __init__(self, metric: str, *args: Any, **options: Any) -> None:

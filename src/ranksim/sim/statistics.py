@@ -1,7 +1,7 @@
 """What one replication counts and samples, in memory that does not grow with the length of the run.
 
-A `Tally` is told of everything that happens; `finish` gives a `Replication`, plain data that can be pickled,
-written as JSON and put into tables (`results`).
+A `ReplicationTally` observes everything that happens; `finish` gives a `Replication`, plain data that can be
+pickled, written as JSON and put into tables (`results`).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class _Open:
     acted: bool = False
 
 
-class Tally:
+class ReplicationTally:
     """Counts and samples one replication of a scenario that runs in [start, start + length).
 
     What happens before `warm_up` (µs after the start) is dropped. `attempts` is how often a delivery is tried

@@ -29,7 +29,7 @@ from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import Ending, Pool, PoolSpec
 
 if TYPE_CHECKING:
-    from ranksim.sim.statistics import Replication, Tally
+    from ranksim.sim.statistics import Replication, ReplicationTally
 
 UNLIMITED = PoolSpec(capacity="unlimited")
 """The pool of a kind of job for which a scenario names none: every job starts at once."""
@@ -82,7 +82,7 @@ class World(SimpyClock):
         seed: int | None = None,
         env: simpy.Environment | None = None,
         tick: int = 1,
-        tally: Tally | None = None,
+        tally: ReplicationTally | None = None,
         trace: Recorder | None = None,
     ) -> None:
         if tick < 1:

@@ -48,7 +48,7 @@ class Tried:
 
 
 @dataclass(slots=True)
-class CooldownInterpretation:
+class CooldownFit:
     """One reading of U46, what it makes of each length, and what it cannot explain."""
 
     scope: str
@@ -73,9 +73,7 @@ class Cooldowns:
 def cooldowns(history: History, options: Options) -> Cooldowns:
     """Try each open reading of U46 on a trace."""
     stated = _stated(history)
-    readings = [
-        CooldownInterpretation(*chosen) for chosen in product(*(options.candidates(name) for name in FIELDS))
-    ]
+    readings = [CooldownFit(*chosen) for chosen in product(*(options.candidates(name) for name in FIELDS))]
     if history.run.rate:
         world = _World(history)
         for reading in readings:
@@ -94,7 +92,7 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
 
 
 def _measures(
-    readings: Sequence[CooldownInterpretation], stated: Mapping[Which, tuple[Micros, str]]
+    readings: Sequence[CooldownFit], stated: Mapping[Which, tuple[Micros, str]]
 ) -> Iterator[Measure]:
     """What entitlements state is taken as it is; else what holds under every reading that is left."""
     for which in dict.fromkeys([*stated, *(which for reading in readings for which in reading.bounds)]):
@@ -139,7 +137,7 @@ class _World:
             if one is not None:
                 self.tried[seen.account, one.kind].append(one)
 
-    def try_out(self, reading: CooldownInterpretation) -> None:
+    def try_out(self, reading: CooldownFit) -> None:
         """Hold a reading against all attempts; sets its bounds, and `against` when it cannot be."""
         for which, attempts in self.tried.items():
             subjects: dict[str, list[Tried]] = defaultdict(list)
@@ -150,7 +148,7 @@ class _World:
                     self._subject(own, subject in self.made, reading, reading.bounds[which])
             self._contradicts(which, reading)
 
-    def _contradicts(self, which: Which, reading: CooldownInterpretation) -> None:
+    def _contradicts(self, which: Which, reading: CooldownFit) -> None:
         bounds = reading.bounds[which]
         if reading.against is None and bounds.low > bounds.high + bounds.high // DRIFT + SECOND:
             says = (
@@ -161,9 +159,7 @@ class _World:
             by = tuple(dict.fromkeys((*bounds.low_by, *bounds.high_by)))
             reading.against = Evidence(says, by, about=f"account {which[0]}")
 
-    def _subject(
-        self, attempts: Sequence[Tried], made: bool, reading: CooldownInterpretation, bounds: Bounds
-    ) -> None:
+    def _subject(self, attempts: Sequence[Tried], made: bool, reading: CooldownFit, bounds: Bounds) -> None:
         runs: dict[str, Tried] = {}
         used: set[str] = set()
         busy = -NEVER
@@ -180,9 +176,7 @@ class _World:
             if key is not None:
                 used.add(key)
 
-    def _bound(
-        self, one: Tried, runs: list[Tried], made: bool, reading: CooldownInterpretation, bounds: Bounds
-    ) -> None:
+    def _bound(self, one: Tried, runs: list[Tried], made: bool, reading: CooldownFit, bounds: Bounds) -> None:
         begun = [(run, self._begun(run, one.seen, reading)) for run in runs]
         spans = [(span, run) for run, span in begun if span]
         unknown = any(span is None for _, span in begun)
@@ -207,12 +201,12 @@ class _World:
             )
             reading.against = Evidence(says, (*(run.seen.id for run in runs[-2:]), one.seen.id))
 
-    def _may_clear(self, runs: list[Tried], reading: CooldownInterpretation) -> bool:
+    def _may_clear(self, runs: list[Tried], reading: CooldownFit) -> bool:
         """Whether a run that failed may have cleared the cooldown of one before it (U91)."""
         ends = [self.lives[run.job].outcome if run.job in self.lives else "" for run in runs]
         return not reading.failed_arms and any(end != "done" for end in ends)
 
-    def _begun(self, run: Tried, at: Observation, reading: CooldownInterpretation) -> Span | tuple[()] | None:
+    def _begun(self, run: Tried, at: Observation, reading: CooldownFit) -> Span | tuple[()] | None:
         """When a run began a cooldown that counts at a call: an interval, () for never, None for unknown."""
         life = self.lives.get(run.job)
         if life is None:
@@ -226,9 +220,7 @@ class _World:
             return life.accepted
         return self._unless_failed(life, life.accepted, reading) if over or reading.failed_arms else None
 
-    def _unless_failed(
-        self, life: Life, span: Span, reading: CooldownInterpretation
-    ) -> Span | tuple[()] | None:
+    def _unless_failed(self, life: Life, span: Span, reading: CooldownFit) -> Span | tuple[()] | None:
         """A failed run counts or does not; whether it clears what went before (U91) is another question."""
         if reading.failed_arms or life.outcome == "done":
             return span
