@@ -74,7 +74,10 @@ class RateClass(IntEnum):
 
 
 EVENT_TYPES = ("job.completed", "job.failed")
-"""Webhook event types that exist today (S75). All are about jobs, and judges and schemas take them so."""
+"""Webhook event types that exist today (S75)."""
+
+JOB_EVENT_TYPES = tuple(name for name in EVENT_TYPES if name.startswith("job."))
+"""Those that tell of a job's end, with the job under `data.job` (S82)."""
 
 SPENDING_OPERATIONS = tuple(spend.label for spend in Spend)
 """Labels of the seven spending operations, in order (S51)."""

@@ -18,7 +18,7 @@ from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import EVENT_TYPES, JobKind
+from ranksim.contract.facts import JOB_EVENT_TYPES, JobKind
 
 KINDS = "job.kinds"
 PROGRESS = "job.progress"
@@ -95,7 +95,7 @@ class JobJudge:
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Keep what tells of a job's end."""
-        if attempt.type in EVENT_TYPES:
+        if attempt.type in JOB_EVENT_TYPES:
             self.events.append(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:

@@ -18,7 +18,7 @@ from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
 from ranksim.conformance.webhooks.endpoints import EndpointHistory, Listing, ObservedEndpoint, WebhookLog
-from ranksim.contract.facts import EVENT_TYPES
+from ranksim.contract.facts import EVENT_TYPES, JOB_EVENT_TYPES
 from ranksim.rules.webhooks import TEST_EVENT
 
 SIGNATURE = "webhook.signature"
@@ -168,17 +168,18 @@ def _judge_body(arrived: ReceivedAttempt, tally: Tally) -> None:
         name for name, said in (("id", arrived.event), ("type", arrived.type)) if body.get(name, said) != said
     ]
     if arrived.type in EVENT_TYPES:
-        job = data.get("job") if isinstance(data, dict) else None
         wrong += [name for name in ("id", "type", "created_at") if not isinstance(body.get(name), str)]
-        wrong += [f"data.job.{name}" for name in JOB_FIELDS if not isinstance(job, dict) or name not in job]
     elif not isinstance(arrived.body, dict):
         wrong.append("JSON object")
+    if arrived.type in JOB_EVENT_TYPES:
+        job = data.get("job") if isinstance(data, dict) else None
+        wrong += [f"data.job.{name}" for name in JOB_FIELDS if not isinstance(job, dict) or name not in job]
     if wrong:
         says = f"a body came with wrong or missing {', '.join(sorted(set(wrong)))}"
         tally.broke(BODY, _evidence(says, arrived))
         return
     tally.held(BODY)
-    if arrived.type in EVENT_TYPES:
+    if arrived.type in JOB_EVENT_TYPES:
         told = job_of(arrived)
         failed, reason = arrived.type == "job.failed", told["error_detail"]
         fits = bool(reason) == failed and (told["status"] == "done") != failed
@@ -314,7 +315,7 @@ def _judge_jobs(
     told: dict[tuple[str, str], ReceivedAttempt] = {}
     for arrived in came:
         job = job_name(job_of(arrived))
-        if arrived.type not in EVENT_TYPES or job not in real:
+        if arrived.type not in JOB_EVENT_TYPES or job not in real:
             continue
         if arrived.event in tests:
             continue

@@ -12,7 +12,16 @@ from ranksim.contract.assumptions import Statuses
 from ranksim.contract.facts import CHECK_OF, EVENT_TYPES, RateClass
 from ranksim.contract.policy import Policy
 from ranksim.facade.http.reference import page
-from ranksim.facade.http.response_schemas import SHAPES, STRING, WIRES, Schema, Wire, answer_schema, ref
+from ranksim.facade.http.response_schemas import (
+    DELIVERED,
+    SHAPES,
+    STRING,
+    WIRES,
+    Schema,
+    Wire,
+    answer_schema,
+    ref,
+)
 from ranksim.rules.webhooks import TEST_EVENT
 from ranksim.service.bodies import BriefsBody, RequestBody
 from ranksim.service.deliveries import DESCRIPTIONS, URL
@@ -503,11 +512,7 @@ def _delivery(policy: Policy, event_type: str) -> Schema:
         ],
         "requestBody": {
             "required": True,
-            "content": {
-                "application/json": {
-                    "schema": ref("TestDelivery" if event_type == TEST_EVENT else "JobEvent")
-                }
-            },
+            "content": {"application/json": {"schema": ref(DELIVERED[event_type])}},
         },
         "responses": {
             "2XX": {

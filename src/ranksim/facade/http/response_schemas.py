@@ -8,7 +8,7 @@ the specification does not show carries `x-assumption`.
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.contract.facts import EVENT_TYPES, JobKind
+from ranksim.contract.facts import JOB_EVENT_TYPES, JobKind
 from ranksim.rules.webhooks import TEST_EVENT
 from ranksim.service import bodies, deliveries
 from ranksim.service.spend_decision import CHECK_NAMES
@@ -372,7 +372,7 @@ SHAPES: dict[str, Schema] = {
     "JobEvent": record(
         "The body of a webhook delivery about a job.",
         id=STRING,
-        type=STRING | {"enum": list(EVENT_TYPES)},
+        type=STRING | {"enum": list(JOB_EVENT_TYPES)},
         created_at=TIME,
         data=ref("JobEventData"),
     ),
@@ -392,6 +392,9 @@ SHAPES["WebhookCreated"] = record(
     **SHAPES["Webhook"]["properties"],
     secret=STRING,
 )
+
+DELIVERED = dict.fromkeys(JOB_EVENT_TYPES, "JobEvent") | {TEST_EVENT: "TestDelivery"}
+"""The shape of the body that is sent for each type of event."""
 
 
 @dataclass(frozen=True, slots=True)
