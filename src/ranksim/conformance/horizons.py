@@ -1,0 +1,109 @@
+"""How long what was seen can matter to each rule, and why; past its horizon a judge forgets.
+
+Forgetting is sound: what is left of a conforming run after its beginning is cut off is a conforming run, and
+every judge must bear a trace that begins at any moment. It can only lose power. Where nothing shorter is
+known to lose none, a rule's horizon is the whole run, and what its judge keeps grows with the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ranksim.clock import HOUR, Micros
+from ranksim.conformance.calls.idempotency import KEPT
+from ranksim.conformance.history.observation import NEVER
+from ranksim.contract.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """How long (business µs) what was seen can matter to some rules: 0 for one exchange, NEVER for the run.
+
+    `rules` are names, or what names begin with, up to a dot.
+    """
+
+    rules: tuple[str, ...]
+    length: Micros
+    why: str
+
+    @property
+    def says(self) -> str:
+        """The length in words."""
+        if self.length == 0:
+            return "the exchange"
+        return "the run" if self.length == NEVER else f"{self.length // HOUR} h"
+
+    def covers(self, rule: str) -> bool:
+        """Tell whether it is that of a rule, by name or by family."""
+        return rule in self.rules or rule.partition(".")[0] + "." in self.rules
+
+
+HORIZONS: Final = (
+    Horizon(
+        ("rate.headers", "rate.classes", "rate.retry_after", "rate.traffic_only"),
+        0,
+        "a response by itself shows them held or broken",
+    ),
+    Horizon(
+        ("header.", "error.", "resource.envelope", "resource.timestamps", "resource.event_types"),
+        0,
+        "a response by itself shows them held or broken",
+    ),
+    Horizon(
+        ("access.key", "access.public", "access.environment"), 0, "a call by itself shows them held or broken"
+    ),
+    Horizon(("job.kinds", "job.reason", "job.finished"), 0, "a reply by itself shows them held or broken"),
+    Horizon(("paging.limit", "paging.end"), 0, "a page by itself shows them held or broken"),
+    Horizon(
+        ("rate.retry_after_honoured",),
+        NEVER,
+        "the next two calls of a window decide it, whenever they come; three calls of each window are kept",
+    ),
+    Horizon(
+        ("idempotency.",),
+        KEPT * Facts().idempotency_retention,
+        "a key is remembered for 24 h, and its repeats in the two days after show that it was forgotten",
+    ),
+    Horizon(
+        ("rate.read", "rate.write", "rate.expensive", "rate.remaining", "rate.per_key"),
+        NEVER,
+        "which of the five algorithms runs, and where its windows begin, shows in all of them together",
+    ),
+    Horizon(
+        ("guards.", "cost.", "quota.", "slots."),
+        NEVER,
+        "allowances run for a month, holds to its end, and what is tracked until it is deleted",
+    ),
+    Horizon(
+        ("cooldown.", "dry_run."),
+        NEVER,
+        "that nobody else used an account, and which works were one, shows in all that its keys did",
+    ),
+    Horizon(
+        ("job.progress", "job.final", "job.wrong_kind"),
+        NEVER,
+        "a job that has ended stays as it is for good",
+    ),
+    Horizon(
+        ("paging.once", "paging.complete", "paging.cursor", "paging.walk"),
+        NEVER,
+        "cursors have no stated end, and an item's last showing tells that it was there before",
+    ),
+    Horizon(
+        ("access.accepted", "access.scope", "access.scoped_endpoints"),
+        NEVER,
+        "a refused key may be accepted later, and a thing's domain be told late; few calls wait for that",
+    ),
+    Horizon(
+        ("resource.patch", "resource.fields"),
+        NEVER,
+        "what was set shows until it is set again; of what nobody patched only the last readings are kept",
+    ),
+    Horizon(
+        ("webhook.",),
+        NEVER,
+        "retries take 9 h, and the list that tells what never came is read whenever a caller reads it",
+    ),
+)
+"""Every rule has one row."""

@@ -1,0 +1,128 @@
+"""Judges settle at any moment, forget past their horizon, and find nothing that is not so for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ranksim.callers.profiles import profile
+from ranksim.clock import DAY, HOUR, MINUTE, Micros
+from ranksim.conformance.calls.idempotency import IdempotencyJudge
+from ranksim.conformance.compare import RULES
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import NEVER
+from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.horizons import HORIZONS
+from ranksim.conformance.judging import FAMILIES, Judge, Maker, judged
+from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Tally, Verdict
+from ranksim.sim.rehearsal import START, Network, rehearse
+from ranksim.sim.rehearsal_worlds import make_world
+
+DOCS = Path(__file__).parents[2] / "docs" / "conformance.md"
+OPEN = Options.of()
+
+
+def rehearsed(name: str, start: Micros = START) -> History:
+    service, target = make_world(None, 7, start)
+    trace = rehearse(
+        profile(name),
+        service,
+        target,
+        duration=MINUTE,
+        seed=7,
+        start=start,
+        network=Network(loss=0.02),
+    )
+    return read(trace)
+
+
+def deviating(name: str, monkeypatch: pytest.MonkeyPatch) -> History:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "deviations"))
+    from deviating import TABLE
+
+    [deviation] = [one for one in TABLE if one.name == name]
+    return read(deviation.rehearsed(deviation.profiles[0], 1, 0.0))
+
+
+def told(judge: Judge, *parts: History, cut_every: int = 1) -> Tally:
+    """Show parts one after the other, and have the judge settle all the time."""
+    for history in parts:
+        for attempt in history.arrived:
+            judge.see_attempt(attempt)
+        for number, seen in enumerate(history.seen):
+            if number % cut_every == 0:
+                judge.settle(seen.sent, history.run)
+            if judge.wants(seen):
+                judge.see(seen)
+    judge.settle(NEVER, parts[-1].run)
+    return judge.tally
+
+
+def test_every_rule_has_one_horizon() -> None:
+    for rule in RULES:
+        assert len([row for row in HORIZONS if row.covers(rule.name)]) == 1, rule.name
+
+
+def test_the_docs_have_the_table() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    for row in HORIZONS:
+        names = ", ".join(f"`{name}*`" if name.endswith(".") else f"`{name}`" for name in row.rules)
+        assert f"| {names} | {row.says} | {row.why} |" in page
+
+
+@pytest.mark.parametrize("maker", FAMILIES)
+@pytest.mark.parametrize("name", ["retry", "walk", "scope"])
+def test_settling_all_the_time_changes_no_finding(name: str, maker: Maker) -> None:
+    history = rehearsed(name)
+    whole, cut = judged(maker, history, OPEN), told(maker(OPEN), history)
+    assert (cut.findings(), cut.differences) == (whole.findings(), whole.differences)
+
+
+DAYS_LATER = START + 10 * DAY
+
+
+def test_an_idempotency_key_is_forgotten_and_what_was_found_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = deviating("idempotency-doubled-in-flight", monkeypatch)
+    broken = {found.rule.name for found in judged(IdempotencyJudge, history, OPEN).findings() if found.broken}
+    assert broken
+    judge = IdempotencyJudge(OPEN)
+    for seen in history.seen:
+        if judge.wants(seen):
+            judge.see(seen)
+    judge.settle(DAYS_LATER, history.run)
+    assert not judge.posts
+    assert {found.rule.name for found in judge.tally.findings() if found.broken} == broken
+
+
+def test_a_key_that_comes_back_past_the_horizon_is_a_new_one() -> None:
+    """The same worlds again, days later: the same keys do new work, which is no deviation."""
+    tally = told(IdempotencyJudge(OPEN), rehearsed("retry"), rehearsed("retry", DAYS_LATER))
+    assert not [found for found in tally.findings() if found.verdict == Verdict.DEVIATES]
+
+
+def test_a_key_is_kept_up_to_the_horizon() -> None:
+    history = rehearsed("retry")
+    judge = IdempotencyJudge(OPEN)
+    for seen in history.seen:
+        if judge.wants(seen):
+            judge.see(seen)
+    kept = len(judge.posts)
+    assert kept
+    judge.settle(history.seen[-1].sent + 24 * HOUR, history.run)
+    assert len(judge.posts) == kept
+
+
+@pytest.mark.parametrize(
+    "maker", [maker for maker in FAMILIES if maker.__name__ in ("HeaderJudge", "AccessJudge")]
+)
+def test_what_one_exchange_decides_is_decided_when_it_settles(maker: Maker) -> None:
+    """Nothing waits of calls that were settled, however many there were."""
+    history = rehearsed("everyday")
+    judge = maker(OPEN)
+    for seen in history.seen:
+        judge.see(seen)
+    judge.settle(history.run.ended, history.run)
+    assert not judge.pending
+    assert any(found.held for found in judge.tally.findings())
