@@ -79,14 +79,9 @@ def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     now, account, minded = request.now, request.account, rows.cooldown
     books, meter, tell = account.books, rows.meter, ctx.events.append
     month_ended, period_ended = books.month_ends <= now, rows.metric != "" and meter.ends <= now
+    assert not admission.over_quota(now, ask, meter), "more was granted than the allowance has left"
     admission.book(now, ask, books, meter, minded, ctx.terms)
     assert books.held >= 0, "more slots were revived than are held"
-    assert (
-        meter.limit < 0
-        or meter.used <= meter.limit
-        or not ask.units
-        or not admission.applies(Decision.QUOTA_EXHAUSTED, ask)
-    ), "more was granted than the allowance has left"
     for name, row in rows.cooldowns.items():
         row.since = minded.since
         account.cooldowns[name] = row
