@@ -130,6 +130,12 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.parametrize("status", [[], {}, ["past_due"], 1])
+def test_a_status_of_the_account_that_is_no_text_is_no_status(status: Any) -> None:
+    reach, _ = run(explore(SIMPLE), lambda send: reply(200, {"data": {"id": "a", "status": status}}))
+    assert reach.keys["main"].purpose == "full"
+
+
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from((200, 201, 204, 302, 404, 429, 500)), JSON), min_size=1))
 @settings(max_examples=100)

@@ -210,7 +210,8 @@ def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
 def _found_purpose(key: KeyReach, first: KeyReach) -> str:
     """Return what a key that was called full was found to be, beside the first of them."""
     account = key.reads.get("account.get")
-    if isinstance(account, dict) and account.get("status") in INACTIVE:
+    status = account.get("status") if isinstance(account, dict) else None
+    if isinstance(status, str) and status in INACTIVE:
         return "past_due"
     if key is first:
         return "full"
