@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from ranksim.contract.assumptions import Assumptions, Statuses
+from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Facts
 from ranksim.contract.policy import Policy
 
@@ -76,7 +76,3 @@ class Options:
         """The policy's status of a code or case, pinned or not."""
         status: int = getattr(self.policy.statuses, name)
         return status
-
-    def knows_status(self, name: str) -> bool:
-        """Tell whether a code has a status of its own in the policy."""
-        return name in Statuses.model_fields
