@@ -36,6 +36,8 @@ FEW = frozenset(
         "sound-retry-first_hit-lossy-1-1083",
         "sound-race-gcra-slow-back-1-1078",
         "sound-everyday-clock-slow-back-1-1006",
+        "sound-scope-sliding_counter-slow-back-1-1174",
+        "recorded-everyday",
         "dev-quota-not-atomic-race-1",
         "dev-crawls-join-too-race-1",
         "dev-scoped-key-reads-other-domains-scope-1",
