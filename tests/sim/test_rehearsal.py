@@ -15,7 +15,7 @@ import pytest
 from ranksim.callers.discovery import Reach
 from ranksim.callers.profiles import Profile, profile
 from ranksim.callers.steps import Listen, Pause, Program, Received, Send, Until
-from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.quantities import Distribution
 from ranksim.service.calls import Answer, Call, StartJob, Step
 from ranksim.service.service import Service
@@ -537,3 +537,12 @@ def test_answers_of_receivers_are_reported_in_time() -> None:
 def test_received_reads_envelopes() -> None:
     refused = Received(409, {"code": "cooldown_active"}, {}, 0, 1)
     assert (refused.ok, refused.code, refused.data) == (False, "cooldown_active", None)
+
+
+@pytest.mark.heavy
+def test_a_load_profile_is_simulated_for_a_day() -> None:
+    service, target = make_world(seed=1)
+    trace = rehearse(profile("everyday"), service, target, users=1, duration=DAY)
+    hours = Counter((exchange.sent - START) // HOUR for exchange in trace.exchanges)
+    assert set(hours) >= set(range(24))
+    assert min(hours[hour] for hour in range(24)) > 1_000

@@ -192,8 +192,14 @@ def _merged(old: Any, new: Any) -> Any:
         return tuple(_merged(None, item) for item in new)
     if not isinstance(new, Mapping) or isinstance(old, Distribution | Moment):
         return new
-    kept = _set_fields(old) if isinstance(old, BaseModel) else dict(old) if isinstance(old, Mapping) else {}
+    kept = _as_mapping(old)
     return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
+
+
+def _as_mapping(old: Any) -> dict[Any, Any]:
+    if isinstance(old, BaseModel):
+        return _set_fields(old)
+    return dict(old) if isinstance(old, Mapping) else {}
 
 
 # What the models cannot see: whether the parts of a scenario fit together. The first problem is reported.
