@@ -7,11 +7,15 @@ from typing import Any
 
 import jsonschema
 import pytest
+from tests.conformance import building
 
+from ranksim.conformance.webhooks import attempts
+from ranksim.contract.facts import EVENT_TYPES
 from ranksim.contract.policy import Policy
 from ranksim.facade.http.openapi import document, reference_page
 from ranksim.facade.http.requests import parameters
 from ranksim.facade.http.response_schemas import WIRES
+from ranksim.rules.webhooks import TEST_EVENT
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.service.service import Service
@@ -164,8 +168,9 @@ def test_links_lead_somewhere(whole: Any) -> None:
 
 
 @pytest.mark.fact("S77", "S78", "S79", "S80", "S81", "S82", "S83")
-@pytest.mark.parametrize("event_type", ["job.completed", "job.failed", "webhook.test"])
-def test_what_is_delivered_is_described(whole: Any, event_type: str) -> None:
+@pytest.mark.parametrize("event_type", [*EVENT_TYPES, TEST_EVENT])
+def test_what_is_delivered_is_described_and_held_by_its_judge(whole: Any, event_type: str) -> None:
+    ends = {"job.completed": "done", "job.failed": "failed"}
     service = Service(Policy(), 1, pooled=["crawl"])
     key = service.issue_key(service.open_account("a", "pro", 0), "k", 0)
 
@@ -177,12 +182,12 @@ def test_what_is_delivered_is_described(whole: Any, event_type: str) -> None:
 
     domain = call("domains.create", {"host": "a.example"})[0]["id"]
     endpoint = call("webhooks.create", {"url": "https://b.example"})[0]["id"]
-    if event_type == "webhook.test":
+    if event_type == TEST_EVENT:
         call("webhooks.test", id=endpoint)
         [attempt] = service.advance(1).tasks
     else:
         job = call("jobs.create", {"kind": "crawl", "domain_id": domain})[0]["id"]
-        [attempt] = service.ended(job, "done" if event_type == "job.completed" else "failed", 1).tasks
+        [attempt] = service.ended(job, ends[event_type], 1).tasks
     assert isinstance(attempt, Attempt)
     said = whole["webhooks"][event_type]["post"]
     schema = said["requestBody"]["content"]["application/json"]["schema"]
@@ -193,6 +198,10 @@ def test_what_is_delivered_is_described(whole: Any, event_type: str) -> None:
             value = int(value)
         assert errors(whole, parameter["schema"], value) == []
     service.attempted(attempt.attempt, Answer(200), 2)
+    event = attempt.headers["Service-Event-Id"]
+    came = building.hook(0, event=event, type=event_type, body=attempt.body.decode())
+    tally = building.judged(attempts, [building.created(), came])
+    assert building.found(tally, attempts.BODY) == "held"
 
 
 @pytest.mark.parametrize(
