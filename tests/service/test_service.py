@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ranksim.clock import HOUR, MINUTE, SECOND
-from ranksim.contract.assumptions import Statuses
+from ranksim.contract.assumptions import ASSUMPTIONS, Statuses
 from ranksim.contract.facts import Decision, Facts
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -492,6 +492,29 @@ def test_meta_has_the_numbers_behind_a_refusal(open_desk: Any, code: str, meta: 
     reply = PROVOKE[code](open_desk, {})
     assert reply.body is not None
     assert reply.body["meta"] == meta
+
+
+BESIDE_U26 = {
+    "quota_exhausted": "metric, used, limit, resets_at",  # S98
+    "allowance_exhausted": "metric, used, limit, resets_at",  # the same by another name (U53)
+    "rate_limited": "class, limit, window_seconds, retry_after",  # U7
+    "validation_failed": "errors",  # the fields at fault; U26 does not say so
+}
+SHORT = {"cost": "cost_cap_reached", "slots": "slot_limit_exceeded", "cooldown": "cooldown_active"}
+"""What U26 calls a code."""
+
+
+@pytest.mark.fact("U26")
+@pytest.mark.parametrize("code", PROVOKE)
+def test_the_meta_of_a_code_is_what_the_assumption_says(open_desk: Any, code: str) -> None:
+    [said] = [entry.default for entry in ASSUMPTIONS if entry.number == 26]
+    *parts, rest = said.split("; ")
+    assert rest == "otherwise empty"
+    told = {SHORT[short]: names for short, names in (part.split(": ") for part in parts)}
+    names = (BESIDE_U26 | told).get(code)
+    reply = PROVOKE[code](open_desk, {})
+    assert reply.body is not None
+    assert list(reply.body["meta"]) == (names.split(", ") if names else [])
 
 
 @pytest.mark.fact("U23", "S100")
