@@ -10,13 +10,13 @@ import pytest
 from ranksim.callers.manners import (
     LONGEST_WAIT,
     Manners,
-    asked_wait,
+    bounded_wait,
     insistently,
     is_limited,
     next_page,
     pages,
+    parse_retry_after,
     politely,
-    retry_after,
 )
 from ranksim.callers.steps import Pause, Received, Send
 from ranksim.clock import MINUTE, SECOND, instant
@@ -72,8 +72,8 @@ def test_retry_after_is_bounded_and_may_be_missing() -> None:
         ("soon", SECOND),
         (DATE, SECOND),
     ):
-        assert retry_after(reply(429, **{"retry-after": text})) == wait
-    assert retry_after(reply(429)) == SECOND
+        assert bounded_wait(reply(429, **{"retry-after": text})) == wait
+    assert bounded_wait(reply(429)) == SECOND
 
 
 @pytest.mark.fact("S100", "U6")
@@ -92,8 +92,8 @@ def test_retry_after_is_seconds_or_a_date() -> None:
         ("", None),
     ):
         answer = Received(429, None, {"retry-after": text}, now, now)
-        assert asked_wait(answer) == wait
-    assert asked_wait(reply(429)) is None
+        assert parse_retry_after(answer) == wait
+    assert parse_retry_after(reply(429)) is None
 
 
 def test_the_rate_limit_is_told_from_other_refusals() -> None:

@@ -40,7 +40,7 @@ def is_repeatable(send: Send) -> bool:
     return send.idempotency_key is not None or OPERATIONS[send.operation].method not in ("POST", "PATCH")
 
 
-def asked_wait(answer: Received) -> Micros | None:
+def parse_retry_after(answer: Received) -> Micros | None:
     """Parse Retry-After, whole seconds or an HTTP-date (U6): µs to wait after the reply; None without one."""
     seconds = _whole_seconds(answer)
     if seconds is not None:
@@ -53,8 +53,8 @@ def asked_wait(answer: Received) -> Micros | None:
     return max(0, seconds * SECOND - answer.received)
 
 
-def retry_after(answer: Received) -> Micros:
-    """Return how many seconds a refusal asks to wait, in µs, at least one and at most `LONGEST_WAIT`.
+def bounded_wait(answer: Received) -> Micros:
+    """Return how long load profiles wait after a refusal, in µs, from a second to `LONGEST_WAIT`.
 
     A date counts as one second: load profiles go by the deployment's word, not by two clocks that may differ.
     """
@@ -95,7 +95,7 @@ class Manners:
         """Return how long to wait before the next try (µs); `jitter` draws from [0, 1) for a try's number."""
         match self.on_limit:
             case "obey":
-                wait = asked_wait(answer) if answer.status else self.retry_every
+                wait = parse_retry_after(answer) if answer.status else self.retry_every
                 return SECOND if wait is None else wait
             case "backoff":
                 # Full jitter: anything from nothing to twice as much as the time before.
@@ -132,7 +132,7 @@ def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
     answer: Received = yield send
     for _ in range(tries - 1):
         if answer.status == 429:
-            yield Pause(retry_after(answer))
+            yield Pause(bounded_wait(answer))
         elif answer.status == 409 and answer.code == "idempotency_in_progress":
             yield Pause(IN_FLIGHT)
         elif answer.status != 0 or not repeatable:

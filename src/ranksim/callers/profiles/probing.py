@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ranksim.callers.discovery import Reach
-from ranksim.callers.manners import retry_after
+from ranksim.callers.manners import bounded_wait
 from ranksim.callers.profiles.making import a_domain
 from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Pause, Program, Received, Send, Until
@@ -66,7 +66,7 @@ def honoured(probe: Probe, key: str) -> Program:
     for _ in range(probe.limit):
         answer: Received = yield probe.send(key)
         if answer.status == 429:
-            yield Pause(retry_after(answer) * probe.window // WINDOW + 50 * MILLISECOND)
+            yield Pause(bounded_wait(answer) * probe.window // WINDOW + 50 * MILLISECOND)
             yield probe.send(key)
             return
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ranksim.callers.chance import Chance, chance
 from ranksim.callers.discovery import Reach
-from ranksim.callers.manners import retry_after
+from ranksim.callers.manners import bounded_wait
 from ranksim.callers.profiles.making import (
     a_domain,
     a_host,
@@ -163,7 +163,7 @@ def _again(send: Send, times: int) -> Program:
     for _ in range(times):
         answer: Received = yield send
         if answer.status == 429:
-            yield Pause(retry_after(answer))
+            yield Pause(bounded_wait(answer))
         elif answer.status == 409:
             yield Pause(200 * MILLISECOND)
 
@@ -197,7 +197,7 @@ def _refused(reach: Reach, domain: str, send: Send) -> Program:
     refused = Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-second")
     answer: Received = yield refused
     yield refused
-    wait = retry_after(answer) // reach.target.time_scale
+    wait = bounded_wait(answer) // reach.target.time_scale
     if answer.code == "cooldown_active" and wait <= LONGEST_COOLDOWN:
         yield Pause(wait + SECOND)
         yield refused
