@@ -4,7 +4,9 @@ POST keywords spends, so it stands in `spending`. Updates are last-write-wins, f
 and If-Match is not looked at (S49, S50, E45).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ranksim.clock import iso
 from ranksim.rules.access import sees
@@ -16,9 +18,12 @@ from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.pages import paged
 from ranksim.service.replies import nothing, single
-from ranksim.service.resolve import OwnedT, check_ids, domain_for, drop, list_for, list_owned, record_for
+from ranksim.service.resolve import OwnedT, check_ids, domain_for, drop, list_owned, record_for
 from ranksim.service.scans import remove_scan
-from ranksim.service.state import Competitor, Domain, Keyword, KeywordList, Label
+from ranksim.service.state import Account, Competitor, Domain, Keyword, KeywordList, Label, State
+
+RecordT = TypeVar("RecordT", KeywordList, Label, Competitor)
+BodyT = TypeVar("BodyT", bodies.NamedBody, bodies.CompetitorBody)
 
 # Domains
 
@@ -114,11 +119,76 @@ def _forget(table: dict[str, OwnedT], ids: list[str], domain: str) -> None:
     ids[:] = [which for which in ids if which in table]
 
 
-# Keyword lists
+# Keyword lists, labels and competitors: what belongs to a domain and has one text of its own
 
 
-def show_keyword_list(keyword_list: KeywordList) -> Body:
-    """Give a keyword list as the API shows it."""
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[RecordT, BodyT]):
+    """The five operations on one kind of resource that belongs to a domain.
+
+    `table` returns all records of the kind, `owned` the ids of an account's. The fields of the body of a
+    PATCH are those of the record. `release` ends what depends on a record that is about to be deleted.
+    """
+
+    noun: str
+    prefix: str
+    table: Callable[[State], dict[str, RecordT]]
+    owned: Callable[[Account], list[str]]
+    show: Callable[[RecordT], Body]
+    post: type[BodyT]
+    make: Callable[[str, Request, BodyT], RecordT]
+    patch: type[bodies.RequestBody]
+    release: Callable[[Context, Request, RecordT], None]
+
+    def create(self, ctx: Context, request: Request) -> Reply:
+        """POST to the collection."""
+        body = read(self.post, ctx.policy, request.call.body)
+        if isinstance(body, Reply):
+            return body
+        domain = domain_for(ctx, request, body.domain_id)
+        if isinstance(domain, Reply):
+            return domain
+        record = self.make(ctx.state.new_id(self.prefix), request, body)
+        self.table(ctx.state)[record.id] = record
+        self.owned(request.account).append(record.id)
+        return single(self.show(record), ctx.policy.statuses.created)
+
+    def list(self, ctx: Context, request: Request) -> Reply:
+        """GET the collection."""
+        return list_owned(ctx, request, self.table(ctx.state), self.owned(request.account), self.show)
+
+    def get(self, ctx: Context, request: Request) -> Reply:
+        """GET one."""
+        record = self._find(ctx, request)
+        return record if isinstance(record, Reply) else single(self.show(record))
+
+    def update(self, ctx: Context, request: Request) -> Reply:
+        """PATCH one."""
+        body = read(self.patch, ctx.policy, request.call.body)
+        if isinstance(body, Reply):
+            return body
+        record = self._find(ctx, request)
+        if isinstance(record, Reply):
+            return record
+        for name, value in body.sent().items():
+            setattr(record, name, value)
+        return single(self.show(record))
+
+    def delete(self, ctx: Context, request: Request) -> Reply:
+        """DELETE one, and what `release` ends."""
+        record = self._find(ctx, request)
+        if isinstance(record, Reply):
+            return record
+        self.release(ctx, request, record)
+        del self.table(ctx.state)[record.id]
+        drop(self.owned(request.account), record.id)
+        return nothing(ctx.policy.statuses.deleted)
+
+    def _find(self, ctx: Context, request: Request) -> RecordT | Reply:
+        return record_for(ctx, request, self.table(ctx.state), request.call.path["id"], self.noun)
+
+
+def _show_keyword_list(keyword_list: KeywordList) -> Body:
     return {
         "id": keyword_list.id,
         "domain_id": keyword_list.domain,
@@ -128,59 +198,82 @@ def show_keyword_list(keyword_list: KeywordList) -> Body:
     }
 
 
-def create_keyword_list(ctx: Context, request: Request) -> Reply:
-    """POST /v1/keyword-lists."""
-    body = read(bodies.NamedBody, ctx.policy, request.call.body)
-    if isinstance(body, Reply):
-        return body
-    domain = domain_for(ctx, request, body.domain_id)
-    if isinstance(domain, Reply):
-        return domain
-    made = KeywordList(ctx.state.new_id("list"), request.account.id, domain.id, body.name, request.now)
-    ctx.state.keyword_lists[made.id] = made
-    request.account.keyword_lists.append(made.id)
-    return single(show_keyword_list(made), ctx.policy.statuses.created)
-
-
-def list_keyword_lists(ctx: Context, request: Request) -> Reply:
-    """GET /v1/keyword-lists."""
-    return list_owned(ctx, request, ctx.state.keyword_lists, request.account.keyword_lists, show_keyword_list)
-
-
-def get_keyword_list(ctx: Context, request: Request) -> Reply:
-    """GET /v1/keyword-lists/{id}."""
-    found = list_for(ctx, request, request.call.path["id"])
-    return found if isinstance(found, Reply) else single(show_keyword_list(found))
-
-
-def update_keyword_list(ctx: Context, request: Request) -> Reply:
-    """PATCH /v1/keyword-lists/{id}: name."""
-    body = read(bodies.NamedPatch, ctx.policy, request.call.body)
-    if isinstance(body, Reply):
-        return body
-    found = list_for(ctx, request, request.call.path["id"])
-    if isinstance(found, Reply):
-        return found
-    found.name = body.sent().get("name", found.name)
-    return single(show_keyword_list(found))
-
-
-def delete_keyword_list(ctx: Context, request: Request) -> Reply:
-    """DELETE /v1/keyword-lists/{id} with its keywords; scans go on without it, its slots are held (S26)."""
-    found = list_for(ctx, request, request.call.path["id"])
-    if isinstance(found, Reply):
-        return found
+def _release_keyword_list(ctx: Context, request: Request, keyword_list: KeywordList) -> None:
+    """Delete a list's keywords; scans go on without it, its slots are held (S26)."""
     state, account = ctx.state, request.account
-    slots.hold_keywords(ctx, account, found, list(found.words), request.now)
+    slots.hold_keywords(ctx, account, keyword_list, list(keyword_list.words), request.now)
     for scan in (state.scans[which] for which in account.scans):
-        if found.id in scan.lists:
-            scan.lists.remove(found.id)
-    for which in found.words.values():
+        if keyword_list.id in scan.lists:
+            scan.lists.remove(keyword_list.id)
+    for which in keyword_list.words.values():
         del state.keywords[which]
     account.keywords[:] = [which for which in account.keywords if which in state.keywords]
-    del state.keyword_lists[found.id]
-    drop(account.keyword_lists, found.id)
-    return nothing(ctx.policy.statuses.deleted)
+
+
+KEYWORD_LISTS = Resource(
+    noun="keyword list",
+    prefix="list",
+    table=lambda state: state.keyword_lists,
+    owned=lambda account: account.keyword_lists,
+    show=_show_keyword_list,
+    post=bodies.NamedBody,
+    make=lambda id, request, body: KeywordList(
+        id, request.account.id, body.domain_id, body.name, request.now
+    ),
+    patch=bodies.NamedPatch,
+    release=_release_keyword_list,
+)
+
+
+def _show_label(label: Label) -> Body:
+    return {
+        "id": label.id,
+        "domain_id": label.domain,
+        "name": label.name,
+        "created_at": iso(label.created_at),
+    }
+
+
+def _release_label(ctx: Context, request: Request, label: Label) -> None:
+    """Take a label off the keywords that carry it."""
+    for keyword in (ctx.state.keywords[which] for which in request.account.keywords):
+        if label.id in keyword.labels:
+            keyword.labels.remove(label.id)
+
+
+LABELS = Resource(
+    noun="label",
+    prefix="label",
+    table=lambda state: state.labels,
+    owned=lambda account: account.labels,
+    show=_show_label,
+    post=bodies.NamedBody,
+    make=lambda id, request, body: Label(id, request.account.id, body.domain_id, body.name, request.now),
+    patch=bodies.NamedPatch,
+    release=_release_label,
+)
+
+
+def _show_competitor(competitor: Competitor) -> Body:
+    return {
+        "id": competitor.id,
+        "domain_id": competitor.domain,
+        "host": competitor.host,
+        "created_at": iso(competitor.created_at),
+    }
+
+
+COMPETITORS = Resource(
+    noun="competitor",
+    prefix="competitor",
+    table=lambda state: state.competitors,
+    owned=lambda account: account.competitors,
+    show=_show_competitor,
+    post=bodies.CompetitorBody,
+    make=lambda id, request, body: Competitor(id, request.account.id, body.domain_id, body.host, request.now),
+    patch=bodies.CompetitorPatch,
+    release=lambda ctx, request, competitor: None,
+)
 
 
 # Keywords
@@ -271,127 +364,4 @@ def delete_keyword(ctx: Context, request: Request) -> Reply:
     del keyword_list.words[keyword.folded]
     del ctx.state.keywords[keyword.id]
     drop(request.account.keywords, keyword.id)
-    return nothing(ctx.policy.statuses.deleted)
-
-
-# Labels
-
-
-def show_label(label: Label) -> Body:
-    """Give a label as the API shows it."""
-    return {
-        "id": label.id,
-        "domain_id": label.domain,
-        "name": label.name,
-        "created_at": iso(label.created_at),
-    }
-
-
-def create_label(ctx: Context, request: Request) -> Reply:
-    """POST /v1/labels."""
-    body = read(bodies.NamedBody, ctx.policy, request.call.body)
-    if isinstance(body, Reply):
-        return body
-    domain = domain_for(ctx, request, body.domain_id)
-    if isinstance(domain, Reply):
-        return domain
-    label = Label(ctx.state.new_id("label"), request.account.id, domain.id, body.name, request.now)
-    ctx.state.labels[label.id] = label
-    request.account.labels.append(label.id)
-    return single(show_label(label), ctx.policy.statuses.created)
-
-
-def list_labels(ctx: Context, request: Request) -> Reply:
-    """GET /v1/labels."""
-    return list_owned(ctx, request, ctx.state.labels, request.account.labels, show_label)
-
-
-def get_label(ctx: Context, request: Request) -> Reply:
-    """GET /v1/labels/{id}."""
-    label = record_for(ctx, request, ctx.state.labels, request.call.path["id"], "label")
-    return label if isinstance(label, Reply) else single(show_label(label))
-
-
-def update_label(ctx: Context, request: Request) -> Reply:
-    """PATCH /v1/labels/{id}: name."""
-    body = read(bodies.NamedPatch, ctx.policy, request.call.body)
-    if isinstance(body, Reply):
-        return body
-    label = record_for(ctx, request, ctx.state.labels, request.call.path["id"], "label")
-    if isinstance(label, Reply):
-        return label
-    label.name = body.sent().get("name", label.name)
-    return single(show_label(label))
-
-
-def delete_label(ctx: Context, request: Request) -> Reply:
-    """DELETE /v1/labels/{id}; keywords lose it."""
-    label = record_for(ctx, request, ctx.state.labels, request.call.path["id"], "label")
-    if isinstance(label, Reply):
-        return label
-    for keyword in (ctx.state.keywords[which] for which in request.account.keywords):
-        if label.id in keyword.labels:
-            keyword.labels.remove(label.id)
-    del ctx.state.labels[label.id]
-    drop(request.account.labels, label.id)
-    return nothing(ctx.policy.statuses.deleted)
-
-
-# Competitors
-
-
-def show_competitor(competitor: Competitor) -> Body:
-    """Give a competitor as the API shows it."""
-    return {
-        "id": competitor.id,
-        "domain_id": competitor.domain,
-        "host": competitor.host,
-        "created_at": iso(competitor.created_at),
-    }
-
-
-def create_competitor(ctx: Context, request: Request) -> Reply:
-    """POST /v1/competitors."""
-    body = read(bodies.CompetitorBody, ctx.policy, request.call.body)
-    if isinstance(body, Reply):
-        return body
-    domain = domain_for(ctx, request, body.domain_id)
-    if isinstance(domain, Reply):
-        return domain
-    made = Competitor(ctx.state.new_id("competitor"), request.account.id, domain.id, body.host, request.now)
-    ctx.state.competitors[made.id] = made
-    request.account.competitors.append(made.id)
-    return single(show_competitor(made), ctx.policy.statuses.created)
-
-
-def list_competitors(ctx: Context, request: Request) -> Reply:
-    """GET /v1/competitors."""
-    return list_owned(ctx, request, ctx.state.competitors, request.account.competitors, show_competitor)
-
-
-def get_competitor(ctx: Context, request: Request) -> Reply:
-    """GET /v1/competitors/{id}."""
-    found = record_for(ctx, request, ctx.state.competitors, request.call.path["id"], "competitor")
-    return found if isinstance(found, Reply) else single(show_competitor(found))
-
-
-def update_competitor(ctx: Context, request: Request) -> Reply:
-    """PATCH /v1/competitors/{id}: host."""
-    body = read(bodies.CompetitorPatch, ctx.policy, request.call.body)
-    if isinstance(body, Reply):
-        return body
-    found = record_for(ctx, request, ctx.state.competitors, request.call.path["id"], "competitor")
-    if isinstance(found, Reply):
-        return found
-    found.host = body.sent().get("host", found.host)
-    return single(show_competitor(found))
-
-
-def delete_competitor(ctx: Context, request: Request) -> Reply:
-    """DELETE /v1/competitors/{id}."""
-    found = record_for(ctx, request, ctx.state.competitors, request.call.path["id"], "competitor")
-    if isinstance(found, Reply):
-        return found
-    del ctx.state.competitors[found.id]
-    drop(request.account.competitors, found.id)
     return nothing(ctx.policy.statuses.deleted)
