@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ranksim.capacity.common import expect, plan_named
 from ranksim.clock import DAY, HOUR, WEEK, Micros
+from ranksim.contract.facts import CHECK_OF
 from ranksim.contract.plans import Plan, SpendLabel
 from ranksim.contract.policy import Policy
 from ranksim.report import units
@@ -191,10 +192,8 @@ def limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[Limit]:
     ]
 
 
-CAPABILITY, COST, QUOTA, SLOTS, COOLDOWN, RATE = (
-    "entitlement_required", "cost_cap_reached", "quota_exhausted", "slot_limit_exceeded",
-    "cooldown_active", "rate_limited",
-)  # fmt: skip
+CAPABILITY, _, COST, QUOTA, SLOTS, COOLDOWN = CHECK_OF
+RATE = "rate_limited"
 
 
 def _plan_limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> Iterator[Limit]:
