@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ranksim.clock import SECOND, http_date, instant
+from ranksim.clock import DISTANT_FUTURE, SECOND, http_date, instant
 from ranksim.conformance.calls import schema_checks
 from ranksim.conformance.history import trace_reader
-from ranksim.conformance.history.observation import NEVER
 from ranksim.conformance.judging import FAMILIES
 from ranksim.conformance.judging import judged as told
 from ranksim.conformance.verdict.options import Options
@@ -235,7 +234,7 @@ def judged(
     trace = a_trace(entries, **header)
     if judge is schema_checks:
         schemas = schema_checks.SchemaJudge(Options.of(policy))
-        schemas.settle(NEVER, trace_reader.read(trace, schemas.see).run)
+        schemas.settle(DISTANT_FUTURE, trace_reader.read(trace, schemas.see).run)
         return schemas.tally
     [maker] = [maker for maker in FAMILIES if maker.__module__ == judge.__name__]
     return told(maker, trace_reader.read(trace), Options.of(policy))

@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ranksim.clock import MINUTE, SECOND, instant
+from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND, instant
 from ranksim.conformance.history.history import History, ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ObservationDetail
+from ranksim.conformance.history.observation import Observation, ObservationDetail
 from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.contract.facts import RateClass
 from ranksim.rules import windows
@@ -115,7 +115,7 @@ def _seen(
         index=index,
         id=f"x{index}",
         sent=call.sent,
-        received=NEVER if call.received is None else call.received,
+        received=DISTANT_FUTURE if call.received is None else call.received,
         key=call.key,
         account="acme",
         environment="production",

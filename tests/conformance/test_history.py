@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.conformance.building import START, Entry, a_trace, at, call, created, hook
 
-from ranksim.clock import SECOND
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND
 from ranksim.conformance.history.history import History, Offset
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.history.trace_reader import http_date, read, route
 from ranksim.errors import BadInput
 from ranksim.records import parsed
@@ -69,7 +69,7 @@ def test_a_refusal() -> None:
 @pytest.mark.parametrize(("effect", "happened"), [("unknown", None), ("none", False)])
 def test_a_lost_reply(effect: str, happened: bool | None) -> None:
     seen = only(call("jobs.create", 0, None, effect=effect))
-    assert (seen.received, seen.status, seen.lost, seen.happened) == (NEVER, 0, True, happened)
+    assert (seen.received, seen.status, seen.lost, seen.happened) == (DISTANT_FUTURE, 0, True, happened)
 
 
 def graphql(reply: Any, operations: tuple[str, ...] = ("domains.get",)) -> Exchange:
@@ -145,7 +145,7 @@ def test_whose_path_it_is(entries: list[Entry], endpoint: str) -> None:
     [
         ([(0, 0.5)], -500_000, 1_000_000),
         ([(0, 0.5), (0.9, 0.95)], -500_000, 100_000),
-        ([], -NEVER, NEVER),
+        ([], DISTANT_PAST, DISTANT_FUTURE),
     ],
 )
 def test_the_offset_narrows(exchanges: list[tuple[float, float]], low: int, high: int) -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from ranksim.callers.profiles import profile
-from ranksim.clock import DAY, HOUR, MINUTE, Micros
+from ranksim.clock import DAY, DISTANT_FUTURE, HOUR, MINUTE, Micros
 from ranksim.conformance.calls.idempotency import IdempotencyJudge
 from ranksim.conformance.compare import RULES
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER
 from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.horizons import HORIZONS
 from ranksim.conformance.judging import FAMILIES, Judge, Maker, judged
@@ -56,7 +55,7 @@ def told(judge: Judge, *parts: History, cut_every: int = 1) -> Tally:
                 judge.settle(seen.sent, history.run)
             if judge.wants(seen):
                 judge.see(seen)
-    judge.settle(NEVER, parts[-1].run)
+    judge.settle(DISTANT_FUTURE, parts[-1].run)
     return judge.tally
 
 

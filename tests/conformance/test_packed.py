@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from ranksim.clock import DISTANT_FUTURE
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Observation, ObservationDetail
+from ranksim.conformance.history.observation import Observation, ObservationDetail
 from ranksim.conformance.history.packed import PackedObservations, SelectedObservations
 from ranksim.conformance.history.spill_file import SpillFile
 
@@ -16,7 +17,7 @@ SHELF = SpillFile(ObservationDetail)
 
 ODD: tuple[dict[str, Any], ...] = (
     {},
-    {"received": NEVER, "status": 0, "happened": None},
+    {"received": DISTANT_FUTURE, "status": 0, "happened": None},
     {"happened": False, "dry_run": True, "outside": True, "replayed": True},
     {"id": "", "key": "", "idempotency_key": "", "code": "x"},
     {"id": "a\0b\ud800", "idempotency_key": "ключ"},

@@ -7,9 +7,8 @@ import pickle
 import pytest
 
 from ranksim.callers.profiles import profile
-from ranksim.clock import MINUTE
+from ranksim.clock import DISTANT_FUTURE, MINUTE
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER
 from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.judging import FAMILIES, Judge, Maker, judged
 from ranksim.conformance.saving import load, save
@@ -44,7 +43,7 @@ def test_a_judge_goes_on_where_it_was_saved(history: History, maker: Maker) -> N
         if judge.wants(seen):
             judge.see(seen)
     judge = load(maker, OPEN, save(judge))
-    judge.settle(NEVER, history.run)
+    judge.settle(DISTANT_FUTURE, history.run)
     whole = judged(maker, history, OPEN)
     assert (judge.tally.findings(), judge.tally.differences) == (whole.findings(), whole.differences)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ranksim.clock import MINUTE, SECOND
+from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, ObservationDetail
+from ranksim.conformance.history.observation import ObservationDetail
 from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.conformance.judging import show
 from ranksim.conformance.rate.headers import HeaderJudge
@@ -334,7 +334,7 @@ def test_a_lost_call_may_be_of_every_class_that_is_open(
         operation,
         dry_run,
         0,
-        NEVER,
+        DISTANT_FUTURE,
         None,
     )
     lost.limit = lost.remaining = lost.reset = None

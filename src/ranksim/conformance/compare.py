@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ranksim.clock import DISTANT_FUTURE
 from ranksim.conformance.calls.schema_checks import SchemaJudge
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.history.trace_reader import Source, read
 from ranksim.conformance.judging import FAMILIES, show
 from ranksim.conformance.verdict import verdicts
@@ -102,7 +103,7 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
     options = Options.of(policy)
     schemas = SchemaJudge(options)
     history = read(source, schemas.see)
-    schemas.settle(NEVER, history.run)
+    schemas.settle(DISTANT_FUTURE, history.run)
     judges = [make(options) for make in FAMILIES]
     show(history, judges)
     tallies = [judge.tally for judge in judges]

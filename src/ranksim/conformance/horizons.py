@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ranksim.clock import HOUR, Micros
+from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.calls.idempotency import KEPT
-from ranksim.conformance.history.observation import NEVER
 from ranksim.contract.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How long (business µs) what was seen can matter to some rules: 0 for one exchange, NEVER for the run.
+    """How long (business µs) what was seen can matter to some rules.
 
-    `rules` are names, or what names begin with, up to a dot.
+    It is 0 for one exchange and DISTANT_FUTURE for the run. `rules` are names, or what names begin with, up
+    to a dot.
     """
 
     rules: tuple[str, ...]
@@ -32,7 +32,7 @@ class Horizon:
         """The length in words."""
         if self.length == 0:
             return "the exchange"
-        return "the run" if self.length == NEVER else f"{self.length // HOUR} h"
+        return "the run" if self.length == DISTANT_FUTURE else f"{self.length // HOUR} h"
 
     def covers(self, rule: str) -> bool:
         """Tell whether it is that of a rule, by name or by family."""
@@ -57,7 +57,7 @@ HORIZONS: Final = (
     Horizon(("paging.limit", "paging.end"), 0, "a page by itself shows them held or broken"),
     Horizon(
         ("rate.retry_after_honoured",),
-        NEVER,
+        DISTANT_FUTURE,
         "the next two calls of a window decide it, whenever they come; three calls of each window are kept",
     ),
     Horizon(
@@ -67,42 +67,42 @@ HORIZONS: Final = (
     ),
     Horizon(
         ("rate.read", "rate.write", "rate.expensive", "rate.remaining", "rate.per_key"),
-        NEVER,
+        DISTANT_FUTURE,
         "which of the five algorithms runs, and where its windows begin, shows in all of them together",
     ),
     Horizon(
         ("guards.", "cost.", "quota.", "slots."),
-        NEVER,
+        DISTANT_FUTURE,
         "allowances run for a month, holds to its end, and what is tracked until it is deleted",
     ),
     Horizon(
         ("cooldown.", "dry_run."),
-        NEVER,
+        DISTANT_FUTURE,
         "that nobody else used an account, and which works were one, shows in all that its keys did",
     ),
     Horizon(
         ("job.progress", "job.final", "job.wrong_kind"),
-        NEVER,
+        DISTANT_FUTURE,
         "a job that has ended stays as it is for good",
     ),
     Horizon(
         ("paging.once", "paging.complete", "paging.cursor", "paging.walk"),
-        NEVER,
+        DISTANT_FUTURE,
         "cursors have no stated end, and an item's last showing tells that it was there before",
     ),
     Horizon(
         ("access.accepted", "access.scope", "access.scoped_endpoints"),
-        NEVER,
+        DISTANT_FUTURE,
         "a refused key may be accepted later, and a thing's domain be told late; few calls wait for that",
     ),
     Horizon(
         ("resource.patch", "resource.fields"),
-        NEVER,
+        DISTANT_FUTURE,
         "what was set shows until it is set again; of what nobody patched only the last readings are kept",
     ),
     Horizon(
         ("webhook.",),
-        NEVER,
+        DISTANT_FUTURE,
         "retries take 9 h, and the list that tells what never came is read whenever a caller reads it",
     ),
 )

@@ -2,7 +2,7 @@
 
 A judge is told what was observed, in order of sending, and decides when it settles: what can no longer
 change before a watermark is decided then and, where its rule's horizon is over, forgotten. A history that is
-read whole is a stream that ends: its last watermark is NEVER.
+read whole is a stream that ends: its last watermark is DISTANT_FUTURE.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.calls.access import AccessJudge
 from ranksim.conformance.calls.idempotency import IdempotencyJudge
 from ranksim.conformance.calls.jobs import JobJudge
 from ranksim.conformance.calls.pagination import PaginationJudge
 from ranksim.conformance.calls.updates import UpdateJudge
 from ranksim.conformance.history.history import History, ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.history.packed import Taker
 from ranksim.conformance.rate.headers import HeaderJudge
 from ranksim.conformance.rate.windows import WindowJudge
@@ -90,7 +90,7 @@ def show(history: History, judges: Sequence[Judge]) -> None:
             for judge in judges:
                 judge.settle(watermark, history.run)
     for judge in judges:
-        judge.settle(NEVER, history.run)
+        judge.settle(DISTANT_FUTURE, history.run)
 
 
 def judged(maker: Maker, history: History, options: Options) -> Tally:

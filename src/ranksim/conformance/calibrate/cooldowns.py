@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import DISTANT_PAST, SECOND, Micros
 from ranksim.conformance.calibrate.job_lifetimes import Life, Span, lives
 from ranksim.conformance.calibrate.measures import Bounds, Measure
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Observation, job_name
+from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -162,7 +162,7 @@ class _World:
     def _subject(self, attempts: Sequence[Tried], made: bool, reading: CooldownFit, bounds: Bounds) -> None:
         runs: dict[str, Tried] = {}
         used: set[str] = set()
-        busy = -NEVER
+        busy = DISTANT_PAST
         for one, following in zip(attempts, [*attempts[1:], None], strict=True):
             alone = one.seen.sent >= busy and (following is None or following.seen.sent >= one.seen.received)
             busy = max(busy, one.seen.received)

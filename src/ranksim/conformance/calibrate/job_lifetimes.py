@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from ranksim.clock import SECOND, Micros, instant
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros, instant
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Observation, job_name
+from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.contract.quantities import Distribution
 
 FEWEST = 5
@@ -36,9 +36,9 @@ class Life:
 
     kind: str
     accepted: Span
-    alive: Micros = -NEVER
-    ended: Micros = NEVER
-    finished: Span = (-NEVER, NEVER)
+    alive: Micros = DISTANT_PAST
+    ended: Micros = DISTANT_FUTURE
+    finished: Span = (DISTANT_PAST, DISTANT_FUTURE)
     outcome: str = ""
 
     @property
@@ -54,7 +54,7 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
     by_kind: dict[str, list[Span]] = defaultdict(list)
     for life in lives(history).values():
         low, high = life.end[0] - life.accepted[1], life.end[1] - life.accepted[0]
-        if high < NEVER // 2:
+        if high < DISTANT_FUTURE // 2:
             by_kind[life.kind].append((max(0, low) * history.run.rate, max(1, high) * history.run.rate))
     for kind, spans in sorted(by_kind.items()):
         low, high = median_bounds(spans)

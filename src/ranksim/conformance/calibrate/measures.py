@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ranksim.clock import SECOND, WEEK, Micros, instant, week_start
+from ranksim.clock import DISTANT_FUTURE, SECOND, WEEK, Micros, instant, week_start
 from ranksim.conformance.calibrate.job_lifetimes import job_durations
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, ReceivedAttempt
+from ranksim.conformance.history.observation import ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.webhooks.failure_runs import outcome
 from ranksim.contract.quantities import Distribution
@@ -61,7 +61,7 @@ class Bounds:
     """An interval that narrows, and what narrowed it."""
 
     low: int = 0
-    high: int = NEVER
+    high: int = DISTANT_FUTURE
     low_by: tuple[str, ...] = ()
     high_by: tuple[str, ...] = ()
     count: int = 0
@@ -82,7 +82,7 @@ class Bounds:
         """Give it, if anything is known and nothing contradicts itself."""
         if self.count and self.low <= self.high:
             by = tuple(dict.fromkeys((*self.low_by, *self.high_by)))
-            high = None if self.high == NEVER else self.high
+            high = None if self.high == DISTANT_FUTURE else self.high
             yield Measure(name, number, self.low, high, unit, by, self.count, account=account)
 
 
@@ -97,7 +97,7 @@ def _longest_key(history: History) -> Iterator[Measure]:
             bounds.most(len(key) - 1, seen.id)
         elif seen.ok and seen.method == "POST":
             bounds.least(len(key), seen.id)
-    if bounds.high < NEVER:
+    if bounds.high < DISTANT_FUTURE:
         yield from bounds.measure("idempotency_key_max", 32, "characters")
 
 

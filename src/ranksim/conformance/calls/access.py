@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.trace import UNKNOWN_KEY, TraceKey
@@ -95,14 +95,14 @@ class AccessJudge:
         for seen in self.pending if keys else ():
             known = keys.get(seen.key)
             if seen.ok and seen.operation != "webhook_events.list":
-                first, last = self.accepted.get(seen.key, (NEVER, -1))
+                first, last = self.accepted.get(seen.key, (DISTANT_FUTURE, -1))
                 self.accepted[seen.key] = (min(first, seen.received), max(last, seen.sent))
             if some_scoped:
                 self._learn(seen, known)
             if _counts(seen):
                 self._judge(seen, known)
         self.pending.clear()
-        if watermark == NEVER and keys:
+        if watermark == DISTANT_FUTURE and keys:
             self._finish(run)
 
     def _learn(self, seen: Observation, known: TraceKey | None) -> None:
@@ -140,7 +140,7 @@ class AccessJudge:
 
     def _finish(self, run: ObservedRun) -> None:
         for seen in self.refused:
-            first, last = self.accepted.get(seen.key, (NEVER, -1))
+            first, last = self.accepted.get(seen.key, (DISTANT_FUTURE, -1))
             if first < seen.sent and seen.received < last:
                 says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
                 _check(ACCEPTED, False, says, seen, self.tally)

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros
 from ranksim.conformance.history.fields import thing_of
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import CHECK_OF
@@ -110,7 +110,7 @@ class IdempotencyJudge:
         horizon = KEPT * self.options.facts.idempotency_retention // max(1, run.rate)
         while self.posts:
             name, kin = next(iter(self.posts.items()))
-            if watermark < NEVER and kin[-1].sent + horizon >= watermark:
+            if watermark < DISTANT_FUTURE and kin[-1].sent + horizon >= watermark:
                 break
             del self.posts[name]
             if len(kin) > 1 or kin[0].code == "idempotency_in_progress":
@@ -374,7 +374,7 @@ def _by_meaning(posts: Sequence[Observation]) -> dict[bytes, list[Observation]]:
     """Split the answered posts of a group by what was asked."""
     twins: dict[bytes, list[Observation]] = defaultdict(list)
     for seen in posts:
-        if seen.received != NEVER:
+        if seen.received != DISTANT_FUTURE:
             twins[seen.fingerprint].append(seen)
     return twins
 

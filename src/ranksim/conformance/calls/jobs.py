@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import JOB_EVENT_TYPES, JobKind
@@ -53,7 +53,7 @@ LASTING = ("finished_at", "error_detail", "kind", "domain_id")
 class JobStatement:
     """What a reply or an event told of a job; it was true at some moment of [since, until].
 
-    `since` is NEVER where the telling may be older than its call, so that nothing comes before it.
+    `since` is DISTANT_FUTURE where the telling may be older than its call, so that nothing comes before it.
     """
 
     job: Mapping[str, Json]
@@ -87,7 +87,7 @@ class JobJudge:
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
             for job in _jobs_of(seen):
                 _judge_one(seen, job, self.tally)
-                since = NEVER if seen.operation == "jobs.create" else seen.sent
+                since = DISTANT_FUTURE if seen.operation == "jobs.create" else seen.sent
                 name = (seen.environment, seen.account, job_name(job))
                 _add(self.told[name], job, since, seen.received, seen)
         elif seen.operation == "jobs.get" and 400 <= seen.status <= 499 and seen.status not in (401, 429):
@@ -100,7 +100,7 @@ class JobJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, compare what was told of each job."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         for (*_, job_id), tellings in self.told.items():
             kind = next((str(one.job["kind"]) for one in tellings if _own_kind(one)), None)
@@ -144,7 +144,7 @@ def _add_events(events: Sequence[ReceivedAttempt], told: Mapping[Name, list[JobS
         job = arrived.body.get("data", {}) if isinstance(arrived.body, dict) else None
         job = job.get("job") if isinstance(job, dict) else None
         if isinstance(job, dict) and job_name(job) in known:
-            _add(known[job_name(job)], job, NEVER, arrived.received, arrived)
+            _add(known[job_name(job)], job, DISTANT_FUTURE, arrived.received, arrived)
 
 
 # One telling
@@ -226,7 +226,7 @@ def _judge_order(job_id: str, tellings: Sequence[JobStatement], tally: Tally) ->
     at = 0
     known: JobStatement | None = None
     for told in sorted(tellings, key=lambda told: told.since):
-        if told.since == NEVER:
+        if told.since == DISTANT_FUTURE:
             break
         while at < len(by_end) and by_end[at].until < told.since:
             if known is None or by_end[at].rank >= known.rank:

@@ -15,9 +15,9 @@ from itertools import chain
 from sys import intern
 from typing import TypeAlias
 
-from ranksim.clock import HOUR, Micros
+from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 
@@ -197,7 +197,7 @@ class PaginationJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, judge whole walks and returned cursors."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         moved = self.patched | run.mutated | _refreshed(self.briefs)
         acting = set[tuple[str, str]]()
@@ -515,7 +515,7 @@ def _sightings(walks: Sequence[Sequence[Page]]) -> tuple[dict[str, Micros], dict
     for walk in walks:
         for page in walk:
             for item in page.items:
-                first[item] = min(page.received, first.get(item, NEVER))
+                first[item] = min(page.received, first.get(item, DISTANT_FUTURE))
                 last[item] = max(page.sent, last.get(item, -1))
     return first, last
 

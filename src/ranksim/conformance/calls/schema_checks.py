@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import Micros, instant
+from ranksim.clock import DISTANT_FUTURE, Micros, instant
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Json, Observation, leaves
+from ranksim.conformance.history.observation import Json, Observation, leaves
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
@@ -173,7 +173,7 @@ class SchemaJudge:
 
         Nothing can be told of a domain that was changed: it may be of another host since, or another one.
         """
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         for domain, shown in self._crawled.items():
             bare = self._bare.get(domain)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 
@@ -77,7 +77,7 @@ class UpdateJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, compare what was shown of each field with what was asked for."""
-        if watermark < NEVER or not run.exclusive:
+        if watermark < DISTANT_FUTURE or not run.exclusive:
             return
         for (resource, name), patches in self.writes.items():
             if resource[-1] in run.mutated:

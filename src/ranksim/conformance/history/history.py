@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.history.packed import PackedObservations, Taker, Test
 from ranksim.trace import Header, Note, TraceKey
 
@@ -19,8 +19,8 @@ class Offset:
     [sent, received].
     """
 
-    low: Micros = -NEVER
-    high: Micros = NEVER
+    low: Micros = DISTANT_PAST
+    high: Micros = DISTANT_FUTURE
     count: int = 0
 
     @property
@@ -86,7 +86,7 @@ class ObservedRun:
     @property
     def _unsaid(self) -> set[int]:
         """The rate of what was sent before any note told of one."""
-        told = min((pace.t for pace in self.paces), default=NEVER)
+        told = min((pace.t for pace in self.paces), default=DISTANT_FUTURE)
         before = self.began < told if self.began is not None else not self.paces
         return {1} if before else set()
 

@@ -1,7 +1,7 @@
 """One exchange and one webhook attempt as the judges see them.
 
-An exchange took effect somewhere in [sent, received]; `received` is NEVER where no reply was seen. What most
-judges look at is in memory, packed (`rows`); what some look at of some exchanges is on a shelf.
+An exchange took effect somewhere in [sent, received]; `received` is DISTANT_FUTURE where no reply was seen.
+What most judges look at is in memory, packed (`rows`); what some look at of some exchanges is on a shelf.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from typing import Any, Final
 from ranksim.clock import Micros
 from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.contract.facts import CHECK_OF
-
-NEVER: Final = 1 << 62
-"""The instant by which a lost reply was received."""
 
 Json = Any
 
@@ -56,10 +53,10 @@ class ObservationDetail:
 class Observation:
     """One exchange: the call, and what its reply said.
 
-    `status` is 0 and `received` NEVER where no reply was seen. `code` is the error code of a refusal, "" of a
-    success. `limit`, `remaining`, `reset` and `retry_after` are the headers' integers, None where missing or
-    not integers. A GraphQL call of one root field reads like its REST twin, with `surface` "graphql"; one of
-    several has operation "".
+    `status` is 0 and `received` DISTANT_FUTURE where no reply was seen. `code` is the error code of a
+    refusal, "" of a success. `limit`, `remaining`, `reset` and `retry_after` are the headers' integers,
+    None where missing or not integers. A GraphQL call of one root field reads like its REST twin, with
+    `surface` "graphql"; one of several has operation "".
     """
 
     shelf: SpillFile[ObservationDetail] = field(repr=False, compare=False)

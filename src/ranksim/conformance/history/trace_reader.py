@@ -16,10 +16,9 @@ from pathlib import Path
 from sys import intern
 from typing import Final, TypeAlias
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import History, Pace
 from ranksim.conformance.history.observation import (
-    NEVER,
     AttemptDetail,
     Json,
     Observation,
@@ -244,7 +243,7 @@ def see(
         index=index,
         id=exchange.id,
         sent=exchange.sent,
-        received=NEVER if lost or exchange.received is None else exchange.received,
+        received=DISTANT_FUTURE if lost or exchange.received is None else exchange.received,
         key=intern(key),
         account=intern(_account(exchange, header)),
         environment=intern(exchange.environment),

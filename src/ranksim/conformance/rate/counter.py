@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ranksim.clock import Micros
-from ranksim.conformance.history.observation import NEVER
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.rate.window_calls import CallIntervals, Ints, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -135,7 +134,7 @@ class _Tests:
     def of(cls, calls: WindowCalls, refused_count: bool, *, stated: bool) -> _Tests:
         possible, since = calls.may_count(refused_count)
         if not calls.exclusive:
-            since = NEVER  # what others left behind has no bound
+            since = DISTANT_FUTURE  # what others left behind has no bound
         return cls(
             calls,
             counted=calls.admitted.joined(calls.refused) if refused_count else calls.admitted,

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ranksim.clock import Micros
-from ranksim.conformance.history.observation import NEVER
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.rate.sliding import most_counted, refused_too_early
 from ranksim.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, Mask, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
-AFTER_ALL = NEVER * 2 - 1
+AFTER_ALL = DISTANT_FUTURE * 2 - 1
 
 
 def check_first_hit(calls: WindowCalls, refused_count: bool) -> Evidence | None:

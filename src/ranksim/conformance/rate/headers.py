@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.rate.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
@@ -106,7 +106,7 @@ class HeaderJudge:
                 self.unsteady = True
                 self.tally.open(HONOURED, "the clock of the rate windows was changed while running")
         self.pending.clear()
-        if watermark == NEVER and even:
+        if watermark == DISTANT_FUTURE and even:
             for pair in self.following.values():
                 _judge_honoured(*pair, run, self.options, self.tally)
             self.following.clear()

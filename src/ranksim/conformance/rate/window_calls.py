@@ -12,8 +12,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.observation import NEVER
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
 from ranksim.conformance.verdict.verdicts import Evidence
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -158,12 +157,12 @@ class WindowCalls:
         be no more than `limit`, and a window later none weighs as less than it is.
         """
         if not refused_count:
-            return self.possible, -NEVER
+            return self.possible, DISTANT_PAST
         possible = self.possible.joined(self.refused)
         if self.fresh:
-            return possible, -NEVER
+            return possible, DISTANT_PAST
         if not len(self.admitted):
-            return possible, NEVER
+            return possible, DISTANT_FUTURE
         admitted = int(self.admitted.ends[0])
         done = np.where(possible.who == HIDDEN, np.maximum(possible.done, admitted), possible.done)
         return CallIntervals.of(possible.sent, done, possible.who), admitted + self.long

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.rate.elimination import FIELDS, Examined, default_reading, examine, explained
 from ranksim.conformance.rate.ledger import CallLog, KeyLedger, steady
 from ranksim.conformance.verdict.options import Options
@@ -65,7 +65,7 @@ class WindowJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, judge each window: which interpretations explain it shows in the whole of it."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         if not steady(run):
             for rule in RULES:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ranksim.clock import DISTANT_FUTURE
 from ranksim.conformance.compare import Judgement
 from ranksim.conformance.history.history import History
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.report import throughput
 from ranksim.conformance.report.model_fit import Compared
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding
@@ -111,7 +112,7 @@ def _difference(difference: Difference) -> Plain:
 def _exhibit(seen: Observation) -> Plain:
     return {
         "sent": seen.sent,
-        "received": None if seen.received == NEVER else seen.received,
+        "received": None if seen.received == DISTANT_FUTURE else seen.received,
         "key": seen.key,
         "operation": seen.operation,
         "method": seen.method,

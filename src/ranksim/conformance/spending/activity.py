@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.conformance.history.fields import body_of, thing_of
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.counter_bounds import RunningSums
 from ranksim.conformance.spending.statements import (
     CostStatement,
@@ -112,9 +112,9 @@ class DryRunReport:
 class JobLifetime:
     """What was seen of a job: when it was last alive, and by when it was seen done or failed."""
 
-    alive: Micros = -NEVER
-    done: Micros = NEVER
-    failed: Micros = NEVER
+    alive: Micros = DISTANT_PAST
+    done: Micros = DISTANT_FUTURE
+    failed: Micros = DISTANT_FUTURE
 
     def end(self, event: str, seen: Micros) -> None:
         """Note that an end was seen, by the type of the event that tells it (S76)."""
@@ -158,7 +158,7 @@ class AccountActivity:
     """The domains that the trace made, by id, with the call."""
     lists: dict[str, Observation] = field(default_factory=dict)
     """The keyword lists that it made, likewise."""
-    begins: Micros = NEVER
+    begins: Micros = DISTANT_FUTURE
     """When the trace first saw the account."""
 
     @property

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from ranksim.clock import HOUR, Micros
+from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.history.fields import body_of, plain, snaked, thing_of
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.conformance.spending import statements
 from ranksim.conformance.spending.activity import CHECKS, RANK_RUN, AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.spend_parsing import (
@@ -198,7 +198,7 @@ class AccountRecord:
         if (seen.operation, identity) in self.works:
             self.works[seen.operation, identity].calls.append(seen)
             return
-        work = SpendWork(spend_of(seen, body), domain_of(body, {}), seen.sent, NEVER, False, [seen])
+        work = SpendWork(spend_of(seen, body), domain_of(body, {}), seen.sent, DISTANT_FUTURE, False, [seen])
         self.works[seen.operation, identity] = work
 
     def _dry_run(self, seen: Observation, body: Mapping[str, Json]) -> None:
@@ -327,8 +327,8 @@ def _settle_rank_runs(dealings: AccountActivity, options: Options) -> None:
     anywhere = [work for work in dealings.works if work.spend in ("", RANK_RUN) and not work.domain]
     for domain, works in runs.items():
         works.sort(key=lambda work: work.high)
-        lost = min((work.low for work in works + anywhere if not work.sure), default=NEVER)
-        first = min((work.high for work in works if work.sure), default=NEVER)
+        lost = min((work.low for work in works + anywhere if not work.sure), default=DISTANT_FUTURE)
+        first = min((work.high for work in works if work.sure), default=DISTANT_FUTURE)
         for work in works:
             known = work.seen.status in begun or domain in dealings.domains or first < work.low
             if work.sure and (not dealings.alone or not known or lost <= work.high):

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.fields import body_of
-from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, NEVER, Observation
+from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.conformance.spending.activity import (
     CHECKS,
     JOBS,
@@ -109,7 +109,7 @@ def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tal
             judge_healthy(failures, refused, tally)
     for work in dealings.works:
         judge_names(failures, work, options, tally)
-        if work.sure or (work.spend in JOBS and work.high < NEVER):
+        if work.sure or (work.spend in JOBS and work.high < DISTANT_FUTURE):
             judge_outcome(failures, CheckOutcome.of_work(work), tally)
     judge_codes(dealings, options, tally)
     judge_reads(failures, tally)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ranksim.clock import SECOND, Micros
-from ranksim.conformance.history.observation import NEVER
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
 from ranksim.conformance.spending.activity import (
     JOBS,
     AccountActivity,
@@ -42,14 +41,14 @@ class CooldownGroup:
         ordered = sorted(zip(works, begins, strict=True), key=lambda pair: pair[0].low)
         self.works = [work for work, _ in ordered]
         self._lows = [work.low for work in self.works]
-        self._latest = [-NEVER, *accumulate((begun for _, begun in ordered), max)]
+        self._latest = [DISTANT_PAST, *accumulate((begun for _, begun in ordered), max)]
 
     def upto(self, t: Micros) -> list[SpendWork]:
         """Give the works that can have been accepted by `t`."""
         return self.works[: bisect_right(self._lows, t)]
 
     def latest(self, t: Micros) -> Micros:
-        """Give the latest beginning among those; -NEVER for none."""
+        """Give the latest beginning among those; DISTANT_PAST for none."""
         return self._latest[bisect_right(self._lows, t)]
 
     def last_before(self, t: Micros) -> SpendWork | None:
@@ -97,10 +96,10 @@ class CooldownGroups:
         return shared
 
     def latest_beginning(self, work: SpendWork, kind: CooldownInterpretation) -> Micros:
-        """Give the latest instant at which a work can have begun a cooldown, NEVER when nothing bounds it."""
+        """Return the latest instant at which a work can have begun a cooldown; DISTANT_FUTURE: unbound."""
         if kind.begins == "finish" and work.spend in JOBS:
             fate = self.fate(work)
-            return fate.done if fate.done < NEVER else fate.failed
+            return fate.done if fate.done < DISTANT_FUTURE else fate.failed
         return work.high
 
     def may_clear(self, first: SpendWork, second: SpendWork, kind: CooldownInterpretation) -> bool:
@@ -132,7 +131,7 @@ class CooldownGroups:
     def unfailed(self, work: SpendWork, until: Micros) -> bool | None:
         """Tell whether a work had surely not failed by an instant; False where it surely had."""
         fate = self.fate(work)
-        if fate.done < NEVER or fate.alive >= until:
+        if fate.done < DISTANT_FUTURE or fate.alive >= until:
             return True
         return False if fate.failed < until else None
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
 from ranksim.conformance.history.fields import whole
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.conformance.spending.statements import BusinessClock
@@ -173,14 +173,14 @@ def judge_refused(
     own = latest = runs.sharing(refused, kind).latest(refused.high)
     if made is None:  # a run from before the trace may have begun it, or its finish
         finishes = kind.begins == "finish" and refused.spend in JOBS
-        latest = max(latest, NEVER if finishes else runs.dealings.begins)
+        latest = max(latest, DISTANT_FUTURE if finishes else runs.dealings.begins)
     nearest = min(latest, refused.low)
     length = runs.lengths.get(refused.spend)
     elapsed = (refused.low - nearest) * runs.rate
     says = f"{refused.spend} was refused as cooldown_active"
-    explained = own > -NEVER and (length is None or (refused.low - own) * runs.rate < length)
+    explained = own > DISTANT_PAST and (length is None or (refused.low - own) * runs.rate < length)
     holds: bool | None = True if explained else None
-    if latest == -NEVER:
+    if latest == DISTANT_PAST:
         says += ", although it had never been asked for on this domain, which was made in this run"
         holds = False
     elif length is not None and elapsed - runs.slack(refused.low - nearest) >= length:
@@ -189,7 +189,7 @@ def judge_refused(
             f"with a cooldown of {length // SECOND} s"
         )
         holds = False
-    ids = (made.id, refused.seen.id) if made is not None and latest == -NEVER else (refused.seen.id,)
+    ids = (made.id, refused.seen.id) if made is not None and latest == DISTANT_PAST else (refused.seen.id,)
     trials.add(
         "cooldown.refused", kind, holds, Evidence(says, ids, about=runs.about(refused), at=refused.low)
     )

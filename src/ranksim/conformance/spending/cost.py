@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ranksim.clock import Micros, iso
+from ranksim.clock import DISTANT_FUTURE, Micros, iso
 from ranksim.conformance.history.fields import moment
-from ranksim.conformance.history.observation import NEVER, leaves
+from ranksim.conformance.history.observation import leaves
 from ranksim.conformance.spending.activity import JOBS, AccountActivity, NoActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.statements import (
     LONGEST_MONTH,
@@ -187,7 +187,11 @@ def refundable(dealings: AccountActivity) -> list[SpendWork]:
     if any(cost.reserved for cost in dealings.cost):
         return []
     jobs = [work for work in dealings.works if work.spend in JOBS or not work.spend]
-    return [work for work in jobs if work.id not in dealings.fates or dealings.fates[work.id].done == NEVER]
+    return [
+        work
+        for work in jobs
+        if work.id not in dealings.fates or dealings.fates[work.id].done == DISTANT_FUTURE
+    ]
 
 
 def _rose(first: CostStatement, second: CostStatement) -> bool:

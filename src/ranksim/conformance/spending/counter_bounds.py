@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ranksim.clock import Micros
-from ranksim.conformance.history.observation import NEVER
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 
 UNBOUNDED = 1 << 50
 """Units of a work that nothing bounds."""
@@ -30,7 +29,7 @@ class Increment:
     id: str
 
 
-ANY_FALL = Increment(-NEVER, NEVER, 0, UNBOUNDED, "")
+ANY_FALL = Increment(DISTANT_PAST, DISTANT_FUTURE, 0, UNBOUNDED, "")
 """What others who use the account may take back at any time."""
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.fields import plain
-from ranksim.conformance.history.observation import NEVER, Observation, job_name
+from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.conformance.spending.activity import (
     CHECKS,
     JOBS,
@@ -204,7 +204,7 @@ def judge_verdicts(dealings: AccountActivity, options: Options, tally: Tally) ->
     dry = {subject: Bracket(found) for subject, found in said.items()}
     live: list[RefusedSpend | SpendWork] = [
         *dealings.refusals,
-        *(work for work in dealings.works if work.high < NEVER),
+        *(work for work in dealings.works if work.high < DISTANT_FUTURE),
     ]
     for outcome in live:
         found = dry.get(subject_of(outcome.seen))

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from ranksim.clock import WEEK, Micros, iso, week_start
+from ranksim.clock import DISTANT_FUTURE, WEEK, Micros, iso, week_start
 from ranksim.conformance.history.fields import snaked, whole
-from ranksim.conformance.history.observation import NEVER
 from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork, minds
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
@@ -169,7 +168,7 @@ def moves_of(
         if work.spend not in possible:
             continue
         least, most = units_of(work, unit)
-        returnable = refunds and work.spend in JOBS and dealings.fates[work.id].done == NEVER
+        returnable = refunds and work.spend in JOBS and dealings.fates[work.id].done == DISTANT_FUTURE
         if returnable:
             gone = dealings.fates[work.id].failed
             falls.append(Increment(work.low, gone, 0, most, work.seen.id))

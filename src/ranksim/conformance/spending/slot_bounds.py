@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.fields import whole
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import AccountActivity, SpendWork
 from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
 
@@ -25,10 +25,12 @@ class SlotBounds:
         changed = [seen for seen in dealings.changes if not 300 <= seen.status <= 499]
         self.patches = [seen for seen in changed if _is(seen, "scans.update")]
         removals = [seen for seen in changed if any(_is(seen, name) for name in REMOVALS)]
-        self.removed = min((seen.sent for seen in (*removals, *self.patches)), default=NEVER)
-        self.patched = min((seen.sent for seen in self.patches), default=NEVER)
+        self.removed = min((seen.sent for seen in (*removals, *self.patches)), default=DISTANT_FUTURE)
+        self.patched = min((seen.sent for seen in self.patches), default=DISTANT_FUTURE)
         self.switched = _switched(self.patches)
-        self.reshaped = min((seen.sent for seen in self.patches if not self._is_switch(seen)), default=NEVER)
+        self.reshaped = min(
+            (seen.sent for seen in self.patches if not self._is_switch(seen)), default=DISTANT_FUTURE
+        )
         self.by_id = {work.id: work for work in dealings.works if work.spend == "scans" and work.id}
         self.removals = RunningSums((seen.sent, 1) for seen in removals)
         first = min(dealings.slots, key=lambda slots: slots.high, default=None)
@@ -57,7 +59,7 @@ class SlotBounds:
         """Give what changes of scans may add, and may free where what is narrowed is freed (U62)."""
         moves = []
         for seen in self.patches:
-            high = seen.received if 200 <= seen.status <= 299 else NEVER
+            high = seen.received if 200 <= seen.status <= 299 else DISTANT_FUTURE
             scan, most = self.by_id.get(seen.parameters.get("id", "")), UNBOUNDED
             if scan is not None and self._is_switch(seen):
                 most = min(UNBOUNDED, self.of_scan({**scan.body, "active": True}, seen.sent, high)[1])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.spending import check_precedence, cooldowns, cost, dry_runs, joins, quotas, slots
 from ranksim.conformance.spending.by_account import ObservedAccounts
 from ranksim.conformance.spending.statements import BusinessClock
@@ -47,7 +47,7 @@ class SpendingJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, judge each account: whether nobody else used it shows in the whole run."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         clock, options, tally = BusinessClock(run), self.options, self.tally
         for dealings in self.accounts.activity(run, options):

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, TypeVar
 
-from ranksim.clock import DAY, HOUR, SECOND, WEEK, Micros
+from ranksim.clock import DAY, DISTANT_PAST, HOUR, SECOND, WEEK, Micros
 from ranksim.conformance.history.fields import moment, plain, whole
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation
+from ranksim.conformance.history.observation import Observation
 from ranksim.contract.quantities import MICRO_USD
 
 Json = Any
@@ -235,7 +235,7 @@ Statement = TypeVar("Statement", MeterStatement, CostStatement, SlotStatement)
 def aligned(statements: Sequence[Statement]) -> list[Statement]:
     """Give one end to all statements of one period: an end computed for each reply anew may be rounded so."""
     ends: dict[Micros, Micros] = {}
-    first = -NEVER
+    first = DISTANT_PAST
     for end in sorted({stated.ends for stated in statements if stated.ends is not None}):
         first = end if end - first > ROUNDING else first
         ends[end] = first

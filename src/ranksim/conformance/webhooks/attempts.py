@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
@@ -96,7 +96,7 @@ class AttemptJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, judge what came: which endpoints there were, and what is listed, may be told late."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         options, tally, arrivals = self.options, self.tally, self.log.arrived
         ledger = EndpointHistory.of(self.log, run, options)

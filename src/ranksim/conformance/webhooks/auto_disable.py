@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.webhooks.endpoints import (
@@ -68,7 +68,7 @@ class AutoDisableJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, compare the failures of each endpoint with when it was disabled."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         ledger = EndpointHistory.of(self.log, run, self.options)
         for endpoint in ledger.known.values():

@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Json, Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.webhooks.endpoints import GRACE, EndpointHistory, ObservedEndpoint, WebhookLog
@@ -60,7 +60,7 @@ class CompletenessJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, find what never came: the deployment's own list of attempts is read late."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         ledger = EndpointHistory.of(self.log, run, self.options)
         events: dict[str, list[ReceivedAttempt]] = defaultdict(list)

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ranksim.clock import MILLISECOND, SECOND, Micros
-from ranksim.conformance.history.observation import NEVER, ReceivedAttempt
+from ranksim.clock import DISTANT_FUTURE, MILLISECOND, SECOND, Micros
+from ranksim.conformance.history.observation import ReceivedAttempt
 from ranksim.contract.facts import Facts
 
 GRAY = SECOND
@@ -82,7 +82,7 @@ def longest(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -
     lows, highs = sorted(end.low for end in failures), sorted(end.high for end in failures)
     successes = [end for end in counted if end.acknowledged]
     after = [-1, *sorted(end.low for end in successes)]
-    before = [*sorted(end.high for end in successes), NEVER]
+    before = [*sorted(end.high for end in successes), DISTANT_FUTURE]
     runs = (
         bisect_right(lows, end) - bisect_left(highs, start) for start, end in zip(after, before, strict=True)
     )

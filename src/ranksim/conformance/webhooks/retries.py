@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import NEVER, Observation, ReceivedAttempt
+from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.history.trace_reader import texts
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
@@ -105,7 +105,7 @@ class RetryJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, judge each delivery: the deployment's own list of attempts is read late."""
-        if watermark < NEVER:
+        if watermark < DISTANT_FUTURE:
             return
         stalls = sorted(note.t for note in run.notes if note.t is not None and "stall" in note.text)
         ledger = EndpointHistory.of(self.log, run, self.options)
