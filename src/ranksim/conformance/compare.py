@@ -79,7 +79,7 @@ class Judgement:
 
 
 def check_required(required: Iterable[str]) -> frozenset[str]:
-    """Give the names of required rules; `required` is as `Judgement.missing` takes it. Raises BadInput."""
+    """Return the names of required rules; `required` is as `Judgement.missing` takes it. Raises BadInput."""
     wanted = set[str]()
     for name in required:
         named = {rule.name for rule in RULES if _is_named(rule, name)}

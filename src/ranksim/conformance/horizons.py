@@ -35,7 +35,7 @@ class Horizon:
         return "the run" if self.length == DISTANT_FUTURE else f"{self.length // HOUR} h"
 
     def covers(self, rule: str) -> bool:
-        """Tell whether it is that of a rule, by name or by family."""
+        """Return whether it is that of a rule, by name or by family."""
         return rule in self.rules or rule.partition(".")[0] + "." in self.rules
 
 

@@ -42,7 +42,7 @@ class Judge(Protocol):
     tally: Tally
 
     def wants(self, like: Observation) -> bool:
-        """Tell whether exchanges of this likeness matter.
+        """Return whether exchanges of this likeness matter.
 
         Only what many have alike can be looked at: the fields of `Observation` from `key` to `outside`.
         """

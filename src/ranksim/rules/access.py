@@ -27,7 +27,7 @@ def resolve(keys: Mapping[str, KeyT], token: str | None, environment: str) -> Ke
 
 
 def sees(scope: str | None, domain: str | None) -> bool:
-    """Tell whether a key may see what belongs to `domain` (None: to the whole account).
+    """Return whether a key may see what belongs to `domain` (None: to the whole account).
 
     A domain-scoped key sees its own domain only, and nothing account-wide (S70, U13, U97). `scope` is that
     domain, or None for a key of the whole account.

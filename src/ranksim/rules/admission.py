@@ -39,7 +39,7 @@ JOB_KINDS = 4
 
 
 def applies(check: int, ask: Ask) -> bool:
-    """Tell whether a check (1 to 6) applies to this ask (U58)."""
+    """Return whether a check (1 to 6) applies to this ask (U58)."""
     return (ask.checks >> check) & 1 == 1
 
 
@@ -117,7 +117,7 @@ def is_cooling(now: int, ask: Ask, cooldown: Cooldown) -> bool:
 
 
 def decide(now: int, ask: Ask, books: Books, meter: Meter, cooldown: Cooldown, terms: Terms) -> int:
-    """Say what becomes of an ask: GRANTED, JOINED, or the first check that refuses (S59).
+    """Return what becomes of an ask: GRANTED, JOINED, or the first check that refuses (S59).
 
     Changes nothing. The join of a running rank run stands where U45 puts it.
     """
@@ -201,7 +201,7 @@ def settle(books: Books, month_ends: int, estimate: int, actual: int, terms: Ter
 
 
 def refund(meter: Meter, ends: int, units: int) -> None:
-    """Give back units taken in the period that ended at `ends`, if it is still the meter's period (U50)."""
+    """Refund units taken in the period that ended at `ends`, if it is still the meter's period (U50)."""
     if meter.ends == ends and meter.limit >= 0:
         meter.used -= units
 

@@ -104,6 +104,6 @@ ROWS = (Window, Meter, Cooldown, Books, Ask, Terms)
 
 
 def record_dtype(row: type) -> np.dtype[np.void]:
-    """Give the aligned NumPy record dtype of a row class: one int64 a field, in the order of the class."""
+    """Return the aligned NumPy record dtype of a row class: one int64 a field, in the order of the class."""
     columns: list[tuple[str, DTypeLike]] = [(field.name, np.int64) for field in fields(row)]
     return np.dtype(columns, align=True)

@@ -9,12 +9,12 @@ from ranksim.contract.assumptions import Assumptions
 
 
 def is_valid(key: str, assumptions: Assumptions) -> bool:
-    """Tell whether a key has a legal form (U32): 1 to 255 characters, a quoted string counted inside."""
+    """Return whether a key has a legal form (U32): 1 to 255 characters, a quoted string counted inside."""
     return 1 <= len(unquoted(key)) <= assumptions.idempotency_key_max
 
 
 def unquoted(key: str) -> str:
-    """Give a key without the quotes of a structured-field string (U32)."""
+    """Return a key without the quotes of a structured-field string (U32)."""
     if len(key) >= 2 and key[0] == key[-1] == '"':
         return key[1:-1]
     return key
@@ -41,7 +41,7 @@ def fingerprint(
 
 
 def is_stored(status: int, check: int, assumptions: Assumptions) -> bool:
-    """Tell whether a reply is remembered under its key (U29, U93).
+    """Return whether a reply is remembered under its key (U29, U93).
 
     `check` is the spending check that refused, or 0: a refusal of the six checks is remembered whatever its
     status, which it may share with an early refusal that is not.

@@ -18,7 +18,7 @@ _SEAL = 12
 
 
 def page_limit(text: str | None, facts: Facts, assumptions: Assumptions) -> int | None:
-    """Give the size of a page from the `limit` parameter as sent, or None when it is invalid (S43, U34)."""
+    """Return the size of a page from the `limit` parameter as sent, or None when it is invalid (S43, U34)."""
     if text is None:
         return min(facts.page_default, facts.page_max)
     match = _LIMIT.fullmatch(text)

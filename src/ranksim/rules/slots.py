@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 def fold(text: str, folding: str) -> str:
-    """Give the form in which keywords are compared: trimmed, case-folded unless "exact" (U65, U103)."""
+    """Return the form in which keywords are compared: trimmed, case-folded unless "exact" (U65, U103)."""
     trimmed = text.strip()
     return trimmed.casefold() if folding == "casefold" else trimmed
 
@@ -78,13 +78,13 @@ def size(blocks: Iterable[Block]) -> int:
 
 
 def words_counted(lists: Iterable[Iterable[str]], scan_counts: str) -> list[str]:
-    """Give the words of a scan's lists; one that stands in two lists counts once, or twice (U94)."""
+    """Return the words of a scan's lists; one that stands in two lists counts once, or twice (U94)."""
     words = [word for words in lists for word in words]
     return list(dict.fromkeys(words)) if scan_counts == "keyword" else words
 
 
 def difference(whole: Block, part: Block) -> list[Block]:
-    """Give the tuples of `whole` that are not in `part`, as at most three blocks that do not overlap."""
+    """Return the tuples of `whole` that are not in `part`, as at most three blocks that do not overlap."""
     words, common_words = _split(whole.words, part.words)
     pairings, common_pairings = _split(whole.engine_devices, part.engine_devices)
     places, _ = _split(whole.geographies, part.geographies)

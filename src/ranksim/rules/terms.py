@@ -41,7 +41,7 @@ COMMITS = frozenset({Spend.KEYWORDS, Spend.SCANS})
 
 
 def terms_of(policy: Policy) -> Terms:
-    """Give the assumptions that admission reads."""
+    """Return the assumptions that admission reads."""
     said = policy.assumptions
     return Terms(
         join=JOINS[said.join],
@@ -54,12 +54,12 @@ def terms_of(policy: Policy) -> Terms:
 
 
 def mask(checks: tuple[int, ...]) -> int:
-    """Give the bits of a set of checks."""
+    """Return the bits of a set of checks."""
     return sum(1 << check for check in checks)
 
 
 def checks_of(policy: Policy, spend: Spend) -> int:
-    """Give the mask of the checks that apply to an operation (U58, U90)."""
+    """Return the mask of the checks that apply to an operation (U58, U90)."""
     if policy.assumptions.checks_apply == "table":
         return mask((Decision.SUBSCRIPTION_INACTIVE, *TABLE[spend]))
     if spend in COMMITS and not policy.assumptions.ceiling_stops_tracking:
@@ -75,7 +75,7 @@ def capability_bits(catalogue: Catalogue) -> dict[str, int]:
 
 
 def capability_needed(policy: Policy, spend: Spend, bits: dict[str, int]) -> int:
-    """Give the capability bit that check 1 wants for an operation, or 0 (U58, U60)."""
+    """Return the capability bit that check 1 wants for an operation, or 0 (U58, U60)."""
     if policy.assumptions.checks_apply == "table" and spend not in NAMES_CAPABILITY:
         return 0
     return bits[policy.catalogue.capability_for(spend.label)]

@@ -23,7 +23,7 @@ _SIGNATURE = re.compile(r"t=([0-9]{1,15}),v1=(\S+)")
 def matches(
     enabled: bool, event_types: Sequence[str], bound_to: str | None, event_type: str, domain: str | None
 ) -> bool:
-    """Tell whether an endpoint gets an event of `event_type` about `domain`.
+    """Return whether an endpoint gets an event of `event_type` about `domain`.
 
     `event_types` and `bound_to` are the endpoint's. An empty list takes every type, those of later versions
     included; an explicit list takes what it names and nothing else, even if it names every type of today
@@ -67,7 +67,7 @@ def verify(secret: str, header: str, body: bytes, now: int, tolerance: int = 300
 
 
 def headers(secret: str, t: int, body: bytes, event_id: str, event_type: str, number: int) -> dict[str, str]:
-    """Give the headers of attempt `number`, counted from 1, signed at Unix second `t` (S77-S81)."""
+    """Return the headers of attempt `number`, counted from 1, signed at Unix second `t` (S77-S81)."""
     return {
         "Content-Type": "application/json",
         "Service-Signature": sign(secret, t, body),
@@ -85,7 +85,7 @@ def _digest(secret: str, t: int, body: bytes) -> str:
 
 
 def acknowledged(status: int | None, duration: Micros, facts: Facts) -> bool:
-    """Tell whether an answer acknowledges a delivery: any 2xx in time, and nothing else (S87-S89).
+    """Return whether an answer acknowledges a delivery: any 2xx in time, and nothing else (S87-S89).
 
     `status` is None when no answer came. A 2xx after the timeout fails although the receiver has acted (E24).
     """
@@ -104,7 +104,7 @@ def retry_at(
     facts: Facts,
     assumptions: Assumptions,
 ) -> Micros | None:
-    """Give the instant of the next attempt after `failures` failed ones (1 or more), or None for no more.
+    """Return the instant of the next attempt after `failures` failed ones (1 or more), or None for no more.
 
     Each delay runs from the failure before it; or, with `retry_from: first_attempt`, the delays add up from
     the first failure, so that slow answers do not shift the schedule. Only the newest delay is jittered, by

@@ -36,7 +36,7 @@ NAMES = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
 
 
 def start(w: Window) -> None:
-    """Give a row its full allowance: sets opened, count, previous, level and head, keeps the rest."""
+    """Restore the full allowance of a row: sets opened, count, previous, level and head, keeps the rest."""
     w.opened = DISTANT_PAST
     w.count = 0
     w.previous = 0

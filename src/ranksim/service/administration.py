@@ -122,7 +122,7 @@ def _expect_add_on(ctx: Context, add_on: str, count: int) -> None:
 
 
 def allowance(ctx: Context, account: Account, metric: str) -> int:
-    """Give an account's limit of a metric, add-ons included (S109)."""
+    """Return an account's limit of a metric, add-ons included (S109)."""
     limit = ctx.plan_of(account).quotas[metric].limit
     for name, count in account.add_ons.items():
         add_on = ctx.policy.catalogue.add_ons[name]

@@ -37,7 +37,7 @@ def _trim(value: Any) -> Any:
 
 
 def expecting(text: str) -> WrapValidator:
-    """Say what a field expects, in the words of the answer, whatever is wrong with its value."""
+    """Report what a field expects, in the words of the answer, whatever is wrong with its value."""
 
     def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -79,7 +79,7 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
     def sent(self) -> dict[str, Any]:
-        """Give the fields that were sent, as validated: the changes that a PATCH asks for."""
+        """Return the fields that were sent, as validated: the changes that a PATCH asks for."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -191,16 +191,16 @@ class ScanPatch(RequestBody):
     active: Flag = True
 
     def lists(self) -> list[str]:
-        """Give the lists, each once."""
+        """Return the lists, each once."""
         return list(dict.fromkeys(self.list_ids))
 
     def pairings(self) -> list[str]:
-        """Give the pairings as "engine/device", each once."""
+        """Return the pairings as "engine/device", each once."""
         pairs = (p if isinstance(p, str) else f"{p.engine}/{p.device}" for p in self.engine_devices)
         return list(dict.fromkeys(pairs))
 
     def places(self) -> list[str]:
-        """Give the geographies as "COUNTRY/location id/language", each once."""
+        """Return the geographies as "COUNTRY/location id/language", each once."""
         places = (f"{g.country}/{g.location_id or ''}/{g.language or ''}" for g in self.geographies)
         return list(dict.fromkeys(places))
 

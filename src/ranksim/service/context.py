@@ -39,7 +39,7 @@ class Context:
         self.needs = {spend: terms.capability_needed(self.policy, spend, self.bits) for spend in Spend}
 
     def plan_of(self, account: Account) -> Plan:
-        """Give the plan an account is on."""
+        """Return the plan an account is on."""
         return self.policy.catalogue.plans[account.plan]
 
     def schedule(self, due: int, what: str, which: str) -> None:

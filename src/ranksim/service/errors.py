@@ -39,7 +39,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 def status_of(policy: Policy, code: str) -> int:
-    """Give the HTTP status of an error code (S98, S100, U12-U24)."""
+    """Return the HTTP status of an error code (S98, S100, U12-U24)."""
     if code == "quota_exhausted":
         return policy.facts.quota_exhausted_status
     if code == "rate_limited":

@@ -30,7 +30,7 @@ KEPT_RUNS = 400
 
 
 def show(ctx: Context, job: Job, now: int) -> Body:
-    """Give a Job as the API shows it, progress included (S13, S16, U42, U43)."""
+    """Return a Job as the API shows it, progress included (S13, S16, U42, U43)."""
     return {
         "id": job.id,
         "kind": job.kind,
@@ -44,7 +44,7 @@ def show(ctx: Context, job: Job, now: int) -> Body:
 
 
 def progress(ctx: Context, job: Job, now: int) -> int:
-    """Give a job's progress in whole percent (U42): of its drawn time, or of the kind's mean in a pool."""
+    """Return a job's progress in whole percent (U42): of its drawn time, or of the kind's mean in a pool."""
     if job.status == DONE:
         return 100
     if job.started_at is None:
@@ -120,12 +120,12 @@ def accept(ctx: Context, job: Job) -> None:
 
 
 def _who(job: Job) -> int:
-    """Give the entity of a job's draws: domain and kind, so that worlds under two plans draw alike."""
+    """Return the entity of a job's draws: domain and kind, so that worlds under two plans draw alike."""
     return draws.entity(f"{job.domain}/{job.kind}")
 
 
 def _that_matter(ctx: Context, runs: list[str]) -> list[str]:
-    """Give the runs that bear on join or cooldown: the unfinished ones, and the last that was done (U91)."""
+    """Return the runs that bear on join or cooldown: the unfinished, and the last that was done (U91)."""
     done = [run for run in runs if ctx.state.jobs[run].status == DONE]
     return [run for run in runs if run in done[-1:] or ctx.state.jobs[run].status in (QUEUED, RUNNING)]
 
@@ -196,7 +196,7 @@ def _mind_cooldown(ctx: Context, job: Job, account: Account, now: int) -> None:
 
 
 def _latest_acceptance(ctx: Context, failed: Job, account: Account) -> int:
-    """Give the latest acceptance among the runs that share the cooldown and have not failed (U91)."""
+    """Return the latest acceptance among the runs that share the cooldown and have not failed (U91)."""
     owners = [failed.domain] if ctx.policy.assumptions.cooldown_scope == "domain" else account.domains
     runs = [
         ctx.state.jobs[run] for owner in owners for run in ctx.state.domains[owner].jobs.get(failed.kind, ())

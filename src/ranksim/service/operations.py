@@ -37,7 +37,7 @@ class Operation:
     keyless: bool = False
 
     def rate_class(self, policy: Policy) -> RateClass:
-        """Give the rate class under a policy (S102-S104, U2)."""
+        """Return the rate class under a policy (S102-S104, U2)."""
         if self.tracking and policy.assumptions.tracking_class == "expensive":
             return EXPENSIVE
         return self.rate

@@ -71,7 +71,7 @@ def charge_caller(
 
 
 def rates_waived(ctx: Context) -> bool:
-    """Tell whether rate limits are switched off: nothing is counted, and headers stay as they are."""
+    """Return whether rate limits are switched off: nothing is counted, and headers stay as they are."""
     return ctx.state.waived & 1 == 1
 
 

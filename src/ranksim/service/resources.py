@@ -29,7 +29,7 @@ BodyT = TypeVar("BodyT", bodies.NamedBody, bodies.CompetitorBody)
 
 
 def show_domain(domain: Domain) -> Body:
-    """Give a Domain as the API shows it (S12, S17, U43)."""
+    """Return a Domain as the API shows it (S12, S17, U43)."""
     crawled = domain.last_full_crawl_at
     return {
         "id": domain.id,
@@ -280,7 +280,7 @@ COMPETITORS = Resource(
 
 
 def show_keyword(keyword: Keyword) -> Body:
-    """Give a keyword as the API shows it (U85)."""
+    """Return a keyword as the API shows it (U85)."""
     return {
         "id": keyword.id,
         "keyword": keyword.text,
@@ -292,7 +292,7 @@ def show_keyword(keyword: Keyword) -> Body:
 
 
 def keywords_in(lists: Iterable[KeywordList]) -> list[str]:
-    """Give the ids of the keywords of lists, ascending."""
+    """Return the ids of the keywords of lists, ascending."""
     return sorted(which for keyword_list in lists for which in keyword_list.words.values())
 
 

@@ -19,13 +19,13 @@ from ranksim.service.state import Account, Scan
 
 
 def show_place(place: str) -> Body:
-    """Give a geography as the API shows it."""
+    """Return a geography as the API shows it."""
     country, location, language = place.split("/")
     return {"country": country, "location_id": location or None, "language": language or None}
 
 
 def show_scan(scan: Scan) -> Body:
-    """Give a scan as the API shows it (U85)."""
+    """Return a scan as the API shows it (U85)."""
     pairings = (pairing.split("/") for pairing in scan.engine_devices)
     return {
         "id": scan.id,
@@ -96,7 +96,7 @@ def update_scan(ctx: Context, request: Request) -> Reply:
 
 
 def _gains(scan: Scan, lists: list[str], pairings: list[str], places: list[str]) -> bool:
-    """Tell whether a scan would cover something that it does not now."""
+    """Return whether a scan would cover something that it does not now."""
     return not (
         set(lists) <= set(scan.lists)
         and set(pairings) <= set(scan.engine_devices)

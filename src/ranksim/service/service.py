@@ -118,7 +118,7 @@ class Service:
         return self._step()
 
     def next_due(self) -> int | None:
-        """Give the instant of the next piece of work, or None."""
+        """Return the instant of the next piece of work, or None."""
         agenda = self._ctx.state.agenda
         return agenda[0][0] if agenda else None
 
@@ -215,7 +215,7 @@ class Service:
         return replies
 
     def _note(self, request: Request, reply: Reply) -> None:
-        """Say what the six checks made of a call."""
+        """Note what the six checks made of a call."""
         now, account, operation = request.now, request.account.id, request.call.operation
         if reply.outcome == "granted":
             self._ctx.events.append(CallGranted(now, account, operation))
@@ -260,7 +260,7 @@ class Service:
         return charge_key(ctx, key, charged, now, headers, graphql=graphql)
 
     def _class_of(self, call: Call) -> RateClass | None:
-        """Give the class a call is charged in; None for a dry run that is free (U10, U87), or a waiver."""
+        """Return the class a call is charged in; None for a dry run that is free (U10, U87), or a waiver."""
         if rates_waived(self._ctx):
             return None
         said = self.policy.assumptions
@@ -405,7 +405,7 @@ class Service:
     # State
 
     def save(self) -> bytes:
-        """Give the whole state as JSON; `restore` reads it back under the same policy."""
+        """Return the whole state as JSON; `restore` reads it back under the same policy."""
         return STATE.dump_json(self._ctx.state)
 
     @classmethod
@@ -430,7 +430,7 @@ class Service:
 
 
 def _misfits(state: State, policy: Policy) -> Iterator[str]:
-    """Say what a policy lacks that a state has, or the other way round."""
+    """Return what a policy lacks that a state has, or the other way round."""
     plans, add_ons = policy.catalogue.plans, policy.catalogue.add_ons
     for account in state.accounts.values():
         at = f"accounts.{account.id}"
@@ -463,7 +463,7 @@ def _nominal_class(policy: Policy, call: Call) -> RateClass:
 
 
 def _request_id(call: Call, number: int) -> str:
-    """Give the client's X-Request-Id as sent, or one of our own (S107, U79)."""
+    """Return the client's X-Request-Id as sent, or one of our own (S107, U79)."""
     sent = call.request_id
     if sent and len(sent) <= LONGEST_REQUEST_ID and sent.isascii() and sent.isprintable():
         return sent
@@ -482,7 +482,7 @@ def _finish(reply: Reply, call: Call, account: str, headers: dict[str, str], req
 
 
 def _retry_at(reply: Reply) -> int:
-    """Give the instant that Retry-After stands for, or 0."""
+    """Return the instant that Retry-After stands for, or 0."""
     meta: dict[str, Any] = (reply.body or {}).get("meta", {})
     return instant(meta["available_at"]) if "available_at" in meta else 0
 

@@ -34,7 +34,7 @@ def tracked(ctx: Context, account: Account, domain: str) -> int:
 
 
 def fresh_words(ctx: Context, keyword_list: KeywordList, keywords: Iterable[str]) -> dict[str, str]:
-    """Give what POST keywords really adds: folded word to its text, in order, first spelling kept.
+    """Return what POST keywords really adds: folded word to its text, in order, first spelling kept.
 
     Left out is what stands in the list already, or anywhere in its domain (U64, U94), and repetitions (E43).
     """
@@ -55,14 +55,14 @@ def fresh_words(ctx: Context, keyword_list: KeywordList, keywords: Iterable[str]
 def plan_keywords(
     ctx: Context, account: Account, keyword_list: KeywordList, folded: Sequence[str], now: int
 ) -> Widening:
-    """Say what new words in a list add: nothing unless an active scan covers the list (E47)."""
+    """Return what new words in a list add: nothing unless an active scan covers the list (E47)."""
     return _widening(ctx, account, _blocks_of_words(ctx, account, keyword_list, folded), now)
 
 
 def fit_keywords(
     ctx: Context, account: Account, keyword_list: KeywordList, folded: Sequence[str], now: int, room: int
 ) -> list[str]:
-    """Give the longest run of words, from the first, that `room` free slots can take (U64 "partial")."""
+    """Return the longest run of words, from the first, that `room` free slots can take (U64 "partial")."""
     fitting: list[str] = []
     needed = 0
     for word in folded:
@@ -83,7 +83,7 @@ def plan_scan(
     geographies: Sequence[str],
     now: int,
 ) -> Widening:
-    """Say what a new active scan adds (S24, S25)."""
+    """Return what a new active scan adds (S24, S25)."""
     block = Block(_owner(ctx, domain, ""), _words(ctx, lists), engine_devices, geographies)
     return _widening(ctx, account, [block], now)
 
@@ -98,7 +98,7 @@ def plan_scan_change(
     active: bool,
     now: int,
 ) -> tuple[Widening, Narrowing]:
-    """Say what a PATCH of a scan adds and loses; a paused scan counts nothing (U62, E42).
+    """Return what a PATCH of a scan adds and loses; a paused scan counts nothing (U62, E42).
 
     Where what is lost is freed at once, a change that also adds is one net widening, so that exchanging one
     device for another needs no room.
@@ -160,7 +160,7 @@ def _widening(ctx: Context, account: Account, blocks: Sequence[Block], now: int,
 def _blocks_of_words(
     ctx: Context, account: Account, keyword_list: KeywordList, folded: Sequence[str]
 ) -> list[Block]:
-    """Give the tuples that words of a list have, each scan that covers it for itself (S24, E42)."""
+    """Return the tuples that words of a list have, each scan that covers it for itself (S24, E42)."""
     blocks = []
     for scan_id in account.scans:
         scan = ctx.state.scans[scan_id]

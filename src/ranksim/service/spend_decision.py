@@ -109,7 +109,7 @@ def settle(ctx: Context, account: Account, month_ends: int, estimate: int, actua
 
 
 def month_resets(request: Request) -> int:
-    """Give the end of the account's billing month (U51)."""
+    """Return the end of the account's billing month (U51)."""
     books = request.account.books
     if request.now < books.month_ends:
         return books.month_ends
@@ -117,7 +117,7 @@ def month_resets(request: Request) -> int:
 
 
 def meter_resets(ctx: Context, account: Account, meter: Meter, now: int) -> int:
-    """Give the end of a metered allowance's period (S38, S108, S110)."""
+    """Return the end of a metered allowance's period (S38, S108, S110)."""
     if now < meter.ends:
         return meter.ends
     if meter.period == admission.WEEK:
@@ -134,14 +134,14 @@ def usd(amount: int) -> str:
 
 
 def code_of(ctx: Context, decision: Decision, rows: Rows) -> str:
-    """Give the error code of a refusal; a weekly allowance may have one of its own (U53)."""
+    """Return the error code of a refusal; a weekly allowance may have one of its own (U53)."""
     if decision == Decision.QUOTA_EXHAUSTED and rows.meter.period == admission.WEEK:
         return ctx.policy.assumptions.weekly_exhaustion_code
     return decision.code
 
 
 def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> dict[str, Any]:
-    """Give the numbers behind a refusal (S98, S99, U26)."""
+    """Return the numbers behind a refusal (S98, S99, U26)."""
     now, books = request.now, request.account.books
     if decision == Decision.COST_CAP_REACHED:
         return {
@@ -290,7 +290,7 @@ def outcome_of_scan_patch(
 def beyond_dimensions(
     ctx: Context, account: Account, engine_devices: list[str], geographies: list[str]
 ) -> int:
-    """Tell which check minds a scan that is larger than the plan's dimensions (S33, U59), or 0."""
+    """Return which check minds a scan that is larger than the plan's dimensions (S33, U59), or 0."""
     most = ctx.plan_of(account).dimensions
     if len(engine_devices) <= most.max_engine_devices and len(geographies) <= most.max_geographies:
         return 0

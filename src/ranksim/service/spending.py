@@ -72,7 +72,7 @@ def work_of(ctx: Context, account: Account, domain: Domain, spend: Spend) -> Wor
 
 
 def ai_questions(ctx: Context, domain: Domain) -> int:
-    """Give how many questions an AI-visibility scan of a domain asks."""
+    """Return how many questions an AI-visibility scan of a domain asks."""
     span = MOST_QUESTIONS - FEWEST_QUESTIONS + 1
     who = draws.entity(domain.id)
     return FEWEST_QUESTIONS + draws.below(span, ctx.state.seed, who, 0, Purpose.SIZE)
@@ -288,7 +288,7 @@ def trim(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
 
 
 def show_brief(brief: Brief) -> Body:
-    """Give a keyword brief as the API shows it (U109)."""
+    """Return a keyword brief as the API shows it (U109)."""
     return {
         "id": brief.id,
         "domain_id": brief.domain,

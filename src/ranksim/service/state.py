@@ -290,7 +290,7 @@ class State:
     agenda: list[tuple[int, int, str, str]] = field(default_factory=list)
 
     def next_serial(self) -> int:
-        """Give out the next number."""
+        """Return the next number, which is given out once."""
         self.serial += 1
         return self.serial
 

@@ -68,13 +68,13 @@ INTEGRATIONS = ("analytics", "search_console")
 
 
 def domain_pages(seed: int, domain: Domain) -> int:
-    """Give the number of pages of a site: heavy-tailed, half of all have fewer than 60."""
+    """Return the number of pages of a site: heavy-tailed, half of all have fewer than 60."""
     u = draws.uniform(seed, draws.entity(domain.host), 0, Purpose.SIZE)
     return min(MOST_PAGES, int(FEWEST_PAGES / u))
 
 
 def position(seed: int, host: str, word: str, place: str, since: Micros, at: Micros) -> int | None:
-    """Give the position of a site for a folded keyword in a place at an instant; None: not found in depth.
+    """Return the position of a site for a folded keyword in a place at an instant; None: not found in depth.
 
     A bounded random walk, one step a day from `since`: a keyword begins at a level of its own, steps up or
     down or stays, the wider the deeper it began, and turns back at the first position and a little below the
@@ -97,7 +97,7 @@ def _position(seed: int, host: str, word: str, place: str, since: int, day: int)
 
 
 def page_url(domain: Domain, word: str) -> str:
-    """Give the page of a site that ranks for a keyword."""
+    """Return the page of a site that ranks for a keyword."""
     return f"https://{domain.host}{(domain.path or '').rstrip('/')}/{_slug(word)}"
 
 
@@ -107,7 +107,7 @@ def _slug(word: str) -> str:
 
 
 def serp_features(seed: int, word: str, place: str, at: Micros) -> list[str]:
-    """Give what a result page shows beside the plain results, week by week."""
+    """Return what a result page shows beside the plain results, week by week."""
     return list(_serp_features(seed, word, place, at // WEEK))
 
 
@@ -119,7 +119,7 @@ def _serp_features(seed: int, word: str, place: str, week: int) -> tuple[str, ..
 
 
 def crawled_page(seed: int, domain: Domain, number: int, at: Micros) -> Body:
-    """Give page `number`, from 1, of a crawl that ended at an instant."""
+    """Return page `number`, from 1, of a crawl that ended at an instant."""
     who = draws.entity(f"page|{domain.host}|{number}")
     section = SECTIONS[draws.below(len(SECTIONS), seed, who, 0, Purpose.SYNTHETIC)]
     path = "/" if number == 1 else f"/{section}/page-{number}"
@@ -137,12 +137,12 @@ def crawled_page(seed: int, domain: Domain, number: int, at: Micros) -> Body:
 
 
 def finding_count(seed: int, analysis: str) -> int:
-    """Give how many findings an analysis has."""
+    """Return how many findings an analysis has."""
     return draws.below(MOST_FINDINGS + 1, seed, draws.entity(analysis), 0, Purpose.SYNTHETIC)
 
 
 def finding(seed: int, domain: Domain, analysis: str, number: int) -> Body:
-    """Give finding `number`, from 1, of an analysis."""
+    """Return finding `number`, from 1, of an analysis."""
     who = draws.entity(analysis)
     severity, category, title = FINDINGS[draws.below(len(FINDINGS), seed, who, 2 * number, Purpose.SYNTHETIC)]
     page = 1 + draws.below(domain_pages(seed, domain), seed, who, 2 * number + 1, Purpose.SYNTHETIC)
@@ -151,13 +151,13 @@ def finding(seed: int, domain: Domain, analysis: str, number: int) -> Body:
 
 
 def site_score(seed: int, domain: Domain, at: Micros) -> int:
-    """Give the score of a site-optimization analysis, 0 to 100."""
+    """Return the score of a site-optimization analysis, 0 to 100."""
     who = draws.entity(f"site|{domain.host}")
     return int(35 + 50 * _draw(seed, who, 0, 3) + 15 * _wave(seed, who, at, 30 * DAY, 0) + 7)
 
 
 def visibility(seed: int, domain: Domain, at: Micros) -> Body:
-    """Give the scores of an AI-visibility scan: the share of answers that name the site, in percent."""
+    """Return the scores of an AI-visibility scan: the share of answers that name the site, in percent."""
     scores = []
     for assistant in ASSISTANTS:
         who = draws.entity(f"ai|{domain.host}|{assistant}")
@@ -168,7 +168,7 @@ def visibility(seed: int, domain: Domain, at: Micros) -> Body:
 
 
 def industries(seed: int, domain: Domain) -> list[str]:
-    """Give the industries, two to four, that a site's AI scans ask about."""
+    """Return the industries, two to four, that a site's AI scans ask about."""
     who = draws.entity(f"industry|{domain.host}")
     first = draws.below(len(INDUSTRIES), seed, who, 0, Purpose.SYNTHETIC)
     step = 1 + 2 * draws.below(2, seed, who, 1, Purpose.SYNTHETIC)
@@ -177,7 +177,7 @@ def industries(seed: int, domain: Domain) -> list[str]:
 
 
 def backlinks(seed: int, domain: Domain) -> Body:
-    """Give the summary of the links that lead to a site: the larger the site, the more."""
+    """Return the summary of the links that lead to a site: the larger the site, the more."""
     who = draws.entity(f"links|{domain.host}")
     referring = 1 + int(domain_pages(seed, domain) * (1 + 4 * _draw(seed, who, 0, 3)))
     links = referring * (2 + draws.below(9, seed, who, 1, Purpose.SYNTHETIC))
@@ -190,7 +190,7 @@ def backlinks(seed: int, domain: Domain) -> Body:
 
 
 def integration_status(seed: int, domain: Domain, kind: str) -> str:
-    """Give whether a domain's integration is connected."""
+    """Return whether a domain's integration is connected."""
     u = draws.uniform(seed, draws.entity(f"integration|{domain.id}|{kind}"), 0, Purpose.SYNTHETIC)
     return "connected" if u < 0.7 else "disconnected" if u < 0.95 else "error"
 
@@ -201,7 +201,7 @@ def _draw(seed: int, who: int, index: int, strand: int) -> float:
 
 
 def _wave(seed: int, who: int, at: Micros, period: int, strand: int) -> float:
-    """Give a smooth random course of time in (-0.5, 0.5): draws a period apart, and the line between them."""
+    """Return a smooth random course of time in (-0.5, 0.5): draws a period apart, and lines between them."""
     number, rest = divmod(at, period)
     before, after = _draw(seed, who, number, strand), _draw(seed, who, number + 1, strand)
     return before + (after - before) * rest / period - 0.5

@@ -58,7 +58,7 @@ class Ids(Sequence[str]):
 
 
 def visible(ctx: Context, request: Request) -> list[Domain]:
-    """Give the account's domains that the key may see and the filter domain_id leaves."""
+    """Return the account's domains that the key may see and the filter domain_id leaves."""
     wanted = request.call.query.get("domain_id")
     return [
         ctx.state.domains[which]
@@ -68,7 +68,7 @@ def visible(ctx: Context, request: Request) -> list[Domain]:
 
 
 def number_of(which: str) -> str:
-    """Give the number in an id, as text."""
+    """Return the number in an id, as text."""
     return which.rpartition("_")[2]
 
 
@@ -91,13 +91,13 @@ class Grid:
     width: int = 0
 
     def address(self, keyword_id: str, number: int) -> str:
-        """Give the address of a keyword's place by its number; void ones end in "~" and their number."""
+        """Return the address of a keyword's place by its number; void ones end in "~" and their number."""
         places = self.places[self.keywords[keyword_id].list_id]
         place = places[number] if number < len(places) else f"~ ~{number:04d}"
         return f"{keyword_id} {place}"
 
     def exists(self, keyword_id: str, place: str, run: Micros) -> bool:
-        """Tell whether a run could see a keyword in a place: both must have been there."""
+        """Return whether a run could see a keyword in a place: both must have been there."""
         keyword = self.keywords[keyword_id]
         return keyword.created_at <= run and self.since.get((keyword.list_id, place), run + 1) <= run
 
@@ -116,7 +116,7 @@ def grid_of(ctx: Context, request: Request) -> Grid:
 
 
 def keywords_of(ctx: Context, request: Request, domain: Domain, grid: Grid) -> Sequence[str]:
-    """Give the tracked keywords of a domain, ascending; the filter keyword_id leaves one at most."""
+    """Return the tracked keywords of a domain, ascending; the filter keyword_id leaves one at most."""
     account = request.account
     if "keyword_id" in request.call.query:
         keyword = ctx.state.keywords.get(request.call.query["keyword_id"])
@@ -222,7 +222,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
 
 
 def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> Body:
-    """Give a position as the API shows it; null says not found in depth (U85)."""
+    """Return a position as the API shows it; null says not found in depth (U85)."""
     _, pairing, place = address.split(" ")
     engine, device = pairing.split("/")
     country, location, language = place.split("/")
@@ -247,7 +247,7 @@ def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> 
 
 
 def _notice(notice: Body, runs: Sequence[Sequence[Micros]]) -> Body | None:
-    """Give the notice unless there was a run."""
+    """Return the notice unless there was a run."""
     return None if any(runs) else notice
 
 

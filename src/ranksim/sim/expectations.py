@@ -112,7 +112,7 @@ class Expectation(Frozen):
         return low, math.inf if self.at_most is None else self.at_most
 
     def wanted(self) -> str:
-        """Say the bound: 'at most 10'."""
+        """Return the bound: 'at most 10'."""
         low, high = self.bounds
         unit = unit_of(self.metric)
         every = " in every replication" if self.hold == "every" else ""
@@ -125,7 +125,7 @@ class Expectation(Frozen):
         return f"between {show(low, unit)} and {show(high, unit)}{every}"
 
     def judge(self, result: Result) -> ExpectationResult:
-        """Say whether a result keeps the bound. Raises BadInput when it has no such metric."""
+        """Return whether a result keeps the bound. Raises BadInput when it has no such metric."""
         values = result.values(self.metric)
         if self.hold == "every":
             index = max(range(len(values)), key=lambda i: abs(self._off(values[i])))

@@ -75,7 +75,7 @@ class Histogram:
         raise AssertionError("the buckets hold fewer values than were counted")
 
     def to_plain(self) -> dict[str, Any]:
-        """Give the histogram as numbers and lists, for JSON and pickling."""
+        """Return the histogram as numbers and lists, for JSON and pickling."""
         buckets = [[bucket, self.buckets[bucket]] for bucket in sorted(self.buckets)]
         return {"buckets": buckets, "total": self.total, "low": self.low, "high": self.high}
 

@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Give the mean of independent values and its Student-t interval at `level`."""
+    """Return the mean of independent values and its Student-t interval at `level`."""
     if not values:
         return Estimate(None, None, None)
     mean = fmean(values)
@@ -39,14 +39,14 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
 
 
 def half_width(values: Sequence[float], level: float = LEVEL) -> float:
-    """Give half the width of the Student-t interval of the mean of two or more independent values."""
+    """Return half the width of the Student-t interval of the mean of two or more independent values."""
     if len(values) < 2:
         return math.inf
     return student_t(0.5 + level / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
 def relative_half_width(values: Sequence[float], level: float = LEVEL) -> float:
-    """Give the half width as a share of the mean: 0 when all values agree, inf from one value or mean 0."""
+    """Return the half width as a share of the mean: 0 when all values agree, inf from one value or mean 0."""
     half = half_width(values, level)
     if half == 0:
         return 0.0
@@ -55,7 +55,7 @@ def relative_half_width(values: Sequence[float], level: float = LEVEL) -> float:
 
 
 def is_precise(values: Sequence[float], relative: float, level: float = LEVEL) -> bool:
-    """Tell whether the mean is known to within a share `relative` of itself: the rule to stop by.
+    """Return whether the mean is known to within a share `relative` of itself: the rule to stop by.
 
     Asked after each replication, as in the sequential procedure of A. M. Law and W. D. Kelton, "Simulation
     Modeling and Analysis", chapter 9: the half width may be at most relative / (1 + relative) of the
@@ -66,7 +66,7 @@ def is_precise(values: Sequence[float], relative: float, level: float = LEVEL) -
 
 @lru_cache(maxsize=4096)
 def student_t(p: float, freedom: int) -> float:
-    """Give the quantile of Student's t at `p` in (0, 1) with a whole number of degrees of freedom >= 1.
+    """Return the quantile of Student's t at `p` in (0, 1) with a whole number of degrees of freedom >= 1.
 
     The distribution has a finite series for whole degrees of freedom; it is inverted by halving the angle.
     Raises ValueError outside these ranges. Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical
@@ -99,7 +99,7 @@ def _within(angle: float, freedom: int) -> float:
 
 
 def mser5(series: Sequence[float]) -> int:
-    """Give how many observations to drop from the start of a run, by MSER-5.
+    """Return how many observations to drop from the start of a run, by MSER-5.
 
     Averages of five are truncated where the standard error of the rest, taken as a plain mean, is smallest;
     no more than half is dropped. 0 for fewer than ten observations. Sources: K. P. White, "An effective

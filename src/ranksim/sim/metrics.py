@@ -52,7 +52,7 @@ NAMED = {
 
 
 def unit_of(metric: str) -> Unit:
-    """Give the unit of a metric: a count, a share, a duration (µs), an instant (µs) or money (µUSD)."""
+    """Return the unit of a metric: a count, a share, a duration (µs), an instant (µs) or money (µUSD)."""
     if metric.startswith("spend."):
         return "money"
     if metric.endswith(".disabled_at"):
@@ -64,7 +64,7 @@ def unit_of(metric: str) -> Unit:
 
 
 def scalars(replication: Replication) -> Scalars:
-    """Give every scalar metric of a replication; None where nothing was observed."""
+    """Return every scalar metric of a replication; None where nothing was observed."""
     found: Scalars = {}
     found.update(_calls(replication.calls))
     found.update(_network(replication.network))
@@ -94,7 +94,7 @@ def always() -> frozenset[str]:
 
 
 def unknown(metric: str, known: Collection[str]) -> str:
-    """Say that there is no such metric, and what exists."""
+    """Return a sentence: there is no such metric, and what exists."""
     close = get_close_matches(metric, known, n=3)
     if close:
         return f"no metric {metric!r}; did you mean {' or '.join(repr(name) for name in close)}?"

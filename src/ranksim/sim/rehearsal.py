@@ -56,7 +56,7 @@ class RehearsedService(Protocol):
         """Do the work that is due."""
 
     def next_due(self) -> int | None:
-        """Give the instant of the next piece of work."""
+        """Return the instant of the next piece of work."""
 
     def started(self, job: str, now: int) -> Step:
         """Take in that a job was taken up."""

@@ -77,7 +77,7 @@ COMPACT: Mapping[str, Any] = {
 
 
 def compact(policy: Policy | None = None) -> Policy:
-    """Give a policy with the compact catalogue in place of its own."""
+    """Return a policy with the compact catalogue in place of its own."""
     from json import dumps
 
     from ranksim.contract.plans import Catalogue
@@ -129,7 +129,7 @@ def make_world(policy: Policy | None = None, seed: int = 0, start: Micros = STAR
 
 
 def _plans(policy: Policy) -> tuple[str, str]:
-    """Give the plan of a full account, the second dearest, and of one near its limits, the next cheaper."""
+    """Return the plan of a full account, the second dearest, and of one near its limits, the next cheaper."""
 
     def price(plan: Plan) -> int:
         return plan.price

@@ -60,14 +60,14 @@ class Result:
         return sorted({name for found in self.scalars for name in found})
 
     def values(self, metric: str) -> list[float | None]:
-        """Give a metric of each replication, None where nothing was observed. Raises BadInput."""
+        """Return a metric of each replication, None where nothing was observed. Raises BadInput."""
         if metric not in self.metrics:
             raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
         missing = 0.0 if unit_of(metric) in ("count", "money") else None
         return [found.get(metric, missing) for found in self.scalars]
 
     def metric(self, name: str) -> Estimate:
-        """Give a metric's mean over replications and its interval (mean, low, high), None where unknown.
+        """Return a metric's mean over replications and its interval (mean, low, high), None where unknown.
 
         Durations are µs, money µUSD. Raises BadInput for a metric that does not exist.
         """
@@ -113,7 +113,7 @@ class Result:
         return tables.build(self.replications, self.level, self.remarks)
 
     def frame(self, name: str) -> pd.DataFrame:
-        """Give a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
+        """Return a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
         self._known(name)
         pandas = imported("pandas", "frames need pandas", "plots")
         frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=list(tables.COLUMNS[name]))

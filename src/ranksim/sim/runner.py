@@ -100,7 +100,7 @@ def run(
 
 
 def replication_seed(seed: int, index: int) -> int:
-    """Give the seed of one replication, counted from 0."""
+    """Return the seed of one replication, counted from 0."""
     return derive(seed, entity("replication"), index, Purpose.REPLICATION)
 
 
@@ -160,7 +160,7 @@ def _tally(
 
 
 def rate_classes(policy: Policy) -> dict[str, str]:
-    """Give the rate class of each operation under a policy."""
+    """Return the rate class of each operation under a policy."""
     return {operation.name: operation.rate_class(policy).label for operation in TABLE}
 
 

@@ -120,7 +120,7 @@ class Scenario(Frozen):
         return scenario
 
     def replace(self, **changes: Any) -> Self:
-        """Give a scenario with some fields changed: `scenario.replace(length="7d", clients={"ci": {...}})`.
+        """Return a scenario with some fields changed: `scenario.replace(length="7d", clients={"ci": {...}})`.
 
         Nested mappings are merged, lists replaced. `plan="pro"` moves all accounts to that plan;
         `assumptions` and `catalogue` change the policy. Raises BadInput.

@@ -37,5 +37,5 @@ class Moment(Frozen):
         return clock.iso(self.us) if self.absolute else clock.format_duration(self.us)
 
     def on(self, start: Micros) -> Micros:
-        """Give the instant, for a scenario that starts at `start`."""
+        """Return the instant, for a scenario that starts at `start`."""
         return self.us if self.absolute else start + self.us

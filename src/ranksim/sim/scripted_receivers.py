@@ -33,7 +33,7 @@ class Receivers:
             self.secrets.setdefault(url.removeprefix(BASE), []).append(secret)
 
     def answering(self, attempt: Attempt) -> AnswerStep | None:
-        """Give what the receiver of an attempt does, or None where nobody listens."""
+        """Return what the receiver of an attempt does, or None where nobody listens."""
         steps = self.scripts.get(attempt.url.removeprefix(BASE))
         return None if steps is None else by_attempt(steps, attempt.number)
 

@@ -68,7 +68,7 @@ class SimpyClock:
         return Due(self.env, ticks, URGENT if urgent else NORMAL, function, args)
 
     def timeout(self, delay: Micros) -> Timeout:
-        """Give what a process yields to wait so many µs."""
+        """Return what a process yields to wait so many µs."""
         return self.env.timeout(self._ticks(delay))
 
     def process(self, generator: Generator[Event, Any, Any]) -> Process:

@@ -353,7 +353,7 @@ class ReplicationTally:
             self._endpoints[delivery.endpoint].events += 1
 
     def finish(self, now: Micros, service: Service) -> Replication:
-        """Give the statistics up to `now`, the end, which itself is outside the run.
+        """Return the statistics up to `now`, the end, which itself is outside the run.
 
         The last sample stands at `now` and shows the service in the last microsecond before it, so that an
         allowance that resets at the very end is seen as it was used.
@@ -542,7 +542,7 @@ class ReplicationTally:
 
 
 def account_names(state: State) -> dict[str, str]:
-    """Give each account id its name, or the id itself where names repeat."""
+    """Return the name of each account id, or the id itself where names repeat."""
     return unique({account.id: account.name for account in state.accounts.values()})
 
 

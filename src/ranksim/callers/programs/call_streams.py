@@ -105,7 +105,7 @@ class Source(Frozen):
         return self
 
     def below(self, folder: Path) -> Source:
-        """Give the source with its path read from a folder."""
+        """Return the source with its path read from a folder."""
         name = "rates" if self.rates is not None else "log" if self.log is not None else "trace"
         return self.model_copy(update={name: str(folder / getattr(self, name))})
 
@@ -152,7 +152,7 @@ class Arrivals(Common):
 
 
 def rhythm_of(spec: RhythmSpec | None) -> Rhythm | None:
-    """Give the rhythm of a specification."""
+    """Return the rhythm of a specification."""
     return None if spec is None else Rhythm(spec.hours, spec.days)
 
 

@@ -95,7 +95,7 @@ class Watched(Options):
         return getattr(self.policy.assumptions, name)
 
     def pinned(self, name: str) -> bool:
-        """Tell whether the policy states this assumption."""
+        """Return whether the policy states this assumption."""
         self.asked.add(name)
         return name in self.assumptions
 
@@ -134,7 +134,7 @@ def _merged(
 
 
 def _choices(options: Options) -> Iterator[str]:
-    """Give the assumptions that are choices and open."""
+    """Return the assumptions that are choices and open."""
     for name, about in Assumptions.model_fields.items():
         if not options.pinned(name) and (
             about.annotation is bool or get_origin(about.annotation) is not None
@@ -196,7 +196,7 @@ def _excluded(
 
 
 def _scope(findings: list[Finding]) -> Iterator[Choice]:
-    """Tell whether rate windows are per key (S102), which the text states and no field sets."""
+    """Choose whether rate windows are per key (S102), which the text states and no field sets."""
     for finding in findings:
         if finding.rule.name != "rate.per_key" or finding.verdict not in (Verdict.CONFORMS, Verdict.DEVIATES):
             continue

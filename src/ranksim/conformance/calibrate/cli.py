@@ -57,7 +57,7 @@ def calibrate(
 
 
 def summary(found: Calibration) -> str:
-    """Say in a few lines how much was pinned."""
+    """Return a few lines on how much was pinned."""
     from ranksim.conformance.calibrate.policy_file import text
 
     pinned = [choice for choice in found.choices if choice.pinned]
@@ -75,7 +75,7 @@ def summary(found: Calibration) -> str:
 
 
 def plain(found: Calibration) -> dict[str, Any]:
-    """Give a calibration as plain values, for JSON."""
+    """Return a calibration as plain values, for JSON."""
     return {
         "choices": [
             {

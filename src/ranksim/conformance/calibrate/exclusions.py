@@ -25,7 +25,7 @@ COUNTED = frozenset({"quota_exhausted", "allowance_exhausted"})
 
 
 def signs(history: History, options: Options) -> Iterator[Sign]:
-    """Give all signs of a trace."""
+    """Return all signs of a trace."""
     for seen in history.seen:
         if not seen.lost:
             for read in ONE:

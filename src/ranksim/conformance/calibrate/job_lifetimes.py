@@ -48,7 +48,7 @@ class Life:
 
 
 def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, Distribution | None]]:
-    """Give for each kind: bounds of the median duration (µs), how many jobs, a fit where there are enough."""
+    """Return for each kind: bounds of the median duration (µs), how many jobs, a fit where enough."""
     if not history.run.rate:
         return
     by_kind: dict[str, list[Span]] = defaultdict(list)
@@ -63,7 +63,7 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
 
 
 def lives(history: History) -> dict[str, Life]:
-    """Give what is known of each job that was accepted in the trace, by its name."""
+    """Return what is known of each job that was accepted in the trace, by its name."""
     found: dict[str, Life] = {}
     for seen in history.seen:
         if seen.lost or not seen.ok:
@@ -110,7 +110,7 @@ def _poll(seen: Observation, item: dict[str, Any], lives: dict[str, Life], histo
 
 
 def ending(job: Mapping[str, Any]) -> str:
-    """Tell how a job ended, "done" or "failed", "" while it has not; only `done` is a stated name (U39)."""
+    """Return how a job ended, "done" or "failed", "" while it has not; only `done` is a stated name (U39)."""
     status = str(job.get("status")).lower()
     if status == "done":
         return "done"

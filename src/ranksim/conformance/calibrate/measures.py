@@ -45,7 +45,7 @@ class Measure:
 
 
 def measures(history: History, options: Options) -> Iterator[Measure]:
-    """Give what can be measured, in the order of the assumptions."""
+    """Return what can be measured, in the order of the assumptions."""
     yield from _longest_key(history)
     yield from _week_offset(history)
     yield from _retry_delays(history, options)
@@ -79,7 +79,7 @@ class Bounds:
             self.high, self.high_by = value, by
 
     def measure(self, name: str, number: int, unit: str = "µs", account: str = "") -> Iterator[Measure]:
-        """Give it, if anything is known and nothing contradicts itself."""
+        """Return the measure, if anything is known and nothing contradicts itself."""
         if self.count and self.low <= self.high:
             by = tuple(dict.fromkeys((*self.low_by, *self.high_by)))
             high = None if self.high == DISTANT_FUTURE else self.high

@@ -285,7 +285,7 @@ def text(measure: Measure) -> str:
 
 
 def _unpinned(found: Found) -> list[str]:
-    """Say what is left open, and what would pin it."""
+    """Return what is left open, and what would pin it."""
     lines = ["", "Open, and how to observe it:"]
     for choice in found.choices:
         if not choice.pinned:

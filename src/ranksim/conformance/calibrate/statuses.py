@@ -30,7 +30,7 @@ class Shown:
 
 
 def statuses(history: History, options: Options) -> Iterator[Shown]:
-    """Give the status of each code or case that the trace shows, in the order of the policy."""
+    """Return the status of each code or case that the trace shows, in the order of the policy."""
     found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     examples: dict[str, str] = {}
     jobs: set[str] = set()

@@ -21,7 +21,7 @@ from ranksim.contract.facts import RateClass
 
 
 def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterator[Measure]:
-    """Give the phase of clock windows, in µs after a whole window of the deployment's clock, if it has one.
+    """Return the phase of clock windows, in µs after a whole window of the deployment's clock, if it has one.
 
     All keys and classes are taken together; where the deployment's clock is unknown, or the windows of keys
     stand apart, nothing is said.
@@ -48,7 +48,7 @@ def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterato
 
 
 def reset_signs(history: History, options: Options, left: tuple[Any, ...]) -> Iterator[Sign]:
-    """Tell what RateLimit-Reset of a sliding log points at: its oldest call leaving, or all of them (U88)."""
+    """Return what RateLimit-Reset of a sliding log points at: its oldest call leaving, or all (U88)."""
     if left != ("sliding_log",) or not steady(history.run):
         return
     for ledger in logged(history).ledgers(history.run, options).values():

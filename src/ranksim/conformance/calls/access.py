@@ -156,7 +156,7 @@ class AccessJudge:
 
 
 def _counts(seen: Observation) -> bool:
-    """Tell whether a call was answered and says something of access."""
+    """Return whether a call was answered and says something of access."""
     return not (
         seen.lost
         or seen.status == 429

@@ -255,7 +255,7 @@ def _judge_pair(job_id: str, one: JobStatement, other: JobStatement, tally: Tall
 
 
 def _differ(one: JobStatement, other: JobStatement, name: str) -> bool:
-    """Tell whether a field differs; an instant may be written to the second or finer."""
+    """Return whether a field differs; an instant may be written to the second or finer."""
     if name not in one.job or name not in other.job:
         return False
     before, after = one.job[name], other.job[name]

@@ -218,7 +218,7 @@ class PaginationJudge:
 
 
 def _refreshed(told: Sequence[Observation]) -> set[str]:
-    """Give the briefs that were told of by a list or a creation before a creation told of them again.
+    """Return the briefs that were told of by a list or a creation before a creation told of them again.
 
     One that is refreshed may stay the same brief, and move (U37); a call without an answer may refresh any.
     """
@@ -367,7 +367,7 @@ def _given(pages: Iterable[Page]) -> Given:
 
 
 def _lists(pages: Iterable[Page]) -> Iterator[dict[Query, list[list[Page]]]]:
-    """Give the walks of each list that one key paged through, by query."""
+    """Return the walks of each list that one key paged through, by query."""
     lists: dict[tuple[str, str], list[Page]] = defaultdict(list)
     for page in pages:
         if _is_steady(page):
@@ -453,7 +453,7 @@ def _judge_complete(
 def _present(
     walks: Sequence[Sequence[Page]], first: Mapping[str, Micros], last: Mapping[str, Micros]
 ) -> Iterator[tuple[Sequence[Page], list[str]]]:
-    """Give each walk with the items that were surely there throughout: seen before it, and again after it."""
+    """Return each walk with the items that were surely there throughout: seen before, and again after it."""
     coming = sorted((seen, item) for item, seen in first.items() if item in last)
     going: list[tuple[Micros, str]] = []
     at = 0

@@ -55,17 +55,17 @@ Fields = Mapping[str, Callable[[Json], bool]]
 
 
 def text(value: Json) -> bool:
-    """Tell whether it is a string."""
+    """Return whether it is a string."""
     return isinstance(value, str)
 
 
 def text_or_null(value: Json) -> bool:
-    """Tell whether it is a string or null."""
+    """Return whether it is a string or null."""
     return value is None or isinstance(value, str)
 
 
 def whole(value: Json) -> bool:
-    """Tell whether it is an integer, which JSON may write as 402.0."""
+    """Return whether it is an integer, which JSON may write as 402.0."""
     return type(value) is int or (isinstance(value, float) and value.is_integer())
 
 
@@ -216,7 +216,7 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
 
 
 def _headers_of(exchange: Exchange) -> tuple[str, str]:
-    """Give the response's X-Request-Id and the type that it says it has, "" where missing."""
+    """Return the response's X-Request-Id and the type that it says it has, "" where missing."""
     given = said = ""
     for name, value in exchange.response_headers.items():
         match name.lower():
@@ -346,7 +346,7 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
 
 
 def _has_finished(job: dict[str, Json]) -> bool:
-    """Tell whether a job has surely finished: it is done, or failed by a usual name with a reason (U39)."""
+    """Return whether a job has surely finished: it is done, or failed by a usual name with a reason (U39)."""
     status = job.get("status")
     return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
 

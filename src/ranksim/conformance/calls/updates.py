@@ -176,5 +176,5 @@ def _values(name: str, write: Observation) -> Iterator[Json]:
 
 
 def _plain(value: Json) -> Json:
-    """Give a value without what a deployment may tidy up."""
+    """Return a value without what a deployment may tidy up."""
     return value.strip().casefold() if isinstance(value, str) else value

@@ -13,20 +13,20 @@ from ranksim.conformance.history.observation import Json, Observation
 
 
 def plain(seen: Observation) -> dict[str, Json]:
-    """Give the data of a single as a mapping in the names of REST; empty when it is none."""
+    """Return the data of a single as a mapping in the names of REST; empty when it is none."""
     data = snaked(seen.data) if seen.surface == "graphql" else seen.data
     return data if isinstance(data, dict) else {}
 
 
 def thing_of(seen: Observation) -> dict[str, Json]:
-    """Give what a creation made, out of the payload that GraphQL wraps it in."""
+    """Return what a creation made, out of the payload that GraphQL wraps it in."""
     made = plain(seen)
     inner = [value for value in made.values() if isinstance(value, dict) and value]
     return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
 
 
 def body_of(seen: Observation) -> Mapping[str, Json]:
-    """Give what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
+    """Return what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
     if not isinstance(seen.body, dict):
         return {}
     if seen.surface != "graphql":

@@ -174,7 +174,7 @@ class Observation:
 
 
 def leaves(value: Json) -> Iterator[Json]:
-    """Give what a JSON value holds that is neither null nor a container."""
+    """Return what a JSON value holds that is neither null nor a container."""
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from leaves(inner)
@@ -192,7 +192,7 @@ _DRY = re.compile(r"\bdryRun\s*:\s*true\b")
 
 
 def asks_dry(body: Json, surface: str) -> bool:
-    """Tell whether a body asks for a dry run (S29)."""
+    """Return whether a body asks for a dry run (S29)."""
     if not isinstance(body, dict):
         return False
     if surface != "graphql":

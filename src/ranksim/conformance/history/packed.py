@@ -81,7 +81,7 @@ class PackedObservations(Sequence[Observation]):
         return self._row(self._order[place])
 
     def where(self, test: Test) -> Iterator[Observation]:
-        """Give those that pass a test, which is made once for all that are alike."""
+        """Return those that pass a test, which is made once for all that are alike."""
         wanted = bytes(test(_example(kind)) for kind in self._kinds)
         return (self._row(index) for index in self._order if wanted[self._kind[index]])
 

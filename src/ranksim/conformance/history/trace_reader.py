@@ -264,7 +264,7 @@ def see(
 
 
 def _outside(exchange: Exchange, reply: Json) -> bool:
-    """Tell whether what answered need not be the API: a path outside /v1, or no GraphQL at the address.
+    """Return whether what answered need not be the API: a path outside /v1, or no GraphQL at the address.
 
     GraphQL has an address of its own, which a recorder may have guessed (U83): only an answer in its form, an
     error body, a loss or an error of the server count as its own.
@@ -371,7 +371,7 @@ _WORD = re.compile(r"[\w.~-]+")
 
 
 def texts(value: Json) -> Iterator[str]:
-    """Give the strings in a JSON value."""
+    """Return the strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list | tuple):

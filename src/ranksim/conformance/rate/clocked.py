@@ -27,7 +27,7 @@ class Arcs:
     other: Ints
 
     def joined(self, other: Arcs) -> Arcs:
-        """Give both."""
+        """Return the arcs of both."""
         pairs = zip(self.columns, other.columns, strict=True)
         return Arcs(*(np.concatenate(pair) for pair in pairs))
 
@@ -37,7 +37,7 @@ class Arcs:
         return self.low, self.high, self.who, self.other
 
     def shrunk(self, calls: WindowCalls) -> Arcs:
-        """Give way to drift, which grows with the time since the trace began; drop what is left empty."""
+        """Shrink by drift, which grows with the time since the trace began; drop what is left empty."""
         drift = calls.slack + np.abs(self.low - calls.start) // (calls.length // max(1, calls.slack))
         low, high = self.low + drift, self.high - drift
         kept = high > low
@@ -64,7 +64,7 @@ def check_clock(calls: WindowCalls, refused_count: bool) -> Evidence | None:
 
 
 def clock_arcs(calls: WindowCalls) -> Arcs:
-    """Give the stretches in which no edge of a clock window can stand."""
+    """Return the stretches in which no edge of a clock window can stand."""
     arcs = _crowded(calls)
     if calls.exclusive and len(calls.refused):
         arcs = arcs.joined(_unfilled(calls))
@@ -111,7 +111,7 @@ def _unfilled(calls: WindowCalls) -> Arcs:
 
 
 def covering(arcs: Arcs, length: int) -> list[int] | None:
-    """Give a few arcs that together cover the circle, or None when some phase is left.
+    """Return a few arcs that together cover the circle, or None when some phase is left.
 
     Greedy: from the end of what is covered, the arc that reaches furthest. Arcs are taken closed, and what
     they forbid has already been shrunk by more than the edges matter.
@@ -138,7 +138,7 @@ def covering(arcs: Arcs, length: int) -> list[int] | None:
 
 
 def open_phases(arcs: Arcs, length: int) -> list[tuple[int, int]]:
-    """Give the stretches of [0, length) in which the phase may lie."""
+    """Return the stretches of [0, length) in which the phase may lie."""
     begin = arcs.low % length
     end = begin + np.minimum(arcs.high - arcs.low, length)
     begin, end = np.concatenate([begin - length, begin]), np.concatenate([end - length, end])

@@ -35,7 +35,7 @@ class Cell:
     length: int
 
     def least(self, counted: CallIntervals, sent: Ints, done: Ints) -> Ints:
-        """Give how many calls are counted for certain before each call that took effect in [sent, done].
+        """Return how many calls are counted for certain before each call that took effect in [sent, done].
 
         Calls that may be of its window or of the one before are weighed as those before, which is less; so
         are all of them, where it may be of the window before itself.
@@ -48,7 +48,7 @@ class Cell:
         return least
 
     def most(self, possible: CallIntervals, sent: Ints, done: Ints) -> Ints:
-        """Give how much may be counted at each call that took effect in [sent, done], in 1/length of a call.
+        """Return how much may be counted at each call that took effect in [sent, done], in 1/length of one.
 
         Calls that may be of its window or of the one before are counted in its own, where they weigh more;
         and where it may be of the window before itself, that one is taken, which holds all of them.
@@ -92,7 +92,7 @@ def check_counter_stated(calls: WindowCalls, refused_count: bool) -> Evidence | 
 
 
 def _excluded(calls: WindowCalls, refused_count: bool, *, stated: bool) -> int | None:
-    """Give a call that excludes the last cell, when each is excluded by one; None while a cell is left."""
+    """Return a call that excludes the last cell, when each is excluded by one; None while a cell is left."""
     tests = _Tests.of(calls, refused_count, stated=stated)
     who: int | None = None
     for number in range(FIRST):
@@ -103,7 +103,7 @@ def _excluded(calls: WindowCalls, refused_count: bool, *, stated: bool) -> int |
 
 
 def _cell_excluded(tests: _Tests, low: int, high: int) -> int | None:
-    """Give a call that excludes the phases [low, high], or the last part of them when each is excluded."""
+    """Return a call that excludes the phases [low, high], or the last part of them when each is excluded."""
     length, drift = tests.calls.length, tests.drift
     who = tests.broken(Cell(low - drift, high - low + 2 * drift, length))
     if who is not None or (high - low) * LAST <= length:
@@ -148,7 +148,7 @@ class _Tests:
         )
 
     def broken(self, cell: Cell) -> int | None:
-        """Give a call that no phase of this cell explains, if there is one."""
+        """Return a call that no phase of this cell explains, if there is one."""
         for wrong in (self._admitted_over, self._refused_under, self._told_otherwise):
             who = wrong(cell)
             if len(who):

@@ -55,7 +55,7 @@ class Examined:
 
 
 def readings(ledger: KeyLedger, rate_class: RateClass, options: Options) -> list[Interpretation]:
-    """Give the readings that are open and would make a difference, the default first, the nearest next."""
+    """Return the readings that are open and would make a difference, the default first, the nearest next."""
     default = default_reading(options)
     counted = options.candidates("refused_calls_count")
     debits = options.candidates("expensive_debits_write")
@@ -73,7 +73,7 @@ def readings(ledger: KeyLedger, rate_class: RateClass, options: Options) -> list
 
 
 def default_reading(options: Options) -> Interpretation:
-    """Give the reading that the policy makes."""
+    """Return the reading that the policy makes."""
     return Interpretation(*(options.default(name) for name, _ in FIELDS.values()))
 
 
@@ -98,7 +98,7 @@ def explained(
     run: ObservedRun,
     options: Options,
 ) -> bool:
-    """Tell whether one of these readings survives."""
+    """Return whether one of these readings survives."""
     return any(
         _tried([reading], ledger, rate_class, run, options, True).surviving
         for reading in readings(ledger, rate_class, options)

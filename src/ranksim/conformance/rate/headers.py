@@ -168,7 +168,7 @@ def _judge_headers(seen: Observation, keyed: bool, options: Options, tally: Tall
 
 
 def _impossible(seen: Observation, keyed: bool, options: Options) -> str:
-    """Say what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
+    """Return what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
     limit, left = seen.limit or 0, seen.remaining or 0
     limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
     if keyed and seen.status != 401 and limit not in limits:
@@ -275,7 +275,7 @@ def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | No
 
 
 def _touched(seen: Observation, rate_class: RateClass, own: RateClass | None) -> set[RateClass]:
-    """Give the classes that a call may be charged in: its own, writes too (U3), or where else it may count.
+    """Return the classes that a call may be charged in: its own, writes too (U3), or where else it may count.
 
     Without a RateLimit-Limit additions may count as expensive (U2) and dry runs as reads (U10).
     """

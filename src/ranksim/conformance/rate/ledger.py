@@ -88,7 +88,7 @@ class KeyLedger:
         return bool((self.graphql == 1).any())
 
     def merged(self, other: KeyLedger, name: str) -> KeyLedger:
-        """Give both keys' exchanges as if they were one key's."""
+        """Return both keys' exchanges as if they were one key's."""
         order = np.argsort(np.concatenate([self.sent, other.sent]), kind="stable")
         columns: dict[str, Any] = {
             column: np.concatenate([getattr(self, column), getattr(other, column)])[order]
@@ -113,7 +113,7 @@ COLUMNS = {
 
 
 def steady(run: ObservedRun) -> bool:
-    """Tell whether windows ran at one known speed, and no clock was moved under them."""
+    """Return whether windows ran at one known speed, and no clock was moved under them."""
     speed = run.traffic_rate
     if not 1 <= speed <= 1000:
         return False
@@ -134,7 +134,7 @@ def classes_by_limit(options: Options) -> dict[int, RateClass]:
 
 
 def nominal(seen: Observation, options: Options) -> RateClass | None:
-    """Give the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
+    """Return the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
     return _class(seen, options.default("tracking_class"), options.default("dry_run_class"))
 
 
@@ -156,12 +156,12 @@ def _class(seen: Observation, tracking: str, dry_run: str) -> RateClass | None:
 
 
 def limited(seen: Observation) -> bool:
-    """Tell whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
+    """Return whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
     return seen.status == 429 and seen.code not in AFTER_RATE_LIMIT
 
 
 def foreign(seen: Observation, run: ObservedRun) -> bool:
-    """Tell whether a call carries a key that is none where it was sent: its caller is charged (U8, U9)."""
+    """Return whether a call carries a key that is none where it was sent: its caller is charged (U8, U9)."""
     keys = run.header.keys
     return bool(keys) and (seen.key not in keys or keys[seen.key].environment != seen.environment)
 
@@ -277,7 +277,7 @@ class CallLog:
 def _classes(
     seen: Observation, known: dict[int, RateClass], told: dict[tuple[str, bool], RateClass], options: Options
 ) -> list[RateClass]:
-    """Give the class that an exchange debits, or each that a call of unknown fate may have debited."""
+    """Return the class that an exchange debits, or each that a call of unknown fate may have debited."""
     assumed = nominal(seen, options)
     if assumed is None:
         return []
@@ -380,7 +380,7 @@ EPOCH = 100_000_000
 
 
 def _fresh(admitted: CallIntervals, refused: CallIntervals, stated: StatedCounts) -> bool:
-    """Tell whether the window was unused when the trace came to it: its first call says it is the first."""
+    """Return whether the window was unused when the trace came to it: its first call says it is the first."""
     if not len(admitted) or not len(stated):
         return False
     first = (stated.sent <= int(admitted.ends[0])) & (stated.counted == 1)

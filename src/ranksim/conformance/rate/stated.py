@@ -96,7 +96,7 @@ def _first(calls: WindowCalls, wrong: Mask, told: Ints, bound: Ints, what: str) 
 
 
 def _by_window(calls: WindowCalls) -> tuple[Ints, Ints]:
-    """Give the statements in order of the end they tell of, and where among them each window begins."""
+    """Return the statements in order of the end they tell of, and where among them each window begins."""
     stated = calls.stated
     known = np.flatnonzero((stated.high >= stated.low) & (stated.done - stated.sent < calls.length // 4))
     middle = (stated.low[known] + stated.high[known]) // 2
@@ -202,7 +202,7 @@ def _no_phase(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
 
 
 def edge_arcs(calls: WindowCalls) -> Arcs:
-    """Give the phases that the told ends exclude; rounding is up or down, which adds a second."""
+    """Return the phases that the told ends exclude; rounding is up or down, which adds a second."""
     known, first = _by_window(calls)
     if not len(known):
         return Arcs(NONE, NONE, NONE, NONE)
@@ -212,7 +212,7 @@ def edge_arcs(calls: WindowCalls) -> Arcs:
 
 
 def stated_arcs(calls: WindowCalls, known: Ints, first: Ints) -> Arcs:
-    """Give the phases that the told ends exclude, as `clocked` counts them."""
+    """Return the phases that the told ends exclude, as `clocked` counts them."""
     stated = calls.stated
     low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
     last = [*first[1:], len(known)]

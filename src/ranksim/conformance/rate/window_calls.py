@@ -52,7 +52,7 @@ class CallIntervals:
         return cls(sent[order], done[order], who[order])
 
     def joined(self, other: CallIntervals) -> CallIntervals:
-        """Give both sides' calls as one."""
+        """Return both sides' calls as one."""
         if not len(other):
             return self
         return CallIntervals.of(
@@ -62,7 +62,7 @@ class CallIntervals:
         )
 
     def within(self, length: Micros) -> CallIntervals:
-        """Give the calls that took less than `length`; a longer one says little about when it took effect."""
+        """Return the calls that took less than `length`; longer ones leave open when they took effect."""
         short = self.done - self.sent < length
         return (
             self if bool(short.all()) else CallIntervals(self.sent[short], self.done[short], self.who[short])
@@ -151,7 +151,7 @@ class WindowCalls:
         return self.length + self.slack
 
     def may_count(self, refused_count: bool) -> tuple[CallIntervals, Micros]:
-        """Give all calls that may be counted, and the instant from which there were no more.
+        """Return all calls that may be counted, and the instant from which there were no more.
 
         Refused calls before the trace, if they count, may be any number; but once a call is admitted they can
         be no more than `limit`, and a window later none weighs as less than it is.

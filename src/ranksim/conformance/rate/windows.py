@@ -103,7 +103,7 @@ def _judge_scope(
     options: Options,
     tally: Tally,
 ) -> bool:
-    """Tell whether an account's keys share one window: explained together, and not alone.
+    """Return whether an account's keys share one window: explained together, and not alone.
 
     They are apart when together they cannot be explained in any way in which one of them alone is.
     """
@@ -158,7 +158,7 @@ def _judge_window(examined: Examined, rule: str, options: Options, tally: Tally,
 
 
 def _tested(examined: Examined) -> bool:
-    """Tell whether the limit was come up to: so many admitted in one window, or a refusal to explain."""
+    """Return whether the limit was come up to: so many admitted in one window, or a refusal to explain."""
     calls, side = examined.calls, examined.calls.admitted
     if (
         calls.exclusive
@@ -172,7 +172,7 @@ def _tested(examined: Examined) -> bool:
 
 
 def _tell_differences(examined: Examined, options: Options, tally: Tally) -> None:
-    """Say which defaults no surviving reading has."""
+    """Report which defaults no surviving reading has."""
     default = default_reading(options)
     for name, (assumption, number) in FIELDS.items():
         assumed = getattr(default, name)

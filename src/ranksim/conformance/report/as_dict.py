@@ -29,7 +29,7 @@ def plain(
     required: tuple[str, ...] = (),
     model: Sequence[Compared] | None = None,
 ) -> Plain:
-    """Give a judgement as mappings, lists, text and numbers (instants and durations in µs).
+    """Return a judgement as mappings, lists, text and numbers (instants and durations in µs).
 
     `trace` and `policy` name the files; `required` are the rules that had to conform; `model` is what was
     measured beside what a simulated world predicted. Raises BadInput for a

@@ -228,7 +228,7 @@ def _quantile(values: Floats, q: float) -> float:
 
 
 def _bootstrap(values: Floats, q: float) -> tuple[float, float]:
-    """Give the percentile interval of a quantile, from resamples that are the same for the same values."""
+    """Return the percentile interval of a quantile, from resamples that are the same for the same values."""
     generator = np.random.default_rng(len(values))
     found = [_quantile(values[generator.integers(0, len(values), len(values))], q) for _ in range(RESAMPLES)]
     edge = (1 - LEVEL) / 2

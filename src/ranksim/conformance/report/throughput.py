@@ -72,7 +72,7 @@ def _quantiles(prefix: str, values: list[Micros]) -> Row:
 
 
 def quantile(values: Sequence[Micros], q: float) -> Micros:
-    """Give the least of sorted values that a share `q` of them does not exceed."""
+    """Return the least of sorted values that a share `q` of them does not exceed."""
     return values[max(0, -(-round(q * len(values) * 1000) // 1000) - 1)]
 
 

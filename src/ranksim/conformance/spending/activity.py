@@ -179,7 +179,7 @@ class NoActivity:
         self._highs = RunningSums((high, 1) for _, high in (*works, *changes))
 
     def between(self, low: Micros, high: Micros) -> bool:
-        """Tell whether no work and no other change can have happened in [low, high]."""
+        """Return whether no work and no other change can have happened in [low, high]."""
         return self.count(low, high) == 0
 
     def count(self, low: Micros, high: Micros) -> int:
@@ -188,7 +188,7 @@ class NoActivity:
 
 
 def minds(dealings: AccountActivity, spend: str, check: int, options: Options) -> bool:
-    """Tell whether a check surely applies to an operation: its row has it, or it has refused it (U58)."""
+    """Return whether a check surely applies to an operation: its row has it, or it has refused it (U58)."""
     if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
         return True
     told: list[RefusedSpend | DryRunReport] = [*dealings.refusals, *dealings.reports]

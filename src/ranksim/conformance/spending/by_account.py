@@ -87,7 +87,7 @@ class ObservedAccounts:
 
 
 def _alone(run: ObservedRun, keys: Collection[str]) -> bool:
-    """Tell whether nobody else used an account's books: two keys of unknown account may share them.
+    """Return whether nobody else used an account's books: two keys of unknown account may share them.
 
     `keys` are all that worked in its environment.
     """
@@ -160,7 +160,7 @@ class AccountRecord:
             self.unanswered.append(seen)  # an error of some field; others may have been executed
 
     def _since(self, seen: Observation) -> Micros | None:
-        """Give when the reply can first have been decided: a replay was decided earlier; None if unknown."""
+        """Return when the reply can first have been decided: a replay was earlier; None if unknown."""
         earlier = self.repeats.get(seen.idempotency_key or "", [seen])
         if seen.replayed and earlier[0].index == seen.index:
             return None
@@ -279,14 +279,14 @@ class AccountRecord:
 
 
 def _spends(seen: Observation) -> bool:
-    """Tell whether a call may want to spend."""
+    """Return whether a call may want to spend."""
     return seen.operation in SPENDING or (
         not seen.operation and any(name in SPENDING for name in seen.operations)
     )
 
 
 def _writes(seen: Observation) -> bool:
-    """Tell whether a call may change something; what a GraphQL call does, its operations tell."""
+    """Return whether a call may change something; what a GraphQL call does, its operations tell."""
     if seen.surface != "graphql":
         return seen.method not in ("GET", "HEAD", "OPTIONS")
     named = (seen.operation, *seen.operations)
@@ -294,7 +294,7 @@ def _writes(seen: Observation) -> bool:
 
 
 def _runs_by_itself(dealings: AccountActivity) -> bool:
-    """Tell whether a rank run is under way that no call asked for, dry or not: a scheduled one of a scan."""
+    """Return whether a rank run is under way that no call asked for, dry or not: one of a scan."""
     asked = {work.id for work in dealings.works}
     if any(work.spend in ("", RANK_RUN) and not work.id for work in dealings.works):
         return False  # a call without an answer may have begun it
@@ -313,7 +313,7 @@ def _runs_by_itself(dealings: AccountActivity) -> bool:
 
 
 def _settle_rank_runs(dealings: AccountActivity, options: Options) -> None:
-    """Tell which rank runs were surely begun in the trace: a reply may be that of a run already under way.
+    """Note which rank runs were surely begun in the trace: a reply may be that of a run already under way.
 
     It was begun here when the run's domain was made here, when an earlier call on the domain was answered
     with another run, or when its status is not that of a join; all this only if no call without an answer
@@ -336,7 +336,7 @@ def _settle_rank_runs(dealings: AccountActivity, options: Options) -> None:
 
 
 def _statuses_of_begun(runs: Iterable[list[SpendWork]], options: Options) -> set[int]:
-    """Give the statuses that a join never has: pinned, or shown by runs that were certainly joined (U40)."""
+    """Return the statuses that a join never has: pinned, or shown by runs that were surely joined (U40)."""
     joined, accepted = options.status("job_joined"), options.status("job_accepted")
     if joined is not None and accepted is not None and joined != accepted:
         return {accepted}

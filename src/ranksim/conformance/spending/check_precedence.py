@@ -162,7 +162,7 @@ class CheckOutcome:
 
     @property
     def says(self) -> str:
-        """Say it in a word."""
+        """Return the outcome in a word."""
         if self.check:
             return self.seen.code
         return "granted or joined" if self.joined else "granted"
@@ -211,7 +211,7 @@ class FailedChecks:
         return {(r.spend, r.domain): r.seen for r in refused if r.spend and r.spend != "scans"}
 
     def of(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
-        """Give the checks that certainly failed while a call was under way."""
+        """Return the checks that certainly failed while a call was under way."""
         for found in (self.capability(outcome), self.unhealthy(outcome.low, outcome.high)):
             if found is not None:
                 yield found
@@ -225,7 +225,7 @@ class FailedChecks:
         yield from self.reported(outcome)
 
     def capability(self, outcome: CheckOutcome) -> CheckFailure | None:
-        """Tell that the plan lacks what the call needs.
+        """Return evidence that the plan lacks what the call needs.
 
         What was refused for this once is refused as long as entitlements read the same on both sides. Names
         of capabilities are the deployment's own (U60); only a policy that states them can be relied on.
@@ -254,7 +254,7 @@ class FailedChecks:
         )
 
     def _needed(self, spend: str, listed: frozenset[str]) -> str:
-        """Give the name that a policy states for what a call needs; "" where the plan lists other names."""
+        """Return the name that a policy states for what a call needs; "" where the plan lists other names."""
         catalogue = self.options.policy.catalogue
         known = {kind.label: kind for kind in Spend}.get(spend)
         if known is None or not self.options.names_capabilities:
@@ -266,7 +266,7 @@ class FailedChecks:
         return str(catalogue.capability_for(known.label))
 
     def unhealthy(self, low: Micros, high: Micros) -> CheckFailure | None:
-        """Tell that the subscription was past due on both sides of a call (S61); others are U57."""
+        """Return evidence that the subscription was past due on both sides of a call (S61); others: U57."""
         before, after = self.health.before(low), self.health.after(high)
         if before is None or after is None or before.status != after.status:
             return None
@@ -276,9 +276,9 @@ class FailedChecks:
         return None
 
     def at_ceiling(self, low: Micros, high: Micros, own: Observation | None = None) -> CheckFailure | None:
-        """Tell that the month's settled cost had reached the ceiling: within the month it never falls.
+        """Return evidence that the month's settled cost had reached the ceiling.
 
-        But for what was given back of other jobs than the call's `own` (U49).
+        In a month it never falls, but for what was given back of other jobs than the call's `own` (U49).
         """
         before = self.cost.before(low)
         if before is None or before.settled is None or before.ceiling is None or before.ends is None:
@@ -291,7 +291,7 @@ class FailedChecks:
         return CheckFailure(3, says, (before.seen.id,))
 
     def _same_month(self, before: CostStatement | MeterStatement, high: Micros) -> bool:
-        """Tell whether the period of a statement surely lasted to the end of a call."""
+        """Return whether the period of a statement surely lasted to the end of a call."""
         if isinstance(before, CostStatement):
             after: CostStatement | MeterStatement | None = self.cost.after(high)
             same = isinstance(after, CostStatement) and after.ceiling == before.ceiling
@@ -301,7 +301,7 @@ class FailedChecks:
         return after is not None and same and after.ends == before.ends
 
     def exhausted(self, outcome: CheckOutcome) -> CheckFailure | None:
-        """Tell that the allowance was used up: nothing gives units back but failed jobs (U50)."""
+        """Return evidence that the allowance was used up: nothing gives units back but failed jobs (U50)."""
         metric = self.metrics.get(outcome.spend, "")
         if outcome.spend == "keywords":
             return None  # words that stand in the list already ask for nothing
@@ -321,7 +321,7 @@ class FailedChecks:
         return self.metrics.get(work.spend) == metric
 
     def reported(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
-        """Tell what dry runs of the very same call, one before and one after, both show to fail.
+        """Return what dry runs of the very same call, one before and one after, both show to fail.
 
         A plan or a subscription that fails on both sides failed between. An allowance or slots may have been
         mended by time, and failed again only by what was done in between; so nothing may have been.

@@ -44,15 +44,15 @@ class CooldownGroup:
         self._latest = [DISTANT_PAST, *accumulate((begun for _, begun in ordered), max)]
 
     def upto(self, t: Micros) -> list[SpendWork]:
-        """Give the works that can have been accepted by `t`."""
+        """Return the works that can have been accepted by `t`."""
         return self.works[: bisect_right(self._lows, t)]
 
     def latest(self, t: Micros) -> Micros:
-        """Give the latest beginning among those; DISTANT_PAST for none."""
+        """Return the latest beginning among those; DISTANT_PAST for none."""
         return self._latest[bisect_right(self._lows, t)]
 
     def last_before(self, t: Micros) -> SpendWork | None:
-        """Give the last sure work that was answered before `t`, by its sending."""
+        """Return the last sure work that was answered before `t`, by its sending."""
         for place in range(bisect_right(self._lows, t) - 1, -1, -1):
             work = self.works[place]
             if work.sure and work.high < t:
@@ -60,7 +60,7 @@ class CooldownGroup:
         return None
 
     def first_after(self, t: Micros) -> SpendWork | None:
-        """Give the first sure work that was sent after `t`."""
+        """Return the first sure work that was sent after `t`."""
         for place in range(bisect_right(self._lows, t), len(self.works)):
             if self.works[place].sure:
                 return self.works[place]
@@ -82,7 +82,7 @@ class CooldownGroups:
         self.lengths = self._lengths()
 
     def sharing(self, asked: SpendWork | RefusedSpend, kind: CooldownInterpretation) -> CooldownGroup:
-        """Give the works that share a cooldown with what was asked, or may."""
+        """Return the works that share a cooldown with what was asked, or may."""
         domain = "" if kind.scope == "account" else asked.domain
         known = self._shared.get((asked.spend, domain, kind))
         if known is not None:
@@ -103,7 +103,7 @@ class CooldownGroups:
         return work.high
 
     def may_clear(self, first: SpendWork, second: SpendWork, kind: CooldownInterpretation) -> bool:
-        """Tell whether a third run may have failed between two, and have cleared the cooldown (U91).
+        """Return whether a third run may have failed between two, and have cleared the cooldown (U91).
 
         Runs from before the trace are taken not to fail just then.
         """
@@ -114,7 +114,7 @@ class CooldownGroups:
         return any(not self.unfailed(work, latest) and self.fate(work).failed >= first.low for work in others)
 
     def minded(self, spend: str) -> bool:
-        """Tell whether the cooldown surely applies to an operation (U58)."""
+        """Return whether the cooldown surely applies to an operation (U58)."""
         return minds(self.dealings, spend, 6, self.options)
 
     def _lengths(self) -> dict[str, Micros]:
@@ -123,20 +123,20 @@ class CooldownGroups:
         return dict(stated[0]) if stated and all(found == stated[0] for found in stated) else {}
 
     def fate(self, work: SpendWork) -> JobLifetime:
-        """Give what was seen of a work's job; nothing else can fail once it is answered."""
+        """Return what was seen of a work's job; nothing else can fail once it is answered."""
         if work.spend in JOBS:
             return self.dealings.fates.get(work.id, JobLifetime())
         return JobLifetime(done=work.high)
 
     def unfailed(self, work: SpendWork, until: Micros) -> bool | None:
-        """Tell whether a work had surely not failed by an instant; False where it surely had."""
+        """Return whether a work had surely not failed by an instant; False where it surely had."""
         fate = self.fate(work)
         if fate.done < DISTANT_FUTURE or fate.alive >= until:
             return True
         return False if fate.failed < until else None
 
     def slack(self, span: Micros) -> Micros:
-        """Give what clocks may drift over a span of the trace, and what whole seconds hide, business time."""
+        """Return what clocks may drift in a span of the trace, and what whole seconds hide (business µs)."""
         return self.rate * (abs(span) // DRIFT) + SECOND
 
     def about(self, work: SpendWork | RefusedSpend) -> str:

@@ -65,7 +65,7 @@ class Trials:
             self.broke[rule, kind].append(evidence)
 
     def tell(self, kinds: Sequence[CooldownInterpretation], tally: Tally) -> None:
-        """Tell the tally what the first reading says that nothing excludes, else the default."""
+        """Report to the tally what the first reading says that nothing excludes, else the default."""
         excluded = {kind for (_, kind), found in self.broke.items() if found}
         chosen = next((kind for kind in kinds if kind not in excluded), kinds[0])
         for (_, kind), found in self.broke.items():
@@ -101,7 +101,7 @@ def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tal
 
 
 def kinds_of(options: Options) -> list[CooldownInterpretation]:
-    """Give the readings of U46 that are left, the default first."""
+    """Return the readings of U46 that are left, the default first."""
     scopes, begins = options.candidates("cooldown_scope"), options.candidates("cooldown_from")
     return [CooldownInterpretation(scope, begin) for scope, begin in product(scopes, begins)]
 
@@ -261,6 +261,6 @@ def _judge_kept(
 
 
 def wait_of(seen: Observation) -> int | None:
-    """Give the seconds of business time that a refusal says to wait, of its meta, else of its Retry-After."""
+    """Return the seconds of business time that a refusal says to wait, by its meta, else its Retry-After."""
     stated = whole(seen.meta.get("retry_after"))
     return seen.retry_after if stated is None and not seen.replayed else stated

@@ -132,7 +132,7 @@ def judge_meta(
 
 
 def _tells_all(meta: Mapping[str, Any]) -> bool:
-    """Tell whether three values have digits, one a date and two none: names, units, nesting vary (U26)."""
+    """Return whether three values have digits, one a date and two none: names, units, nesting vary (U26)."""
     told = [str(value) for value in leaves(dict(meta)) if not isinstance(value, bool)]
     counted = [value for value in told if _DIGIT.search(value)]
     dates = sum(_DATE.match(value) is not None for value in counted)
@@ -183,7 +183,7 @@ def judge_counted(dealings: AccountActivity, ordered: Sequence[CostStatement], t
 
 
 def refundable(dealings: AccountActivity) -> list[SpendWork]:
-    """Give the jobs whose settled cost may be given back as they fail: where it never was reserved (U49)."""
+    """Return the jobs whose settled cost may be given back as they fail: where none was reserved (U49)."""
     if any(cost.reserved for cost in dealings.cost):
         return []
     jobs = [work for work in dealings.works if work.spend in JOBS or not work.spend]

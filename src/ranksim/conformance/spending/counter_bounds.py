@@ -141,7 +141,7 @@ def _lower(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mar
 
 
 def between(moves: Iterable[Increment], since: Sample, mark: Sample, *, surely: bool) -> list[Increment]:
-    """Give the moves that surely, or possibly, lie between two marks."""
+    """Return the moves that surely, or possibly, lie between two marks."""
     if surely:
         return [m for m in moves if m.least and m.low > since.high and m.high < mark.low]
     return [m for m in moves if m.most and m.high >= since.low and m.low <= mark.high]

@@ -87,7 +87,7 @@ class StatedNumber:
 
 
 def readings_of(dealings: AccountActivity) -> Iterator[list[StatedNumber]]:
-    """Give what a dry run might consume, each in order: units, slots, reserved and settled cost."""
+    """Return what a dry run might consume, each in order: units, slots, reserved and settled cost."""
     for metric, meters in dealings.meters.items():
         yield [StatedNumber(metric, m.low, m.high, m.used, m.ends, m.seen) for m in meters]
     yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.seen) for s in dealings.slots]
@@ -225,7 +225,7 @@ def judge_verdicts(dealings: AccountActivity, options: Options, tally: Tally) ->
 
 
 def _nothing_between(quiet: NoActivity, report: DryRunReport, outcome: RefusedSpend | SpendWork) -> bool:
-    """Tell whether no other work or change can have happened from the dry run to the outcome."""
+    """Return whether no other work or change can have happened from the dry run to the outcome."""
     if isinstance(outcome, RefusedSpend):
         return quiet.between(report.low, outcome.high)
     return quiet.count(report.low, outcome.high) == 1
@@ -287,7 +287,7 @@ def judge_order(dealings: AccountActivity, report: DryRunReport, options: Option
 
 
 def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
-    """Say what is wrong with a list of all six checks, or ""."""
+    """Return what is wrong with a list of all six checks, or ""."""
     first = failing[0] if failing else 0
     if set(report.names) == set(NAMES) and report.names != NAMES:
         return f"it lists its checks as {', '.join(report.names)}"
@@ -299,7 +299,7 @@ def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
 
 
 def _wrong_part(report: DryRunReport, failing: Sequence[int]) -> str:
-    """Say what is wrong with a list of some checks, or "": what refuses may be one that is not listed."""
+    """Return what is wrong with a list of some checks, or "": what refuses may be one that is not listed."""
     said, first = report.check or 0, min(failing, default=0)
     if first and not 0 < said <= first and not report.joins:
         return f"it says {_said(said)}, and {_said(first)} fails"

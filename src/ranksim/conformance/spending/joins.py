@@ -63,7 +63,7 @@ def judge_joins_only(dealings: AccountActivity, tally: Tally) -> None:
 
 
 def _apart(first: Observation, seen: Observation) -> bool:
-    """Tell whether two exchanges surely are two requests, not one and its replay."""
+    """Return whether two exchanges surely are two requests, not one and its replay."""
     if seen is first or seen.lost or seen.replayed or first.replayed:
         return False
     return seen.idempotency_key is None or seen.idempotency_key != first.idempotency_key
@@ -103,7 +103,7 @@ def _allowed(outcome: str) -> tuple[str, ...]:
 
 
 def _asked_while_running(dealings: AccountActivity) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
-    """Give the requests for a rank run that lie wholly within another's: (when, outcome, call, the other)."""
+    """Return the requests for a rank run that lie wholly within another's: (when, outcome, call, other)."""
     runs: dict[str, list[SpendWork]] = defaultdict(list)
     for work in dealings.works:
         if work.spend == RANK_RUN and work.domain and work.id:
@@ -126,7 +126,7 @@ def _asked_while_running(dealings: AccountActivity) -> Iterator[tuple[Micros, st
 def _answered(
     dealings: AccountActivity, works: Sequence[SpendWork], work: SpendWork
 ) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
-    """Give how the calls were answered that returned one run."""
+    """Return how the calls were answered that returned one run."""
     keys = Counter(seen.idempotency_key for seen in work.calls)
     first = min(work.calls, key=lambda seen: seen.received)
     for seen in work.calls:
@@ -140,7 +140,7 @@ def _answered(
 def _under_way(
     dealings: AccountActivity, runs: Sequence[SpendWork], low: Micros, high: Micros
 ) -> SpendWork | None:
-    """Give a run that was answered before `low`, and shown queued or running by a call sent after `high`."""
+    """Return a run that was answered before `low` and shown queued or running by a call sent after `high`."""
     for run in runs:
         if run.high < low and dealings.fates[run.id].alive > high:
             return run

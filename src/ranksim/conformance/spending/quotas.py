@@ -121,7 +121,7 @@ class Consumers:
 
 
 def metric_of(dealings: AccountActivity, spend: str) -> str:
-    """Give the metric that an operation surely consumes, "" when unknown (S35, S98)."""
+    """Return the metric that an operation surely consumes, "" when unknown (S35, S98)."""
     for refused in dealings.refusals:
         if refused.check == 4 and refused.spend == spend and isinstance(refused.seen.meta.get("metric"), str):
             return str(refused.seen.meta["metric"])
@@ -147,7 +147,7 @@ def consumers_of(
 
 
 def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Sequence[Increment]) -> bool:
-    """Tell whether two neighbouring marks do not grow, although some move and no fall lies between."""
+    """Return whether two neighbouring marks do not grow, although some move and no fall lies between."""
     begun, ended = RunningSums((m.low, m.least) for m in moves), RunningSums((m.high, m.least) for m in moves)
     fallen = RunningSums((m.low, 1) for m in falls)
     for first, second in pairwise(marks):
@@ -161,7 +161,7 @@ def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Seq
 def moves_of(
     dealings: AccountActivity, known: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
 ) -> tuple[list[Increment], list[Increment]]:
-    """Give how works move a counter, and what failures of jobs may give back (U50)."""
+    """Return how works move a counter, and what failures of jobs may give back (U50)."""
     moves, falls = [], []
     refunds = options.candidates("quota_refund") != ("never",)
     for work in dealings.works:
@@ -180,7 +180,7 @@ def moves_of(
 
 
 def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
-    """Give the fewest and most units of a work, were it done, by one of `UNITS`."""
+    """Return the fewest and most units of a work, were it done, by one of `UNITS`."""
     brief, other = unit
     if not work.spend or not work.body:
         return (0, UNBOUNDED)
@@ -389,7 +389,7 @@ def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], op
 
 
 def limits_of(dealings: AccountActivity) -> dict[str, set[int | None]]:
-    """Give the limits that usage stated, by metric."""
+    """Return the limits that usage stated, by metric."""
     limits: dict[str, set[int | None]] = {}
     for metric, meters in dealings.meters.items():
         stated = {meter.limit for meter in meters if meter.seen.operation == "account.usage"}

@@ -47,7 +47,7 @@ class SlotBounds:
         self.scans = {list_id: _Grown(found) for list_id, found in scans.items()}
 
     def moves(self) -> list[Increment]:
-        """Give how works, and changes of scans, move what is used."""
+        """Return how works, and changes of scans, move what is used."""
         moves = []
         for work in self.dealings.works:
             if work.spend in ("keywords", "scans", ""):
@@ -56,7 +56,7 @@ class SlotBounds:
         return moves + self.of_patches()
 
     def of_patches(self) -> list[Increment]:
-        """Give what changes of scans may add, and may free where what is narrowed is freed (U62)."""
+        """Return what changes of scans may add, and may free where what is narrowed is freed (U62)."""
         moves = []
         for seen in self.patches:
             high = seen.received if 200 <= seen.status <= 299 else DISTANT_FUTURE
@@ -67,22 +67,22 @@ class SlotBounds:
         return moves
 
     def _is_switch(self, seen: Observation) -> bool:
-        """Tell whether a scan was never changed but in its name and whether it is active."""
+        """Return whether a scan was never changed but in its name and whether it is active."""
         return seen.surface == "rest" and seen.parameters.get("id", "") in self.switched
 
     def _factor(self, work: SpendWork) -> tuple[int, int]:
-        """Give pairings × places of a scan, surely and at most, if it may have been switched on or off."""
+        """Return pairings × places of a scan, surely and at most, if it may have been switched on or off."""
         if work.id in self.switched:
             return 0, _scan({**work.body, "active": True})[1]
         return _scan(work.body)
 
     def net(self, work: SpendWork) -> tuple[int, int]:
-        """Give the fewest and most slots that a work adds: what its reply states, else what it can be."""
+        """Return the fewest and most slots that a work adds: what its reply states, else what it can be."""
         stated = whole(work.made.get("slots_added"))
         return (stated, stated) if stated is not None else self.added(work)
 
     def added(self, work: SpendWork) -> tuple[int, int]:
-        """Give the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
+        """Return the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
         if work.spend == "keywords":
             least, most = self.of_words(work.body, work.made, work.low, work.high)
         elif work.spend == "scans":
@@ -92,7 +92,7 @@ class SlotBounds:
         return (0 if self.may_revive(work) else least), min(most, UNBOUNDED)
 
     def may_revive(self, work: SpendWork) -> bool:
-        """Tell whether holds may pay for some of what a work adds."""
+        """Return whether holds may pay for some of what a work adds."""
         old = not self.no_old_holds and not self._made(work.body)
         return old or self.removed <= work.high
 
@@ -123,7 +123,7 @@ class SlotBounds:
         return surely * factor, sum(words.possibly(high) for words in grown) * factor
 
     def _made(self, body: Mapping[str, Json]) -> bool:
-        """Tell whether a call is about a domain that the trace made, which has no old holds."""
+        """Return whether a call is about a domain that the trace made, which has no old holds."""
         domains = [body["domain_id"]] if "domain_id" in body else []
         domains += [_domain_of_list(self.dealings.lists.get(list_id)) for list_id in lists_of(body)]
         made = self.dealings.domains
@@ -145,7 +145,7 @@ class _Grown:
 
 
 def _switched(patches: Sequence[Observation]) -> set[str]:
-    """Give the scans whose changes only switched or renamed them."""
+    """Return the scans whose changes only switched or renamed them."""
     shapes: dict[str, set[str]] = defaultdict(set)
     for seen in patches:
         body = seen.body if isinstance(seen.body, dict) else {"?": None}
@@ -154,7 +154,7 @@ def _switched(patches: Sequence[Observation]) -> set[str]:
 
 
 def lists_of(body: Mapping[str, Json]) -> list[str]:
-    """Give the lists that a call names, each once."""
+    """Return the lists that a call names, each once."""
     lists = body.get("list_ids", [body["list_id"]] if "list_id" in body else [])
     return list(dict.fromkeys(map(str, lists))) if isinstance(lists, list) else []
 

@@ -84,7 +84,7 @@ def judge(dealings: AccountActivity, options: Options, tally: Tally) -> None:
 
 
 def _dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
-    """Give the statements with their month; one without, as in a refusal, lies between two of one month."""
+    """Return the statements with their month; one without, as in a refusal, lies between two of one month."""
     ordered = sorted(statements, key=lambda slots: slots.low)
     after: list[SlotStatement | None] = [None] * len(ordered)
     later: SlotStatement | None = None
@@ -143,7 +143,7 @@ def judge_counter(
 
 
 def _patched(tracked: SlotBounds, bound: Bound, options: Options) -> bool:
-    """Tell whether a scan may have been widened before a mark by a PATCH, which may pass no check (U95)."""
+    """Return whether a scan may have been widened before a mark by a PATCH, which may pass no check (U95)."""
     return "none" in options.candidates("patch_checks") and tracked.patched <= bound.mark.high
 
 

@@ -21,19 +21,19 @@ SPENDING: Final = frozenset({"jobs.create", *SPENDS})
 
 
 def dry(seen: Observation) -> bool:
-    """Tell whether a call was a dry run (S29)."""
+    """Return whether a call was a dry run (S29)."""
     return body_of(seen).get("dry_run") is True
 
 
 def spend_of(seen: Observation, body: Mapping[str, Json]) -> str:
-    """Give the label of what a call wants to spend, "" when it cannot be read."""
+    """Return the label of what a call wants to spend, "" when it cannot be read."""
     if seen.operation == "jobs.create":
         return str(body.get("kind")) if str(body.get("kind")) in JOBS else ""
     return SPENDS.get(seen.operation, "")
 
 
 def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
-    """Give the domain that a call is about, "" when it cannot be read (U41)."""
+    """Return the domain that a call is about, "" when it cannot be read (U41)."""
     briefs = made.get("briefs")
     brief = briefs[0] if isinstance(briefs, list) and briefs and isinstance(briefs[0], dict) else {}
     for found in (body.get("domain_id"), made.get("domain_id"), brief.get("domain_id")):
@@ -43,19 +43,19 @@ def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
 
 
 def unanswered(seen: Observation) -> bool:
-    """Tell whether a reply leaves open what was done: none, a redirect, a time-out or a fault."""
+    """Return whether a reply leaves open what was done: none, a redirect, a time-out or a fault."""
     return seen.lost or seen.status == 408 or 300 <= seen.status <= 399 or seen.status >= 500
 
 
 def subject_of(seen: Observation) -> tuple[object, ...]:
-    """Give what a call is about, dry or not, so that the same call can be recognised."""
+    """Return what a call is about, dry or not, so that the same call can be recognised."""
     body = seen.body if isinstance(seen.body, dict) else {}
     rest = sorted((name, repr(value)) for name, value in body.items() if name != "dry_run")
     return seen.operation, seen.surface, seen.key, tuple(rest)
 
 
 def identity_of(seen: Observation, made: Mapping[str, Json]) -> object:
-    """Give what tells the same thing, returned twice, from two things."""
+    """Return what tells the same thing, returned twice, from two things."""
     if made.get("id") is not None:
         return job_name(made) if seen.operation == "jobs.create" else str(made["id"])
     created = made.get("created")

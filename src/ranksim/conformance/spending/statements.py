@@ -198,7 +198,7 @@ def money(value: Json) -> int | None:
 
 
 def blur_of(value: Json) -> int:
-    """Give what rounding may hide of an amount of dollars, µUSD: half of its last digit, or half a cent."""
+    """Return what rounding may hide of an amount of dollars, µUSD: half of its last digit, or half a cent."""
     if money(value) is None:
         return 0
     exponent = Decimal(str(value)).as_tuple().exponent
@@ -208,7 +208,7 @@ def blur_of(value: Json) -> int:
 
 
 def sharpened(costs: Sequence[CostStatement]) -> list[CostStatement]:
-    """Give what is settled the precision in which the same place wrote any amount of as many digits or more.
+    """Return costs as precise as the same place wrote any settled amount of as many digits or more.
 
     Zeros at the end may be left out, so one amount alone does not tell it; small ones may be written finer.
     """
@@ -233,7 +233,7 @@ Statement = TypeVar("Statement", MeterStatement, CostStatement, SlotStatement)
 
 
 def aligned(statements: Sequence[Statement]) -> list[Statement]:
-    """Give one end to all statements of one period: an end computed for each reply anew may be rounded so."""
+    """Return statements with one end a period: an end computed for each reply anew may be rounded so."""
     ends: dict[Micros, Micros] = {}
     first = DISTANT_PAST
     for end in sorted({stated.ends for stated in statements if stated.ends is not None}):
@@ -254,12 +254,12 @@ class Bracket(Generic[ItemT]):
         self._lows = [item[0] for item in self._by_low]
 
     def before(self, t: Micros) -> ItemT | None:
-        """Give the last reading that surely was before `t`."""
+        """Return the last reading that surely was before `t`."""
         place = bisect_left(self._highs, t)
         return self._by_high[place - 1][2] if place else None
 
     def after(self, t: Micros) -> ItemT | None:
-        """Give the first reading that surely was after `t`."""
+        """Return the first reading that surely was after `t`."""
         place = bisect_right(self._lows, t)
         return self._by_low[place][2] if place < len(self._by_low) else None
 
@@ -283,7 +283,7 @@ class BusinessClock:
         return self.run.rate
 
     def at(self, t: Micros) -> tuple[Micros, Micros] | None:
-        """Give the earliest and latest business instant at `t`; None when unknown, as on a scaled clock.
+        """Return the earliest and latest business instant at `t`; None when unknown, as on a scaled clock.
 
         Business time is that of the Date headers, unless a note tells of another.
         """
@@ -293,7 +293,7 @@ class BusinessClock:
         return (t + offset.low, t + offset.high) if offset.known else None
 
     def passed(self, t: Micros, moment: Micros) -> bool | None:
-        """Tell whether `moment` had come at `t`: True surely, False surely not, None when nobody can tell.
+        """Return whether `moment` had come at `t`: True surely, False surely not, None when nobody can tell.
 
         A day too late or 40 too early, the deployment's calendar is not that of its Date header: None.
         """

@@ -44,12 +44,12 @@ class Options:
         return getattr(self.policy.assumptions, name)
 
     def pinned(self, name: str) -> bool:
-        """Tell whether the policy states this assumption."""
+        """Return whether the policy states this assumption."""
         return name in self.assumptions
 
     @property
     def names_capabilities(self) -> bool:
-        """Tell whether the policy states which capability each operation needs (U60)."""
+        """Return whether the policy states which capability each operation needs (U60)."""
         catalogue = self.policy.catalogue
         return "catalogue" in self.policy.model_fields_set and "capability_of" in catalogue.model_fields_set
 

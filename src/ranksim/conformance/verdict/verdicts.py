@@ -142,7 +142,7 @@ class Tally:
             self.differences.append(Difference(number, str(assumed), str(found), evidence))
 
     def findings(self) -> tuple[Finding, ...]:
-        """Give the verdict on every declared rule, in their order."""
+        """Return the verdict on every declared rule, in their order."""
         return tuple(self._finding(rule) for rule in self.rules)
 
     def _finding(self, rule: Rule) -> Finding:
@@ -176,13 +176,13 @@ def _verdict(account: _Account) -> Verdict:
 
 
 def coverage(findings: Iterable[Finding]) -> tuple[int, int]:
-    """Give (rules exercised, rules in all)."""
+    """Return (rules exercised, rules in all)."""
     verdicts = [finding.verdict for finding in findings]
     return sum(verdict != Verdict.NOT_EXERCISED for verdict in verdicts), len(verdicts)
 
 
 def agreement(findings: Iterable[Finding]) -> tuple[int, int]:
-    """Give (rules that conform, rules decided); undecided ones and those not exercised count in neither."""
+    """Return (rules that conform, rules decided); undecided ones and those not exercised count in neither."""
     verdicts = [finding.verdict for finding in findings]
     conforming = sum(verdict == Verdict.CONFORMS for verdict in verdicts)
     return conforming, conforming + sum(verdict == Verdict.DEVIATES for verdict in verdicts)

@@ -225,7 +225,7 @@ def _judge_age(
 
 
 def _clocks(came: Micros, run: ObservedRun, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:
-    """Give what t may be of an attempt that came at an instant: by the clock of calls, and of business.
+    """Return what t may be of an attempt that came at an instant: by the clock of calls, and of business.
 
     `way` is how long it may have been under way since it was signed.
     """

@@ -216,7 +216,7 @@ def tests_of(calls: Iterable[Observation]) -> dict[str, Observation]:
 
 
 def shows_jobs(like: Observation) -> bool:
-    """Tell whether exchanges of this likeness show jobs."""
+    """Return whether exchanges of this likeness show jobs."""
     return like.operation in ("jobs.create", "jobs.get", "jobs.list") and like.ok and not like.dry_run
 
 
@@ -229,7 +229,7 @@ def jobs_in(seen: Observation) -> Iterator[dict[str, Json]]:
 
 
 def job_of(arrived: ReceivedAttempt) -> dict[str, Json]:
-    """Give the job that an attempt tells of, or {}."""
+    """Return the job that an attempt tells of, or {}."""
     data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
     job = data.get("job") if isinstance(data, dict) else None
     return job if isinstance(job, dict) else {}

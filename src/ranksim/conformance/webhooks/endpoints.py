@@ -83,7 +83,7 @@ class WebhookLog:
 
     @staticmethod
     def wants(like: Observation) -> bool:
-        """Tell whether exchanges of this likeness tell of endpoints, or list attempts."""
+        """Return whether exchanges of this likeness tell of endpoints, or list attempts."""
         lists = like.operation == "webhook_deliveries.list" and like.ok
         return lists or like.operation.startswith("webhooks.")
 

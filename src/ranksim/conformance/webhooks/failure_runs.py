@@ -32,7 +32,7 @@ class AttemptOutcome:
 
 
 def outcome(arrived: ReceivedAttempt, timeout: Micros) -> AttemptOutcome:
-    """Give what a receiver's answer means (S87-S89), if it got to the sender."""
+    """Return what a receiver's answer means (S87-S89), if it got to the sender."""
     answered = arrived.answered
     if answered is None or arrived.status is None or answered - arrived.received > timeout + GRAY:
         return AttemptOutcome(False, arrived.received + timeout)

@@ -231,7 +231,7 @@ def _judge_delay(
 def _span(
     way: str, one: ReceivedAttempt, first: ReceivedAttempt, scene: Scene
 ) -> tuple[Micros, Micros] | None:
-    """Give the earliest and latest arrival of the attempt after `one`; None where the first is not known."""
+    """Return the earliest and latest arrival of the attempt after `one`; None where the first is unknown."""
     facts, rate = scene.options.facts, scene.rate
     pinned = scene.options.pinned("retry_jitter_percent")
     percent = scene.options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
@@ -297,7 +297,7 @@ def _judge_last(
 
 
 def _missing(last: ReceivedAttempt, scene: Scene, tally: Tally) -> None:
-    """Say that a retry was not made: where a late 2xx is listed, because it was taken for one in time."""
+    """Report that a retry was not made: where a late 2xx is listed, because it was taken for one in time."""
     told = scene.listed.attempts[last.endpoint, last.event, last.attempt]
     says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
     found = Evidence(says, (told.seen.id,), (f"{last.event}/{last.attempt}",), last.endpoint, last.received)
