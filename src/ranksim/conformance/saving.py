@@ -23,7 +23,7 @@ from ranksim.conformance.judging import Judge
 from ranksim.conformance.verdict.options import Options
 from ranksim.errors import BadInput
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised whenever a judge's memory changes its form."""
 
 PLAIN: Final = frozenset(

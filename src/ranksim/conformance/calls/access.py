@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from typing import TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
@@ -49,6 +50,22 @@ Thing: TypeAlias = tuple[str, str]
 """The noun of the operations on a thing and its name: an id may be a number that each noun counts."""
 
 
+@dataclass(frozen=True, slots=True)
+class ScopedCall:
+    """What an answered call of a key scoped to `domain` asked for, and how many foreign things it was listed.
+
+    `foreign` is None where no list was shown.
+    """
+
+    id: str
+    sent: Micros
+    key: str
+    domain: str
+    target: Thing
+    ok: bool
+    foreign: int | None
+
+
 @dataclass
 class AccessJudge:
     """Judges every exchange that was answered; a trace that declares no keys tells nothing of them.
@@ -68,7 +85,7 @@ class AccessJudge:
     """
     refused: list[Observation] = field(default_factory=list)
     """Calls with keys of their environment that were told to have none."""
-    scoped: list[Observation] = field(default_factory=list)
+    scoped: list[ScopedCall] = field(default_factory=list)
     """Answered calls of scoped keys."""
     asked: set[Thing] = field(default_factory=set)
     """What scoped keys asked for."""
@@ -136,7 +153,10 @@ class AccessJudge:
             elif seen.status == 401 or seen.code == "unauthorized":
                 self.refused.append(seen)
             if known.domain_id is not None:
-                self.scoped.append(seen)
+                if seen.operation == "webhooks.create" and seen.surface == "rest":
+                    _judge_creation(seen, known.domain_id, self.tally)
+                else:
+                    self.scoped.append(_scoped_call(seen, known.domain_id))
 
     def _finish(self, run: ObservedRun) -> None:
         for seen in self.refused:
@@ -149,8 +169,8 @@ class AccessJudge:
         # what was told of two domains, as an endpoint that was moved, is left out
         asked = {thing for thing in self.asked - self.moved if thing[1] not in run.mutated}
         domains = {thing: owner for thing, owner in self.owners.items() if thing in asked}
-        for seen in self.scoped:
-            _judge_scope(seen, run.key(seen.key).domain_id or "", domains, self.tally)
+        for call in self.scoped:
+            _judge_scope(call, domains, self.tally)
         self.refused.clear()
         self.scoped.clear()
 
@@ -200,23 +220,27 @@ def _thing(seen: Observation, named: Mapping[str, Json]) -> Thing:
 
 
 def _noun(seen: Observation) -> str:
-    return seen.operation.partition(".")[0]
+    return intern(seen.operation.partition(".")[0])
 
 
-def _judge_scope(seen: Observation, domain: str, domains: Mapping[Thing, str], tally: Tally) -> None:
-    if seen.operation == "webhooks.create" and seen.surface == "rest":
-        _judge_creation(seen, domain, tally)
-        return
+def _scoped_call(seen: Observation, domain: str) -> ScopedCall:
+    foreign = None
+    if seen.ok and isinstance(seen.items, list):
+        foreign = sum(_owner(item, seen.operation) not in (None, domain) for item in seen.items)
     target = _thing(seen, seen.parameters)
+    return ScopedCall(seen.id, seen.sent, seen.key, domain, target, seen.ok, foreign)
+
+
+def _judge_scope(call: ScopedCall, domains: Mapping[Thing, str], tally: Tally) -> None:
+    domain, target = call.domain, call.target
     if domains.get(target, domain) != domain:
         says = (
-            f"key {seen.key}, scoped to {domain}, was shown {target[1]}, which belongs to {domains[target]}"
+            f"key {call.key}, scoped to {domain}, was shown {target[1]}, which belongs to {domains[target]}"
         )
-        _check(SCOPE, not seen.ok, says, seen, tally)
-    elif seen.ok and isinstance(seen.items, list):
-        foreign = [item for item in seen.items if _owner(item, seen.operation) not in (None, domain)]
-        says = f"key {seen.key}, scoped to {domain}, was listed {len(foreign)} things of other domains"
-        _check(SCOPE, not foreign, says, seen, tally)
+        _check(SCOPE, not call.ok, says, call, tally)
+    elif call.foreign is not None:
+        says = f"key {call.key}, scoped to {domain}, was listed {call.foreign} things of other domains"
+        _check(SCOPE, call.foreign == 0, says, call, tally)
 
 
 def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
@@ -237,7 +261,7 @@ def _owner(item: object, operation: str) -> object:
     return item.get("id") if operation == "domains.list" else item.get("domain_id")
 
 
-def _check(rule: str, holds: bool, says: str, seen: Observation, tally: Tally) -> None:
+def _check(rule: str, holds: bool, says: str, seen: Observation | ScopedCall, tally: Tally) -> None:
     if holds:
         tally.held(rule)
     else:

@@ -126,6 +126,16 @@ PROMPT = HOUR
 """A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToldBriefs:
+    """The briefs that a reply listed, or told to be created; `lost`: nobody saw whether any were."""
+
+    received: Micros
+    ids: tuple[str, ...]
+    created: bool = False
+    lost: bool = False
+
+
 @dataclass
 class KeyCalls:
     """What one key paged through, returned a cursor to, or created."""
@@ -146,10 +156,10 @@ class PaginationJudge:
     """Ids of what a PATCH may have changed."""
     deleted: list[tuple[Micros, Micros]] = field(default_factory=list)
     """When something may have been deleted: [sent, received] of each DELETE."""
-    briefs: list[Observation] = field(default_factory=list)
+    briefs: list[ToldBriefs] = field(default_factory=list)
     """What told of briefs, or made them."""
     names: dict[str, str] = field(default_factory=dict)
-    """The items that pages show, each once."""
+    """The items that pages show and the limits that they ask for, each once."""
     queries: dict[Query, Query] = field(default_factory=dict)
     """Likewise what pages ask for."""
     too_large: list[Observation] = field(default_factory=list)
@@ -168,7 +178,8 @@ class PaginationJudge:
             calls = self.keys.setdefault(seen.key, KeyCalls())
             if creates:
                 _add_created(calls.created, seen)
-            query, cursor, limit = self._query(seen, asked), asked.get("cursor"), asked.get("limit")
+            query, cursor = self._query(seen, asked), asked.get("cursor")
+            limit = self.names.setdefault(asked["limit"], asked["limit"]) if "limit" in asked else None
             if seen.has_more is not None:
                 items = tuple(self.names.setdefault(item, item) for item in seen.data)
                 said = (items, seen.next_cursor, seen.has_more)
@@ -183,9 +194,22 @@ class PaginationJudge:
         elif seen.method == "DELETE":
             self.deleted.append((seen.sent, seen.received))
         if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
-            self.briefs.append(seen)
+            self.briefs.append(self._told(seen))
         if seen.operation in STEADY and seen.status in (400, 422) and asked.keys() == {"limit"}:
             self.too_large.append(seen)
+
+    def _told(self, seen: Observation) -> ToldBriefs:
+        if seen.operation == "keyword_briefs.list":
+            listed = seen.data if isinstance(seen.data, tuple) else ()
+            return ToldBriefs(seen.received, tuple(self.names.setdefault(item, item) for item in listed))
+        if seen.dry_run:
+            return ToldBriefs(seen.received, ())
+        made = seen.data if seen.ok and isinstance(seen.data, dict) else {}
+        briefs = made.get("briefs")
+        things = [made, *(briefs if isinstance(briefs, list) else ())]
+        named = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
+        lost = seen.happened is not False and (seen.lost or seen.status >= 500)
+        return ToldBriefs(seen.received, tuple(named), created=True, lost=lost)
 
     def _query(self, seen: Observation, asked: Mapping[str, str]) -> Query:
         filters = tuple(sorted((k, v) for k, v in asked.items() if k not in ("cursor", "limit")))
@@ -217,25 +241,17 @@ class PaginationJudge:
         self.keys.clear()
 
 
-def _refreshed(told: Sequence[Observation]) -> set[str]:
+def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:
     """Return the briefs that were told of by a list or a creation before a creation told of them again.
 
     One that is refreshed may stay the same brief, and move (U37); a call without an answer may refresh any.
     """
     known, refreshed = set[str](), set[str]()
-    lost = False
-    for seen in sorted(told, key=lambda seen: seen.received):
-        if seen.operation == "keyword_briefs.list" and isinstance(seen.data, tuple):
-            known.update(seen.data)
-        elif seen.operation == "keyword_briefs.create" and not seen.dry_run:
-            lost |= seen.happened is not False and (seen.lost or seen.status >= 500)
-            made = seen.data if seen.ok and isinstance(seen.data, dict) else {}
-            briefs = made.get("briefs")
-            things = [made, *(briefs if isinstance(briefs, list) else ())]
-            named = {str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing}
-            refreshed |= named & known
-            known |= named
-    return known if lost else refreshed
+    for briefs in sorted(told, key=lambda briefs: briefs.received):
+        if briefs.created:
+            refreshed |= known.intersection(briefs.ids)
+        known.update(briefs.ids)
+    return known if any(briefs.lost for briefs in told) else refreshed
 
 
 def _is_steady(page: Page) -> bool:

@@ -82,6 +82,7 @@ class WindowJudge:
                     if ledger.has(rate_class)
                 }
                 _judge_account(found, rate_class, run, self.options, self.tally)
+        self.log = CallLog()
 
 
 def _judge_account(

@@ -128,7 +128,7 @@ class JobLifetime:
 class AccountActivity:
     """What one account asked to spend, what came of it, and what was read of its books.
 
-    `alone`: nobody else used the account. `changes` are other writes that may touch slots.
+    `alone`: nobody else used the account.
     """
 
     account: str
@@ -147,7 +147,12 @@ class AccountActivity:
     entitled: list[EntitlementStatement] = field(default_factory=list)
     health: list[StatusStatement] = field(default_factory=list)
     fates: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
-    changes: list[Observation] = field(default_factory=list)
+    changes: list[tuple[Micros, Micros]] = field(default_factory=list)
+    """When other writes, which may touch slots, can have changed something: [sent, received]."""
+    removals: list[Micros] = field(default_factory=list)
+    """When those of them were sent that may free slots."""
+    patches: list[Observation] = field(default_factory=list)
+    """Those of them that change scans."""
     reads: Sequence[tuple[Micros, Micros]] = ()
     """When each read that was answered was made: [sent, received]."""
     refused_reads: list[Observation] = field(default_factory=list)
@@ -174,9 +179,8 @@ class NoActivity:
 
     def __init__(self, dealings: AccountActivity) -> None:
         works = [(work.low, work.high) for work in dealings.works]
-        changes = [(seen.sent, seen.received) for seen in dealings.changes if not 300 <= seen.status <= 499]
-        self._lows = RunningSums((low, 1) for low, _ in (*works, *changes))
-        self._highs = RunningSums((high, 1) for _, high in (*works, *changes))
+        self._lows = RunningSums((low, 1) for low, _ in (*works, *dealings.changes))
+        self._highs = RunningSums((high, 1) for _, high in (*works, *dealings.changes))
 
     def between(self, low: Micros, high: Micros) -> bool:
         """Return whether no work and no other change can have happened in [low, high]."""

@@ -31,6 +31,9 @@ Json = Any
 MEMORY: Final = 23 * HOUR
 """Repeats of an Idempotency-Key this near surely are repeats (S47, U30)."""
 
+REMOVALS: Final = frozenset({"keywords.delete", "keyword_lists.delete", "scans.delete", "domains.delete"})
+"""Writes that may free slots."""
+
 Owner: TypeAlias = tuple[str, str]
 """Environment and account."""
 
@@ -116,7 +119,8 @@ class AccountRecord:
         if _spends(seen):
             self._ask(seen)
         elif _writes(seen):
-            self.dealings.changes.append(seen)
+            if not 300 <= seen.status <= 499:
+                self._change(seen)
             self._other(seen)
         elif seen.code in CHECKS:
             self.dealings.refused_reads.append(seen)
@@ -255,6 +259,15 @@ class AccountRecord:
                 dealings.domains.setdefault(str(thing_of(seen).get("id")), seen)
             case "keyword_lists.create":
                 dealings.lists.setdefault(str(thing_of(seen).get("id")), seen)
+
+    def _change(self, seen: Observation) -> None:
+        """Note a write that may have changed something without spending."""
+        self.dealings.changes.append((seen.sent, seen.received))
+        named = {seen.operation, *seen.operations}
+        if "scans.update" in named:
+            self.dealings.patches.append(seen)
+        if named & REMOVALS:
+            self.dealings.removals.append(seen.sent)
 
     def _job(self, seen: Observation, job: Json) -> None:
         """Note what a reply shows of a job; what a repeat shows may be old (E6)."""

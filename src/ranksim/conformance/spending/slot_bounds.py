@@ -14,25 +14,23 @@ from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, Ru
 
 Json = Any
 
-REMOVALS = ("keywords.delete", "keyword_lists.delete", "scans.delete", "domains.delete")
-
 
 class SlotBounds:
     """How many slots calls add, as far as the trace made what they are about."""
 
     def __init__(self, dealings: AccountActivity) -> None:
         self.dealings = dealings
-        changed = [seen for seen in dealings.changes if not 300 <= seen.status <= 499]
-        self.patches = [seen for seen in changed if _is(seen, "scans.update")]
-        removals = [seen for seen in changed if any(_is(seen, name) for name in REMOVALS)]
-        self.removed = min((seen.sent for seen in (*removals, *self.patches)), default=DISTANT_FUTURE)
+        self.patches = dealings.patches
+        self.removed = min(
+            (*dealings.removals, *(seen.sent for seen in self.patches)), default=DISTANT_FUTURE
+        )
         self.patched = min((seen.sent for seen in self.patches), default=DISTANT_FUTURE)
         self.switched = _switched(self.patches)
         self.reshaped = min(
             (seen.sent for seen in self.patches if not self._is_switch(seen)), default=DISTANT_FUTURE
         )
         self.by_id = {work.id: work for work in dealings.works if work.spend == "scans" and work.id}
-        self.removals = RunningSums((seen.sent, 1) for seen in removals)
+        self.removals = RunningSums((sent, 1) for sent in dealings.removals)
         first = min(dealings.slots, key=lambda slots: slots.high, default=None)
         self.no_old_holds = dealings.alone and first is not None and first.held == 0
         words: dict[str, list[tuple[SpendWork, int, int]]] = defaultdict(list)
@@ -190,7 +188,3 @@ def _pairing(value: Json) -> str:
 def _place(value: Json) -> str:
     names = ("country", "location_id", "language")
     return "/".join(str(value.get(name) or "") for name in names) if isinstance(value, dict) else str(value)
-
-
-def _is(seen: Observation, operation: str) -> bool:
-    return seen.operation == operation or operation in seen.operations
