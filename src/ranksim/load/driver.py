@@ -36,8 +36,7 @@ def drive(
             if isinstance(step, Send):
                 answer = _send(step, session, on_call)
             elif isinstance(step, Spawn):
-                if spawn is None:
-                    raise NotImplementedError("a program that does several things at once needs spawn")
+                assert spawn is not None, "a program that does several things at once needs spawn"
                 answer = spawn(step.program)
             elif isinstance(step, Listen):
                 answer = "" if receiver is None else receiver.listen(step.script)

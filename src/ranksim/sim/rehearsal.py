@@ -218,8 +218,8 @@ class Rehearsal:
         return call
 
     def answer(self, send: Send, client: str) -> Received:
-        """Not for a rehearsal, which has a network."""
-        raise NotImplementedError
+        """Refuse: a rehearsal has a network, so the player asks it for `effect` only."""
+        raise AssertionError("the calls of a rehearsal take effect after a while, not at once")
 
     def effect(self, flight: Flight) -> Reply:
         """Let a call take effect now."""
