@@ -86,3 +86,22 @@ LINK = re.compile(r"\[[^\]]+\]\((?!https?:|#)([^)#]+)")
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+def test_the_tests_that_the_page_on_security_names_are_there() -> None:
+    """Each row of its tables with the test that shows it, marked as the row says."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| Promised")]
+    assert len(rows) > 20
+    for row in rows:
+        kinds = re.findall(r"(?:(slow|heavy): )?`(tests/[\w/]+\.py)::(\w+)`", row)
+        assert kinds, row
+        for kind, file, name in kinds:
+            code = (ROOT / file).read_text(encoding="utf-8")
+            found = re.search(
+                rf"((?:^@pytest.*\n(?:^[ \]\)].*\n)*)*)^(?:async )?def {name}\(", code, re.MULTILINE
+            )
+            assert found, f"{file}::{name}"
+            marks = set(re.findall(r"^@pytest\.mark\.(slow|heavy)\b", found[1], re.MULTILINE))
+            marks |= set(re.findall(r"^pytestmark = .*\bmark\.(slow|heavy)\b", code, re.MULTILINE))
+            assert marks == ({kind} if kind else set()), f"{file}::{name} is marked {marks}"
