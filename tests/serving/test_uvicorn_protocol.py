@@ -14,19 +14,20 @@ from uvicorn.server import ServerState
 from ranksim.serving.uvicorn_protocol import Connection, configured
 
 OF_THE_CONNECTION = (
-    "client", "config", "cycle", "headers", "loop", "parser", "pipeline", "scope", "transport", "url",
+    "client", "config", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport",
     "_unset_keepalive_if_required", "connection_lost", "connection_made", "data_received", "on_body",
-    "on_headers_complete", "on_message_begin", "on_message_complete", "send_400_response", "shutdown",
+    "on_headers_complete", "on_message_begin", "on_message_complete", "on_response_complete",
+    "send_400_response", "shutdown",
 )  # fmt: skip
 """What `Connection` reads, calls or replaces of uvicorn's protocol."""
 
 OF_THE_CYCLE = (
-    "disconnected", "flow", "keep_alive", "message_event", "on_response", "response_complete",
+    "disconnected", "flow", "keep_alive", "message_event", "more_body", "on_response", "response_complete",
     "response_started", "transport", "waiting_for_100_continue",
 )  # fmt: skip
 """What a whole response in one write reads and sets of uvicorn's cycle."""
 
-OF_THE_FLOW = ("drain", "write_paused")
+OF_THE_FLOW = ("drain", "pause_reading", "write_paused")
 
 OF_THE_SERVER = ("lifespan", "server_state", "startup", "should_exit", "run")
 

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ranksim.serving.asgi import Header
+from ranksim.serving.chunked import ChunkedBody, MalformedChunks
 
 MOST_HEADERS = 65_536
 """Bytes that a request's line and headers may take."""
 
 TOO_LARGE = f"The request line and headers are larger than {MOST_HEADERS} bytes."
+
+END = b"\r\n\r\n"
+"""Where a head ends."""
+
+MALFORMED = "The request is not well-formed HTTP/1.1."
+
+HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
+"""What may stand in a Host header: names, addresses, a port."""
 
 REQUEST_SECONDS = 30.0
 """How long a request may take to arrive, its body included."""
@@ -32,23 +43,31 @@ class RefusesUnreadable(Protocol):
 class Connection(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 connection, which bounds headers in size and requests in time.
 
-    What is no HTTP at all is refused with a complete problem body, then the connection is closed. In the
-    scope the app finds `ranksim.respond`, which sends a whole response at once, and `ranksim.abort`, which
-    drops the connection.
+    What arrives is cut where a head ends and where a body ends, and handed on piece by piece, so that how the
+    network cut it makes no difference. The parser sees heads and bodies of known length; chunks are taken
+    apart here, so that a trailer never becomes a header.
+
+    What is no HTTP at all is refused with a complete problem body, when what came before it is answered, then
+    the connection is closed. In the scope the app finds `ranksim.respond`, which sends a whole response at
+    once, and `ranksim.abort`, which drops the connection.
     """
 
     _heading = False
     """Whether a request's line and headers are on their way."""
-    _chunk = 0
-    """Bytes that are being read."""
-    _first = 0
-    """Bytes of the chunk in which the request began, which earlier ones may share."""
-    _arrived = 0
-    """Bytes read since the chunk in which the request began."""
+    _head = 0
+    """Bytes of the head that is on its way."""
+    _ending = b""
+    """The last three bytes of a head of which only a part has come."""
     _left = 0
-    """How much is still to come of the body of a request that asked for an upgrade."""
+    """How much is still to come of a body of known length."""
+    _unparsed = False
+    """Whether that body is of a request for an upgrade, which the parser takes for one without a body."""
+    _chunks: ChunkedBody | None = None
+    """The body that is on its way in chunks."""
     _waiting: asyncio.TimerHandle | None = None
-    _problem = "The request is not well-formed HTTP/1.1."
+    _problem = MALFORMED
+    _refused = False
+    """Whether this connection ends with a refusal; nothing more is read of it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Give the first request its time."""
@@ -61,22 +80,19 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, and count what it has not made headers of."""
+        """Read heads and bodies, one after the other."""
         self._unset_keepalive_if_required()
-        if self._left:
-            data = self._take_body(data)
-        self._chunk = len(data)
-        self._arrived += self._chunk
+        at, size = 0, len(data)
         try:
-            self.parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
-            self._ignore_upgrade(data[upgrade.args[0] :])
-            return
-        except HttpParserError:
-            self.send_400_response(self._problem)
-            return
-        if self._heading and self._arrived > MOST_HEADERS and not self.transport.is_closing():
-            self.send_400_response(TOO_LARGE)
+            while at < size and not self._refused:
+                if self._chunks is not None:
+                    at = self._read_chunks(self._chunks, data, at)
+                elif self._left:
+                    at = self._read_body(data, at)
+                else:
+                    at = self._read_head(data, at)
+        except (HttpParserError, MalformedChunks) as error:
+            self.send_400_response(str(error) if isinstance(error, MalformedChunks) else self._problem)
 
     def shutdown(self) -> None:
         """End a stream without end, since the server shuts down; other answers are finished."""
@@ -85,69 +101,128 @@ class Connection(HttpToolsProtocol):
             self.scope["ranksim.stop"]()  # type: ignore[typeddict-item]  # our own
 
     def on_message_begin(self) -> None:
-        """Begin to count, and let the app close the connection."""
+        """Let the app close the connection."""
         super().on_message_begin()
-        self._heading, self._first, self._arrived = True, self._chunk, 0
+        self._heading = True
         self.scope["ranksim.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # our own
         if self._waiting is None:
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Check what came as a whole, and begin to answer."""
+        """Check the head, note how its body will come, and begin to answer."""
+        hosts, chunked, length = [], False, b""
+        for name, value in self.headers:
+            if name == b"host":
+                hosts.append(value)
+            elif name == b"transfer-encoding":
+                chunked = True
+            elif name == b"content-length":
+                length = value
+        if len(hosts) != 1 and (hosts or self.parser.get_http_version() == "1.1"):
+            self._refuse(f"The request has {len(hosts) or 'no'} Host headers; HTTP/1.1 wants one.")
+        if hosts and HOST.fullmatch(hosts[0]) is None:
+            self._refuse("The Host header names no host.")
         self._heading = False
-        if self._first + self._arrived > MOST_HEADERS:
-            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-            if size > MOST_HEADERS:
-                self._problem = TOO_LARGE
-                raise HttpParserError(TOO_LARGE)
         super().on_headers_complete()
         respond = partial(_respond, self.cycle)
         self.scope["ranksim.respond"] = respond  # type: ignore[typeddict-unknown-key]  # our own
+        if chunked:
+            self._chunks = ChunkedBody(MOST_HEADERS - self._head, TOO_LARGE)
+        elif length:
+            self._left, self._unparsed = int(length), self.parser.should_upgrade()
+        self._head = 0
 
     def on_message_complete(self) -> None:
-        """Note the end of a body; the parser thinks that a request for an upgrade has none."""
-        if self.parser.should_upgrade():
-            headers = dict(self.headers)
-            if b"transfer-encoding" in headers:
-                self._problem = "A request with chunked transfer coding cannot ask for an upgrade."
-                raise HttpParserError(self._problem)
-            self._left = int(headers.get(b"content-length", b"0"))
-        if not self._left:
-            self._unwait()
-            super().on_message_complete()
+        """Note the end of a request; the parser thinks that one for an upgrade has no body."""
+        if self._left or self._chunks is not None:
+            return
+        self._unwait()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Answer the next request, or refuse what came in its place."""
+        last = not self.pipeline
+        super().on_response_complete()
+        if last and self._refused:
+            self._write_refusal()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read."""
-        cycle, app = self.cycle, self.config.app
+        """Refuse what cannot be read, once what came before it is answered."""
+        self._problem, self._refused = msg, True
+        self._unwait()
+        self.flow.pause_reading()
+        cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
+            if not cycle.more_body:  # a good request, which is answered first
+                return
             cycle.disconnected = True
             cycle.message_event.set()
-            if cycle.response_started or self.pipeline:
+            if self.pipeline:  # the one before it is answered first
+                self.pipeline.popleft()
+                return
+            if cycle.response_started:
                 self.transport.close()
                 return
-        if not isinstance(app, RefusesUnreadable):
-            super().send_400_response(msg)
+        self._write_refusal()
+
+    def _write_refusal(self) -> None:
+        if self.transport.is_closing():
             return
-        status, headers, body = app.unreadable(self.client[0] if self.client else "", msg)
+        app = self.config.app
+        if not isinstance(app, RefusesUnreadable):
+            super().send_400_response(self._problem)
+            return
+        status, headers, body = app.unreadable(self.client[0] if self.client else "", self._problem)
         lines = [STATUS_LINE[status], *(b"%b: %b\r\n" % header for header in headers)]
         self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", body]))
         self.transport.close()
 
-    def _ignore_upgrade(self, rest: bytes) -> None:
-        """Continue in HTTP/1.1 though the client offers another protocol, as Java's does (RFC 9110, 7.8)."""
-        self.parser = HttpRequestParser(self)
-        if rest:
-            self.data_received(rest)
+    def _read_head(self, data: bytes, at: int) -> int:
+        """Hand the parser what belongs to a head; return where that ends."""
+        stop = 0
+        if self._ending:
+            found = (self._ending + data[at : at + 3]).find(END)
+            stop = 0 if found < 0 else at - len(self._ending) + found + len(END)
+        if not stop:
+            found = data.find(END, at)
+            stop = 0 if found < 0 else found + len(END)
+        piece = data[at : stop or len(data)]
+        self._head += len(piece)
+        if self._head > MOST_HEADERS:
+            self._refuse(TOO_LARGE)
+        self._ending = b"" if stop else (self._ending + piece)[-3:]
+        with suppress(HttpParserUpgrade):
+            self.parser.feed_data(piece)
+        if stop and (self._chunks is not None or self.parser.should_upgrade()):
+            self.parser = _parser(self)  # the one there was waits for chunks, or for another protocol
+        return at + len(piece)
 
-    def _take_body(self, data: bytes) -> bytes:
-        """Consume what belongs to a body that the parser does not see, and return the rest."""
-        part, rest = data[: self._left], data[self._left :]
+    def _read_body(self, data: bytes, at: int) -> int:
+        """Consume what belongs to a body of known length; return where that ends."""
+        part = data[at : at + self._left]
         self._left -= len(part)
+        if not self._unparsed:
+            self.parser.feed_data(part)
+            return at + len(part)
         self.on_body(part)
         if not self._left:
-            self._unwait()
-            super().on_message_complete()
-        return rest
+            self._unparsed = False
+            self.on_message_complete()
+        return at + len(part)
+
+    def _read_chunks(self, chunks: ChunkedBody, data: bytes, at: int) -> int:
+        """Consume what belongs to a body in chunks; return where that ends."""
+        part, at = chunks.feed(data, at)
+        if part:
+            self.on_body(part)
+        if chunks.ended:
+            self._chunks = None
+            self.on_message_complete()
+        return at
+
+    def _refuse(self, problem: str) -> NoReturn:
+        self._problem = problem
+        raise HttpParserError(problem)
 
     def _wait(self) -> None:
         self._waiting = self.loop.call_later(REQUEST_SECONDS, self._give_up)
@@ -166,6 +241,13 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         else:
             self.send_400_response(f"The request did not arrive within {REQUEST_SECONDS:.0f} s.")
+
+
+def _parser(connection: Connection) -> HttpRequestParser:
+    """Make a parser, as uvicorn does."""
+    parser = HttpRequestParser(connection)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 async def _respond(cycle: RequestResponseCycle, status: int, headers: list[Header], body: bytes) -> None:

@@ -68,6 +68,8 @@ async def read_request(
     call = call_of(scope, headers, known, environment)
     call.path = values
     request = HttpRequest(call)
+    if method not in WITH_BODY and (b"content-length" in headers or b"transfer-encoding" in headers):
+        request.close = not await _drained(receive, headers, most)  # a body that nobody asked for
     if method == "OPTIONS":
         request.allow = allowed(methods)
         return request
