@@ -17,6 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.cli import app
+from ranksim.clock import DAY, MINUTE, instant
+from ranksim.facade.cli import _tell_clock_ahead
+from ranksim.facade.twin import Twin
 
 get = partial(httpx.get, timeout=600)
 post = partial(httpx.post, timeout=600)
@@ -169,6 +172,30 @@ def test_a_world_that_is_kept_says_which_flags_count_for_nothing(tmp_path: Path)
         assert (one.said["now"], one.said["clock"]) == (START, "manual")
         log = one.stop()[1]
     assert "state.db: goes on as it was kept; --seed, --start count for a new file alone\n" in log
+
+
+@pytest.mark.parametrize(
+    ("clock", "ahead", "told"),
+    [
+        (
+            "real",
+            2 * DAY,
+            "state.db: its clock is at 2026-03-06T10:00:00Z, 2d ahead of this machine's; it goes",
+        ),
+        ("real", MINUTE, ""),
+        ("real", -DAY, ""),
+        ("manual", 2 * DAY, ""),
+    ],
+)
+def test_a_kept_clock_that_is_ahead_is_told(
+    clock: str, ahead: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = instant(START)
+    twin = Twin(clock=clock, start=now + ahead, read_wall=lambda: now)
+    _tell_clock_ahead(twin, tmp_path / "state.db")
+    said = capsys.readouterr().err
+    assert told in said
+    assert bool(told) == bool(said)
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,13 @@ def test_the_secret_is_shown_at_creation_and_never_again() -> None:
     assert Twin().endpoint().secret == made["secret"]
 
 
+@pytest.mark.fact("U73")
+@pytest.mark.parametrize("url", ["HTTP://127.0.0.1/", "hTtPs://receiver.example/", f"http://{'a' * 253}/"])
+def test_a_scheme_in_any_case_and_a_host_as_long_as_dns_has_them_are_taken(url: str) -> None:
+    twin = Twin()
+    assert data(twin.call(deliveries.create_endpoint, {"url": url}))["url"] == url
+
+
 @pytest.mark.fact("U24", "U76", "U84")
 @pytest.mark.parametrize(
     ("body", "field"),
@@ -193,6 +200,7 @@ def test_the_secret_is_shown_at_creation_and_never_again() -> None:
         ({"url": "receiver.example/hook"}, "url"),
         ({"url": "ftp://receiver.example/"}, "url"),
         ({"url": "https:///hook"}, "url"),
+        ({"url": f"https://{'a' * 254}/"}, "url"),
         ({"url": "https://receiver.example:99999/"}, "url"),
         ({"url": "https://[::1/"}, "url"),
         ({"url": "https://receiver.example/a b"}, "url"),

@@ -157,7 +157,7 @@ def test_the_later_of_two_updates_wins_field_by_field(desk: Any) -> None:
 # Bodies that are not valid
 
 SCAN = {"list_ids": ["x"], "engine_devices": [DESKTOP], "geographies": [{"country": "DE"}], "domain_id": "x"}
-TEXT = "text of 1 to 200 characters"
+TEXT = "text of 1 to 200 characters, none of them a control character"
 
 
 @pytest.mark.fact("U24", "U84", "U108")
@@ -168,7 +168,13 @@ TEXT = "text of 1 to 200 characters"
         ("domains.create", {"host": "no host"}, "host", "a host name such as www.example.com"),
         ("domains.create", {"host": "localhost"}, "host", "a host name such as www.example.com"),
         ("domains.create", {"host": "a.example", "path": "shop"}, "path", "a path such as /shop, or null"),
+        ("domains.create", {"host": "a.example", "path": "/a\0"}, "path", "a path such as /shop, or null"),
         ("domains.update", {"label": None}, "label", TEXT),
+        ("domains.update", {"label": "a\0b"}, "label", TEXT),
+        ("labels.create", {"domain_id": "x", "name": "\0"}, "name", TEXT),
+        ("keyword_lists.create", {"domain_id": "x", "name": "a\tb"}, "name", TEXT),
+        ("keywords.create", {"list_id": "x", "keywords": ["a\x7fb"]}, "keywords.0", TEXT),
+        ("keywords.create", {"list_id": "x", "keywords": ["a\x9b31mb"]}, "keywords.0", TEXT),
         ("domains.update", {"label": ""}, "label", TEXT),
         ("keyword_lists.create", {"domain_id": 3, "name": "n"}, "domain_id", "an id"),
         ("keyword_lists.update", {"name": None}, "name", TEXT),

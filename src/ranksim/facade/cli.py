@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ranksim.clock import SECOND, instant, iso
+from ranksim.clock import MINUTE, SECOND, format_duration, instant, iso
 from ranksim.errors import BadInput
 from ranksim.extras import missing
 
@@ -182,7 +182,20 @@ def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> WriteAheadLog:
             f"ranksim: {state}: goes on as it was kept; {', '.join(ignored)} {verb} for a new file alone",
             file=sys.stderr,
         )
+    _tell_clock_ahead(twin, state)
     return log
+
+
+def _tell_clock_ahead(twin: Twin, state: Path) -> None:
+    """Say that a world with a real clock is ahead of this machine, which was set back or it was advanced."""
+    ahead = twin.now() - twin.clock.wall()
+    if str(twin.clock.rate) == "real" and ahead > MINUTE:
+        print(
+            f"ranksim: {state}: its clock is at {iso(twin.now() // SECOND * SECOND)}, "
+            f"{format_duration(ahead // SECOND * SECOND)} ahead of this machine's; it goes on from there, "
+            "as no world's clock goes back",
+            file=sys.stderr,
+        )
 
 
 def _given(ctx: typer.Context, name: str) -> bool:

@@ -147,6 +147,7 @@ async def _read_answer(
 
 
 def _below(mounted: str, url: str) -> bool:
-    """Return whether a URL is the mounted one or goes on from it."""
+    """Return whether a URL is the mounted one or goes on from it, its scheme in whatever case."""
+    mounted, url = urlsplit(mounted).geturl(), urlsplit(url).geturl()
     rest = url.removeprefix(mounted)
     return url.startswith(mounted) and (not rest or mounted.endswith("/") or rest[0] in "/?#")

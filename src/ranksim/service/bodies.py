@@ -32,6 +32,10 @@ ERRORS_SHOWN = 20
 MISSING = "a value: the field is required"
 
 
+CONTROLS = r"\x00-\x1f\x7f-\x9f"
+"""The control characters, as a pattern has them between brackets: no text of a body contains one (U108)."""
+
+
 def _trim(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
@@ -51,8 +55,8 @@ def expecting(text: str) -> WrapValidator:
 Text = Annotated[
     str,
     BeforeValidator(_trim),
-    StringConstraints(min_length=1, max_length=200, pattern=r"\S"),
-    expecting("text of 1 to 200 characters"),
+    StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROLS}]+$"),
+    expecting("text of 1 to 200 characters, none of them a control character"),
 ]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=100), expecting("an id")]
 Host = Annotated[
@@ -65,7 +69,9 @@ Host = Annotated[
     expecting("a host name such as www.example.com"),
 ]
 Path = Annotated[
-    str, StringConstraints(max_length=500, pattern=r"^/\S*$"), expecting("a path such as /shop, or null")
+    str,
+    StringConstraints(max_length=500, pattern=rf"^/[^\s{CONTROLS}]*$"),
+    expecting("a path such as /shop, or null"),
 ]
 Flag = Annotated[bool, expecting("true or false")]
 Ids = Annotated[list[Id], Field(max_length=MOST_KEYWORDS)]

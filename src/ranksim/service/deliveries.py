@@ -48,8 +48,9 @@ _FORGET = 1_000
 
 
 _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
-URL = rf"^https?://([A-Za-z0-9.-]+|\[::1\])(:({_PORT}))?([/?#][!-~\u00a1-\ud7ff]*)?$"
-"""What an endpoint's URL looks like (U73): a host name or address, perhaps a port, and no blanks."""
+URL = rf"^[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9.-]{{1,253}}|\[::1\])(:({_PORT}))?([/?#][!-~\u00a1-\ud7ff]*)?$"
+"""What an endpoint's URL looks like (U73): a scheme in any case (RFC 3986, 3.1), a host name or address
+as long as DNS has them, perhaps a port, and no blanks."""
 
 
 def _url(text: str) -> str:

@@ -813,6 +813,10 @@ def test_the_document_is_served_valid_and_complete() -> None:
             "count_requests",
             "verify_requests",
         ]
+        parts = described()["components"]["schemas"]
+        asked = {name: part for name, part in parts.items() if name.endswith("Body")}
+        assert len(asked) > 5
+        assert [name for name, part in asked.items() if "default'" in str(part["properties"])] == []
         tags = {tag["name"] for tag in described()["tags"]}
         assert all(set(operation["tags"]) <= tags for operation in operations)
         assert tags == {tag for operation in operations for tag in operation["tags"]}

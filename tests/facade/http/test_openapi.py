@@ -16,6 +16,7 @@ from ranksim.facade.http.openapi import document, reference_page
 from ranksim.facade.http.requests import parameters
 from ranksim.facade.http.response_schemas import WIRES
 from ranksim.rules.webhooks import TEST_EVENT
+from ranksim.service.bodies import DomainBody, read
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.service.service import Service
@@ -102,6 +103,42 @@ def test_parameters_and_body(whole: Any, name: str) -> None:
         | ({"Idempotency-Key"} if operation.method == "POST" else set())
     )
     assert ("requestBody" in said) == (wire.body is not None)
+
+
+def test_nothing_in_a_body_has_a_default_as_generators_would_require_it(whole: Any) -> None:
+    bodies = {
+        name: schema
+        for name, schema in whole["components"]["schemas"].items()
+        if name.endswith(("Body", "Patch")) or name in ("Geography", "Pairing") or name.startswith("Briefs")
+    }
+    assert len(bodies) > 15
+    fields = [field for schema in bodies.values() for field in schema["properties"].values()]
+    assert [field for field in fields if "default" in field] == []
+    flag = bodies["JobBody"]["properties"]["dry_run"]
+    assert flag == {"type": "boolean", "description": "false unless it is sent."}
+
+
+@pytest.mark.fact("U36")
+def test_an_empty_cursor_is_none_by_the_document_and_by_the_service(whole: Any) -> None:
+    (cursor,) = (part for part in described(whole, "domains.list")["parameters"] if "Cursor" in str(part))
+    assert errors(whole, found(whole, cursor)["schema"], "")
+    service = Service(Policy(), 1)
+    key = service.issue_key(service.open_account("a", "pro", 0), "k", 0)
+    assert service.handle(Call("domains.list", key, query={"cursor": ""}), 0).reply.code == "invalid_cursor"
+
+
+@pytest.mark.fact("U108")
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a", " a ", "a b", "\ta\n", "a\x85", "\u2003ä"),
+        *("", " ", "\x1f", "a\tb", "a\0b", "\0", "\x7f", "a\x80"),
+    ],
+)
+def test_the_document_and_the_service_take_the_same_texts(whole: Any, text: str) -> None:
+    schema = whole["components"]["schemas"]["DomainBody"]["properties"]["label"]["anyOf"][0]
+    found = read(DomainBody, Policy(), {"host": "a.example", "label": text})
+    assert isinstance(found, DomainBody) == (not errors(whole, schema, text))
 
 
 @pytest.mark.fact("U100", "U24")

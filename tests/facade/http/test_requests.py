@@ -147,6 +147,9 @@ def test_head_asks_what_get_asks() -> None:
         ({"body": b'{"a": "\\ud800"}', "headers": JSON}, "invalid_request", "hex escape"),
         ({"body": b'{"a": NaN}', "headers": JSON}, "invalid_request", "not JSON"),
         ({"body": b'{"a":' + b"1" * 900 + b"e}", "headers": JSON}, "invalid_request", "not JSON"),
+        ({"body": b'{"a": 1e400}', "headers": JSON}, "invalid_request", "a number is too large"),
+        ({"body": b'{"a": [{"b": -1E+0999}]}', "headers": JSON}, "invalid_request", "a number is too large"),
+        ({"body": b'{"a": ' + b"9" * 310 + b".5}", "headers": JSON}, "invalid_request", "too large"),
         ({"body": b"[" * 500 + b"]" * 500, "headers": JSON}, "invalid_request", "recursion limit"),
         ({"body": b"\xef\xbb\xbf{}", "headers": JSON}, "invalid_request", "not JSON"),
         ({"body": "{}".encode("utf-16"), "headers": JSON}, "invalid_request", "not JSON"),
@@ -234,6 +237,13 @@ def test_a_body_of_exactly_the_limit_is_read() -> None:
 
 
 @pytest.mark.fact("S41")
+@pytest.mark.parametrize("number", [b"1e308", b"-1.7E+0308", b"1e-400", b"9" * 300 + b".0", b"9" * 400])
+def test_numbers_that_a_double_or_an_integer_holds_are_read(number: bytes) -> None:
+    asked = ask(body=b'{"a": [' + number + b"]}", headers=JSON)
+    assert asked.call.fault is None
+    assert asked.call.body is not None
+
+
 def test_no_body_is_no_fault() -> None:
     asked = ask(path="webhooks/whk_1/test")
     assert (asked.call.fault, asked.call.body, asked.call.raw) == (None, None, None)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ranksim.facade.control.routes import PREFIX, ROUTES, Route
 from ranksim.facade.control.schemas import EventsQuery, Problem
+from ranksim.facade.http.openapi import describe_default
 from ranksim.service.errors import PROBLEM_JSON
 
 Schema = dict[str, Any]
@@ -149,7 +150,12 @@ def _schema(answer: Any, schemas: Schema, mode: Any = "validation") -> Schema:
     """Return the schema of a type, and put those that it refers to under components."""
     adapter: TypeAdapter[Any] = TypeAdapter(answer)
     made = adapter.json_schema(ref_template=SCHEMAS + "{model}", mode=mode)
-    schemas.update(made.pop("$defs", {}))
+    parts = made.pop("$defs", {})
+    if mode == "validation":
+        for part in (made, *parts.values()):
+            for field in part.get("properties", {}).values():
+                describe_default(field)
+    schemas.update(parts)
     title = made.get("title")
     if title is None or "properties" not in made:
         return made

@@ -11,6 +11,7 @@ from ranksim.contract import quantities
 from ranksim.contract.quantities import Frozen
 from ranksim.facade.request_journal import NEAREST, Expected
 from ranksim.service.administration import LIMITS, STATUSES
+from ranksim.service.bodies import CONTROLS
 
 Duration = Annotated[
     quantities.Duration,
@@ -26,7 +27,7 @@ Money = Annotated[
 
 Environment = Literal["production", "sandbox"]
 Status = Annotated[str, WithJsonSchema({"type": "string", "enum": list(STATUSES)})]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=rf"^[^{CONTROLS}]+$")]
 Listed = Annotated[int, Field(ge=1, le=10_000)]
 Json = dict[str, Any]
 

@@ -34,9 +34,9 @@ from graphql import (
     parse,
     validate,
 )
-from pydantic_core import from_json
 
 from ranksim.contract.policy import Policy
+from ranksim.facade.http.requests import parse_json
 from ranksim.facade.http.response_schemas import WIRES
 from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.errors import problem
@@ -242,7 +242,7 @@ def _copy(base: Call, **changes: Any) -> Call:
 def _ask(payload: bytes, request: GraphqlRequest) -> Refusal | None:
     """Read the request and run it once, to ask; gives why it is refused, or None."""
     try:
-        sent = from_json(payload, allow_inf_nan=False)
+        sent = parse_json(payload)
     except ValueError:
         return _unreadable("The body is not JSON in UTF-8.")
     if not isinstance(sent, dict) or not isinstance(sent.get("query"), str):

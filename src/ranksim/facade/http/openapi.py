@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic_core import to_json
+
 from ranksim.clock import format_duration
 from ranksim.contract.assumptions import Statuses
 from ranksim.contract.facts import CHECK_OF, EVENT_TYPES, RateClass
@@ -23,7 +25,7 @@ from ranksim.facade.http.response_schemas import (
     ref,
 )
 from ranksim.rules.webhooks import TEST_EVENT
-from ranksim.service.bodies import BriefsBody, RequestBody
+from ranksim.service.bodies import CONTROLS, BriefsBody, RequestBody
 from ranksim.service.deliveries import DESCRIPTIONS, URL
 from ranksim.service.errors import PROBLEM_JSON, TEXTS, status_of
 from ranksim.service.operations import OPERATIONS, TABLE, Operation
@@ -77,7 +79,12 @@ FILTER_SCHEMAS: dict[str, Schema] = {
 }
 
 TRIMMED: Schema = {"minLength": 1, "maxLength": 200}
-"""Text that is trimmed before it is measured: blanks alone, as Python has them, are nothing."""
+"""Text that is trimmed before it is looked at: blanks alone, as Python has them, are nothing."""
+
+BLANKS = r"[\s\x1c-\x1f\x85]*"
+
+TRIMMED_PATTERN = rf"^{BLANKS}[^\s{CONTROLS}]([^{CONTROLS}]*[^\s{CONTROLS}])?{BLANKS}$"
+"""No control character between the first that is no blank and the last."""
 
 BODY_ASSUMPTIONS = {"KeywordsBody": "", "JobBody": "U41"}
 """What a body rests on, where that is not U108."""
@@ -156,11 +163,14 @@ class _Document:
         name = model.__name__
         made = _tidy(model.model_json_schema(ref_template="#/components/schemas/{model}"))
         for part, schema in made.pop("$defs", {}).items():
+            for field in schema["properties"].values():
+                describe_default(field)
             self.schemas[part] = schema
         for field, schema in made["properties"].items():
             schema |= REFINED.get((name, field), {})
             if name.endswith("Patch"):
                 schema.pop("default", None)
+            describe_default(schema)
         made["description"] = f"The body of {', '.join(_takers(model))}."
         if assumption := BODY_ASSUMPTIONS.get(name, "U108"):
             made["x-assumption"] = assumption
@@ -268,10 +278,18 @@ def _tidy(schema: Any) -> Any:
         return schema
     tidy = {key: _tidy(value) for key, value in schema.items() if key not in ("title", "description")}
     if TRIMMED.items() <= schema.items():
-        tidy["pattern"] = r"[^\s\x1c-\x1f\x85]"
+        tidy["pattern"] = TRIMMED_PATTERN
     if "properties" in schema:
         tidy["properties"] = {name: _tidy(value) for name, value in schema["properties"].items()}
     return tidy
+
+
+def describe_default(field: Schema) -> None:
+    """Describe in words what a field counts as that is left out: generators require what has a `default`."""
+    default = field.pop("default", None)
+    if default is not None:
+        said = f"{to_json(default).decode()} unless it is sent."
+        field["description"] = f"{field.get('description', '')} {said}".strip()
 
 
 def _one_form(body: Schema) -> Schema:
@@ -310,7 +328,7 @@ def _parameters(policy: Policy) -> Schema:
             "name": "cursor",
             "in": "query",
             "description": "The `next_cursor` of the page before; belongs to its filters.",
-            "schema": STRING,
+            "schema": STRING | {"minLength": 1},
         },
         "IdempotencyKey": {
             "name": "Idempotency-Key",
