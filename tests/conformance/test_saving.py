@@ -50,7 +50,7 @@ def test_a_judge_goes_on_where_it_was_saved(history: History, maker: Maker) -> N
 
 def test_no_other_judge_remembers_it() -> None:
     first, second = FAMILIES[:2]
-    with pytest.raises(BadInput, match=r"is that of WindowJudge, version 2, not of HeaderJudge"):
+    with pytest.raises(BadInput, match=r"is that of WindowJudge, version 3, not of HeaderJudge"):
         load(second, OPEN, save(first(OPEN)))
 
 

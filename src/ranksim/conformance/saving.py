@@ -19,11 +19,12 @@ from ranksim.conformance.history.observation import (
     ObservationDetail,
     ReceivedAttempt,
 )
+from ranksim.conformance.history.observation_log import ObservationLog
 from ranksim.conformance.judging import Judge
 from ranksim.conformance.verdict.options import Options
 from ranksim.errors import BadInput
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised whenever a judge's memory changes its form."""
 
 PLAIN: Final = frozenset(
@@ -81,6 +82,8 @@ class _Saver(pickle.Pickler):
             return _observation, (*_values(thing), _values(thing.shelf[thing.index]))
         if isinstance(thing, ReceivedAttempt):
             return _attempt, (*_values(thing), _values(thing.shelf[thing.index]))
+        if isinstance(thing, ObservationLog):
+            return _log, (list(thing),)
         return NotImplemented
 
 
@@ -90,7 +93,7 @@ class _Loader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in PLAIN:
             return super().find_class(module, name)
-        if module == __name__ and name in ("_observation", "_attempt"):
+        if module == __name__ and name in ("_observation", "_attempt", "_log"):
             return globals()[name]
         if module.startswith("ranksim.conformance."):
             found = super().find_class(module, name)
@@ -112,3 +115,12 @@ def _observation(*values: Any) -> Observation:
 def _attempt(*values: Any) -> ReceivedAttempt:
     *own, detail = values
     return ReceivedAttempt(cast(Any, Kept({own[0]: AttemptDetail(*detail)})), *own)
+
+
+def _log(exchanges: list[Observation]) -> ObservationLog:
+    log, details = ObservationLog(), Kept[ObservationDetail]()
+    for exchange in exchanges:
+        details[exchange.index] = exchange.shelf[exchange.index]
+        exchange.shelf = cast(Any, details)
+        log.add(exchange)
+    return log

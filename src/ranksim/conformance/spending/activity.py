@@ -8,7 +8,7 @@ that may not exist.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -123,6 +123,11 @@ class JobLifetime:
         elif event == "job.failed":
             self.failed = min(self.failed, seen)
 
+    def join(self, other: JobLifetime) -> None:
+        """Note what else was seen of it."""
+        self.alive = max(self.alive, other.alive)
+        self.done, self.failed = min(self.done, other.done), min(self.failed, other.failed)
+
 
 @dataclass(slots=True)
 class AccountActivity:
@@ -153,7 +158,7 @@ class AccountActivity:
     """When those of them were sent that may free slots."""
     patches: list[Observation] = field(default_factory=list)
     """Those of them that change scans."""
-    reads: Sequence[tuple[Micros, Micros]] = ()
+    reads: list[tuple[Micros, Micros]] = field(default_factory=list)
     """When each read that was answered was made: [sent, received]."""
     refused_reads: list[Observation] = field(default_factory=list)
     """Reads that one of the six checks refused."""

@@ -12,8 +12,16 @@ from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.history.fields import body_of, plain, snaked, thing_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
+from ranksim.conformance.history.observation_log import ObservationLog
 from ranksim.conformance.spending import statements
-from ranksim.conformance.spending.activity import CHECKS, RANK_RUN, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import (
+    CHECKS,
+    RANK_RUN,
+    AccountActivity,
+    JobLifetime,
+    RefusedSpend,
+    SpendWork,
+)
 from ranksim.conformance.spending.spend_parsing import (
     SPENDING,
     domain_of,
@@ -23,7 +31,7 @@ from ranksim.conformance.spending.spend_parsing import (
     spend_of,
     unanswered,
 )
-from ranksim.conformance.spending.statements import StatusStatement, aligned, sharpened
+from ranksim.conformance.spending.statements import LONGEST_MONTH, StatusStatement, aligned, sharpened
 from ranksim.conformance.verdict.options import Options
 
 Json = Any
@@ -38,16 +46,60 @@ Owner: TypeAlias = tuple[str, str]
 """Environment and account."""
 
 
+STATED: Final = frozenset(
+    {"account.usage", "slots.get", "account.entitlements", "account.get", "jobs.get", "jobs.list"}
+)
+"""Reads of what an account has: its books, its plan, its jobs."""
+
+IDLE: Final = LONGEST_MONTH
+"""Business time without a call after which an account is judged and forgotten: its periods have ended."""
+
+
+@dataclass(slots=True)
+class AccountLog:
+    """The calls of one account that matter to its books, packed until it is judged."""
+
+    account: str
+    environment: str
+    begins: Micros
+    busy: Micros = 0
+    """When its last call was sent."""
+    calls: ObservationLog = field(default_factory=ObservationLog)
+    sent: array[int] = field(default_factory=lambda: array("q"))
+    received: array[int] = field(default_factory=lambda: array("q"))
+    """When other reads that were answered were sent and received."""
+
+    def add(self, seen: Observation) -> None:
+        """Keep what matters of the next call."""
+        self.busy = seen.sent
+        keyed = seen.idempotency_key is not None and seen.method == "POST"
+        if keyed or _spends(seen) or _writes(seen) or seen.code in CHECKS or seen.operation in STATED:
+            self.calls.add(seen)
+        elif seen.ok:
+            self.sent.append(seen.sent)
+            self.received.append(seen.received)
+
+    def activity(self, rate: int) -> AccountActivity:
+        """Return all that the account did; `rate` is that of its business time."""
+        record = AccountRecord(AccountActivity(self.account, self.environment, False, begins=self.begins))
+        for seen in self.calls:
+            record.add(seen)
+        dealings = record.finished(rate)
+        dealings.reads += zip(self.sent, self.received, strict=True)
+        return dealings
+
+
 @dataclass(slots=True)
 class ObservedAccounts:
     """What every account did, and what webhooks told of its jobs."""
 
-    records: dict[Owner, AccountRecord] = field(default_factory=dict)
+    logs: dict[Owner, AccountLog] = field(default_factory=dict)
     used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The keys that worked in each environment."""
     created: dict[str, set[Owner]] = field(default_factory=lambda: defaultdict(set))
     """Who created each job, by its name."""
-    arrived: list[ReceivedAttempt] = field(default_factory=list)
+    ended: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
+    """When webhooks told the ends of jobs (S76), by their names."""
 
     def add(self, seen: Observation) -> None:
         """Keep the next call."""
@@ -55,38 +107,37 @@ class ObservedAccounts:
         if seen.ok and seen.operation == "jobs.create":
             self.created[job_name(thing_of(seen))].add(owner)
         if seen.key and seen.happened is not False:
-            if owner not in self.records:
-                activity = AccountActivity(seen.account, seen.environment, alone=False, begins=seen.sent)
-                self.records[owner] = AccountRecord(activity)
-            self.records[owner].add(seen)
+            if owner not in self.logs:
+                self.logs[owner] = AccountLog(seen.account, seen.environment, seen.sent)
+            self.logs[owner].add(seen)
             if 200 <= seen.status <= 299:
                 self.used[seen.environment].add(seen.key)
 
-    def activity(self, run: ObservedRun, options: Options) -> Iterator[AccountActivity]:
-        """Return what each account did, one at a time, and forget it."""
-        ends = self._ends_of_jobs()
-        for owner in list(self.records):
-            dealings = self.records.pop(owner).finished(run.rate)
+    def add_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Keep the end of a job, if the webhook attempt tells one."""
+        data = attempt.body.get("data") if isinstance(attempt.body, dict) else None
+        job = data.get("job") if isinstance(data, dict) else None
+        if isinstance(job, dict):
+            self.ended[job_name(job)].end(attempt.type, attempt.received)
+
+    def activity(self, watermark: Micros, run: ObservedRun, options: Options) -> Iterator[AccountActivity]:
+        """Return what each account did that is idle at the watermark, one at a time, and forget it."""
+        idle = [
+            owner for owner, log in self.logs.items() if (watermark - log.busy) * max(1, run.rate) >= IDLE
+        ]
+        for owner in idle:
+            dealings = self.logs.pop(owner).activity(run.rate)
             for work in dealings.works:
-                for event in ends.get(work.id, ()):
-                    dealings.fates[work.id].end(event.type, event.received)
+                if len(self.created.get(work.id, ())) == 1:
+                    del self.created[work.id]
+                    if work.id in self.ended:
+                        dealings.fates[work.id].join(self.ended.pop(work.id))
             dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
             dealings.cost, dealings.slots = sharpened(aligned(dealings.cost)), aligned(dealings.slots)
             dealings.alone = _alone(run, self.used[dealings.environment]) and not _runs_by_itself(dealings)
             _settle_rank_runs(dealings, options)
             dealings.works.sort(key=lambda work: work.low)
             yield dealings
-
-    def _ends_of_jobs(self) -> dict[str, list[ReceivedAttempt]]:
-        """Return the webhooks that told the ends of jobs (S76), but of an id that two accounts have."""
-        ends: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-        for arrived in self.arrived:
-            data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
-            job = data.get("job") if isinstance(data, dict) else None
-            name = job_name(job) if isinstance(job, dict) else ""
-            if len(self.created.get(name, ())) == 1:
-                ends[name].append(arrived)
-        return ends
 
 
 def _alone(run: ObservedRun, keys: Collection[str]) -> bool:
@@ -108,9 +159,6 @@ class AccountRecord:
     unanswered: list[Observation] = field(default_factory=list)
     shown: list[tuple[str, Observation, Json]] = field(default_factory=list)
     """Jobs shown under an Idempotency-Key: they tell nothing if it is repeated, as a replay is old (E6)."""
-    sent: array[int] = field(default_factory=lambda: array("q"))
-    received: array[int] = field(default_factory=lambda: array("q"))
-    """When reads that were answered were sent and received."""
 
     def add(self, seen: Observation) -> None:
         """Sort the next call of the account."""
@@ -125,8 +173,7 @@ class AccountRecord:
         elif seen.code in CHECKS:
             self.dealings.refused_reads.append(seen)
         elif seen.ok:
-            self.sent.append(seen.sent)
-            self.received.append(seen.received)
+            self.dealings.reads.append((seen.sent, seen.received))
             if seen.operation in ("jobs.get", "jobs.list"):
                 self.dealings.polls.append(seen)
             self._other(seen)
@@ -139,7 +186,6 @@ class AccountRecord:
         for seen in self.unanswered:
             self._maybe(seen, rate)
         self.dealings.works.extend(self.works.values())
-        self.dealings.reads = tuple(zip(self.sent, self.received, strict=True))
         return self.dealings
 
     # Calls that spend

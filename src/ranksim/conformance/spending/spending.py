@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.spending import check_precedence, cooldowns, cost, dry_runs, joins, quotas, slots
@@ -43,14 +43,12 @@ class SpendingJudge:
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Keep what may tell the end of a job."""
-        self.accounts.arrived.append(attempt)
+        self.accounts.add_attempt(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, judge each account: whether nobody else used it shows in the whole run."""
-        if watermark < DISTANT_FUTURE:
-            return
+        """Judge each account that was idle for a month; at the end, every one."""
         clock, options, tally = BusinessClock(run), self.options, self.tally
-        for dealings in self.accounts.activity(run, options):
+        for dealings in self.accounts.activity(watermark, run, options):
             check_precedence.judge(dealings, clock, options, tally)
             cost.judge(dealings, clock, options, tally)
             quotas.judge(dealings, clock, options, tally)
