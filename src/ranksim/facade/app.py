@@ -42,6 +42,11 @@ access = logging.getLogger("ranksim.access")
 MIB = 1_048_576
 
 CONTROL = "/_ranksim"
+JOURNAL = f"{CONTROL}/requests"
+"""The journal of requests is in memory alone: whatever is asked of it, no file keeps it."""
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing (RFC 9110, section 9.2.1)."""
 
 GRAPHQL_ALLOWS = "OPTIONS, POST"
 
@@ -173,12 +178,15 @@ class Facade:
         fault = self.twin.faults.pick(request.call)
         if fault is not None and not await _suffer(fault, request.call, scope):
             return
-        reply = self._answer(request.call)
-        payload = payload_of(reply)
-        extra += _allowing(scope["method"], request.allow, reply.status)
-        headers = self._headers(reply.headers, None if reply.body is None else len(payload), extra)
-        answer = HttpResponse(reply.status, headers, payload, [reply])
-        await self._respond(scope, send, request, answer, drop=fault is not None and fault.drop == "after")
+
+        async def ask() -> HttpResponse:
+            reply = self._answer(request.call)
+            payload = payload_of(reply)
+            more = extra + _allowing(scope["method"], request.allow, reply.status)
+            headers = self._headers(reply.headers, None if reply.body is None else len(payload), more)
+            return HttpResponse(reply.status, headers, payload, [reply])
+
+        await self._respond(scope, send, request, ask, drop=fault is not None and fault.drop == "after")
 
     def _answer(self, call: Call) -> Reply:
         """Ask the service; a bug of its own becomes a complete problem body too."""
@@ -208,35 +216,48 @@ class Facade:
         if fault is not None and not await _suffer(fault, call, scope):
             return
         accept = headers.get(b"accept", b"").decode("latin-1")
-        try:
-            given = await graphql.execute(self.twin, call, accept)
-        except Exception:
-            log.exception("a GraphQL request failed")
-            call.fault = Fault("internal_error")
-            given = await graphql.execute(self.twin, call, accept)
-        extra = _allowing(scope["method"], request.allow, given.status)
-        answer = HttpResponse(
-            given.status, self._headers(given.headers, len(given.body), extra), given.body, given.replies
-        )
-        await self._respond(scope, send, request, answer, drop=fault is not None and fault.drop == "after")
+
+        async def ask() -> HttpResponse:
+            try:
+                given = await graphql.execute(self.twin, call, accept)
+            except Exception:
+                log.exception("a GraphQL request failed")
+                call.fault = Fault("internal_error")
+                given = await graphql.execute(self.twin, call, accept)
+            extra = _allowing(scope["method"], request.allow, given.status)
+            headers = self._headers(given.headers, len(given.body), extra)
+            return HttpResponse(given.status, headers, given.body, given.replies)
+
+        await self._respond(scope, send, request, ask, drop=fault is not None and fault.drop == "after")
 
     async def _respond(
-        self, scope: Scope, send: Send, request: HttpRequest, answer: HttpResponse, *, drop: bool = False
+        self,
+        scope: Scope,
+        send: Send,
+        request: HttpRequest,
+        ask: Callable[[], Awaitable[HttpResponse]],
+        *,
+        drop: bool = False,
     ) -> None:
-        """Send what the service answered, once it is kept; note that it was written."""
+        """Send what the service answers, once it is kept; note that it was written.
+
+        What cannot be kept was undone, and is asked again: a write is then refused, a read answered.
+        """
         twin = self.twin
-        if request.close:
-            answer.headers.append((b"connection", b"close"))
-        for reply in answer.replies:
-            twin.replies[reply.operation, reply.status] += 1
-        if twin.requests is not None or self.access_log:
-            exchange = _exchange(twin.now(), scope, request.call, answer)
-            if twin.requests is not None:
-                twin.requests.record(exchange)
-            if self.access_log:
-                _log_access(exchange)
+        answer, at = await ask(), twin.now()
         try:
-            answer = await self._kept(answer)
+            while not await self._kept():
+                answer, at = await ask(), twin.now()
+            if request.close:
+                answer.headers.append((b"connection", b"close"))
+            for reply in answer.replies:
+                twin.replies[reply.operation, reply.status] += 1
+            if twin.requests is not None or self.access_log:
+                exchange = _exchange(at, scope, request.call, answer)
+                if twin.requests is not None:
+                    twin.requests.record(exchange)
+                if self.access_log:
+                    _log_access(exchange)
             if drop:
                 _drop(scope)
                 return
@@ -251,18 +272,13 @@ class Facade:
             for reply in answer.replies:
                 twin.written(reply)
 
-    async def _kept(self, answer: HttpResponse) -> HttpResponse:
-        """Wait until what led to a response is kept; give what to send, a 500 if it cannot be."""
+    async def _kept(self) -> bool:
+        """Wait until what led to a response is kept; return whether it is, or was undone."""
         try:
             await self.twin.commit()
-        except NotKept as error:
-            said = problem(self.twin.policy, "internal_error", error.sentence())
-            headers = answer.replies[0].headers
-            kept = {name: text for name, text in headers.items() if name.startswith(("X-", "RateLimit-"))}
-            payload = to_json((said.body or {}) | {"request_id": headers["X-Request-Id"]})
-            headers = kept | said.headers
-            return HttpResponse(said.status, self._headers(headers, len(payload)), payload, answer.replies)
-        return answer
+        except NotKept:
+            return False
+        return True
 
     def _headers(
         self, said: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()
@@ -292,26 +308,37 @@ class Facade:
         if refused is not None:
             await dispatch.refuse(send, *refused)
             return
-        started = False
+        if scope["path"].startswith(JOURNAL):
+            await dispatch.handle(self.twin, scope, receive, send)
+            return
+        writes, started = scope["method"] not in SAFE, False
 
         async def keeping(message: Message) -> None:
-            """Send nothing before what led to it is kept."""
+            """Send nothing before what led to it is kept; a stream tells by itself what was undone."""
             nonlocal started
-            await self.twin.commit()
+            try:
+                await self.twin.commit()
+            except NotKept:
+                if not started:
+                    raise
             started = True
             await send(message)
 
         try:
+            if writes and self.twin.refuses_writes:
+                raise NotKept(self.twin.refuses_writes)
             await dispatch.handle(self.twin, scope, receive, keeping)
         except NotKept as error:
-            if started:
-                raise
-            await dispatch.refuse(send, 500, error.sentence())
+            if writes:
+                await dispatch.refuse(send, 500, str(error))
+            else:  # asked again, of what is kept
+                await dispatch.handle(self.twin, scope, receive, send)
 
     # Around the service
 
     async def _alive(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_plain(send, 200, b"ok\n", b"text/plain; charset=utf-8")
+        text = f"reads only: {self.twin.refuses_writes}" if self.twin.refuses_writes else "ok"
+        await send_plain(send, 200, f"{text}\n".encode(), b"text/plain; charset=utf-8")
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send_plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")

@@ -92,7 +92,8 @@ class AttemptsUnderWay:
         """Wait until no attempt is under way; False when `deadline`, of the loop's clock, comes first."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # whoever calls meanwhile is served between two instants too
-        while self._under_way:
+        of_this_world = self._under_way
+        while self._under_way and self._under_way is of_this_world:
             self.send()
             left = deadline - loop.time()
             if left <= 0 or (await asyncio.wait(self._tasks(), timeout=left))[1]:

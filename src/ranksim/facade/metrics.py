@@ -73,6 +73,12 @@ def metrics(twin: Twin) -> bytes:
                 "Seconds of the twin's clock for each second of wall time.",
                 (({"mode": clock.rate.mode}, clock.rate.over / clock.rate.under),),
             ),
+            _metric(
+                "writes_refused",
+                "gauge",
+                "1 while the state file cannot be written, and only reads are answered.",
+                _one(int(bool(twin.refuses_writes))),
+            ),
             _metric("world_info", "gauge", "The world that is served.", (({"world_id": twin.world_id}, 1),)),
         )
     )

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from ranksim.facade.attempts import AttemptCounts, AttemptsUnderWay
 from ranksim.facade.event_log import EventLog, LoggedEvent, attempt_details
 from ranksim.facade.faults import Faults
 from ranksim.facade.journal.journaled_service import ADMINISTRATION, JournaledService
+from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.request_journal import RequestJournal
 from ranksim.facade.sender import HttpSender, Sender
 from ranksim.facade.snapshots import Snapshot, Snapshots
@@ -30,7 +32,8 @@ from ranksim.facade.virtual_clock import VirtualClock
 from ranksim.rules.webhooks import sign
 from ranksim.service import jobs
 from ranksim.service.administration import ENVIRONMENTS
-from ranksim.service.calls import Answer, Attempt, Call, Reply, Task
+from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply, Task
+from ranksim.service.operations import OPERATIONS
 from ranksim.service.service import Service
 from ranksim.serving.wall_clock import wall
 
@@ -86,7 +89,11 @@ class Twin:
         self.began: Callable[[Service], Service | JournaledService] = lambda service: service
         """Told when another world begins; returns the service to go on with, which may record its inputs."""
         self.commit = _nothing_to_wait_for
-        """Awaited before a reply or an attempt goes out, so that what led to it is kept; raises NotKept."""
+        """Awaited before a reply goes out, until what led to it is kept; raises NotKept if it was undone."""
+        self.flushed = _nothing_to_wait_for
+        """Awaited before an attempt goes out, until what led to it is kept, however long that takes."""
+        self.refuses_writes = ""
+        """Why nothing that writes is done for now, as a sentence; or ""."""
         plans = list(self.policy.catalogue.plans)
         self.plan = plan or ("pro" if "pro" in plans else plans[-1])
         """The plan of accounts for which no other is wanted."""
@@ -107,6 +114,7 @@ class Twin:
         """Answer one call at the current instant; report `written` once the reply is on its way."""
         now = self.clock.now()
         self._work(now)
+        call = self._refused_write(call)
         step = self.service.handle(call, now, self.clock.traffic(now))
         self._after(step.tasks, now)
         self.event_log.observe(step.events)
@@ -116,10 +124,18 @@ class Twin:
         """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""
         now = self.clock.now()
         self._work(now)
+        calls = [self._refused_write(call) for call in calls]
         step = self.service.handle_batch(calls, now, self.clock.traffic(now))
         self._after(step.tasks, now)
         self.event_log.observe(step.events)
         return step.replies
+
+    def _refused_write(self, call: Call) -> Call:
+        """Return a call that fails without effect instead of one that writes while nothing can be kept."""
+        if not self.refuses_writes or call.fault is not None or not writes(call):
+            return call
+        fault = Fault("internal_error", self.refuses_writes)
+        return replace(call, fault=fault, body=None, raw=None, idempotency_key=None)
 
     def written(self, reply: Reply) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92)."""
@@ -225,11 +241,13 @@ class Twin:
 
     async def _run(self, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
         """Advance from instant to instant up to `target`; return whether everything settled."""
-        world, deadline = self.world_id, asyncio.get_running_loop().time() + timeout
+        service, deadline = self.service, asyncio.get_running_loop().time() + timeout
         while True:
             self._work(self.clock.now())
             settled = await self.attempts.settle(deadline)
-            if self.world_id != world:
+            if self.service is not service:
+                if self.refuses_writes:
+                    raise NotKept(self.refuses_writes)
                 raise BadInput("clock: another world began while this one was advanced")
             if not settled:
                 return False
@@ -282,7 +300,7 @@ class Twin:
 
     async def _deliver(self, attempt: Attempt) -> Answer:
         """Send an attempt, once what led to it is kept."""
-        await self.commit()
+        await self.flushed()
         return await self.sender.send(attempt, self.policy.facts.webhook_timeout / SECOND)
 
     def _report_answers(self) -> None:
@@ -310,7 +328,8 @@ class Twin:
         self._timer.stop()
         await self.attempts.stop()
         await self.sender.close()
-        await self.commit()
+        with suppress(NotKept):  # whoever closes the file says so
+            await self.commit()
 
     def snapshot(self) -> bytes:
         """Return the whole world as JSON; `restore` reads it back under the same policy."""
@@ -358,6 +377,12 @@ class Twin:
         self._work(now)
         self.attempts.forget()
         self._after(self.service.resume(now).tasks, now)
+
+
+def writes(call: Call) -> bool:
+    """Return whether a call may change what is kept."""
+    operation = OPERATIONS.get(call.operation)
+    return operation is not None and operation.method != "GET"
 
 
 def _new_world() -> str:

@@ -159,7 +159,7 @@ class VirtualClock:
 
     def release(self) -> None:
         """Run on from the instant that the clock stands at."""
-        self._wall_then, self._held = self.wall(), False
+        self._then, self._wall_then, self._held = self.now(), self.wall(), False
         self.changed("moved")
 
     def jump(self, to: Micros, traffic: Micros | None = None) -> None:
@@ -191,7 +191,7 @@ class VirtualClock:
         """Resume from what `saved` returned, at `now` and `traffic` or later; a clock that runs ran on."""
         self.rate, self.signature = Rate.parse(saved["clock"]), saved["signature_clock"]
         self.traffic_clock, self.traffic_ahead = saved["traffic_clock"], saved["traffic_ahead"]
-        self._then, self._wall_then = saved["now"], saved["wall"]
+        self._then, self._wall_then, self._held = saved["now"], saved["wall"], False
         if self.now() < now:
             self._then, self._wall_then = now, self.wall()
         self._catch_up(traffic)

@@ -22,6 +22,7 @@ from ranksim.facade.faults import FaultRule
 from ranksim.facade.journal import sqlite, write_ahead
 from ranksim.facade.journal.sqlite import StateFile
 from ranksim.facade.journal.write_ahead import WriteAheadLog, attach, replay
+from ranksim.facade.request_journal import Expected
 from ranksim.facade.sender import Scripted
 from ranksim.facade.snapshots import SavedWorld, policy_digest
 from ranksim.facade.twin import Twin
@@ -90,6 +91,10 @@ class Memory:
     def append(self, batch: bytes) -> None:
         self._wait()
         self.batches.append(batch)
+
+    def read(self) -> tuple[bytes, list[bytes]]:
+        assert self.world is not None
+        return self.world, self.batches
 
     def close(self) -> None: ...
 
@@ -355,7 +360,7 @@ def test_the_inputs_of_a_file_count_for_its_next_snapshot(tmp_path: Path) -> Non
             must(twin, "account.usage")
         durable.close()
     file = StateFile(path, policy_digest(POLICY))
-    assert (len(file.batches), file.world is None) == (0, False)
+    assert (file.read()[1], file.new) == ([], False)
     file.close()
 
 
@@ -428,43 +433,238 @@ def test_what_nobody_waits_for_is_written_soon(monkeypatch: pytest.MonkeyPatch) 
     run(story)
 
 
-def test_a_reply_that_cannot_be_kept_is_a_500_and_the_next_write_makes_up_for_it() -> None:
+REFUSED = (
+    "The state file cannot be written (disk I/O error), so nothing was done; "
+    "until it can be written, only reads are answered."
+)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.001)
+
+
+def test_a_write_that_cannot_be_kept_is_a_500_and_has_not_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_ahead, "RETRY_S", 0.0)
+
     async def story() -> None:
         twin = make()
         memory, durable = kept(twin)
-        memory.error = sqlite3.OperationalError("disk I/O error")
+        must(twin, "domains.create", {"host": "before.example"})
+        await durable.commit()
         async with client_of(twin) as client:
+            memory.error = sqlite3.OperationalError("disk I/O error")
             key = {"idempotency-key": "once"}
-            lost = await client.post("/v1/domains", json={"host": "a.example"}, headers=key)
-            assert lost.status_code == 500
-            assert lost.json()["code"] == "internal_error"
-            assert lost.json()["detail"] == "The state file cannot be written (disk I/O error)."
-            assert lost.headers["x-request-id"] == lost.json()["request_id"]
-            assert "ratelimit-limit" in lost.headers
-            assert lost.headers["content-type"] == "application/problem+json"
+            for _ in range(3):
+                lost = await client.post("/v1/domains", json={"host": "a.example"}, headers=key)
+                assert lost.status_code == 500
+                assert lost.json()["code"] == "internal_error"
+                assert lost.json()["detail"] == REFUSED
+                assert lost.headers["x-request-id"] == lost.json()["request_id"]
+                assert "ratelimit-limit" in lost.headers
+                assert lost.headers["content-type"] == "application/problem+json"
+            mutation = 'mutation { createDomain(input: {host: "a.example"}) { id } }'
+            said = (await client.post("/graphql", json={"query": mutation})).json()
+            assert said["errors"][0]["extensions"]["detail"] == REFUSED
+            hosts = [one["host"] for one in (await client.get("/v1/domains")).json()["data"]]
+            assert hosts == ["before.example"]
+            assert (await client.post("/graphql", json={"query": "{ account { plan } }"})).status_code == 200
+            assert (await client.get("/readyz")).text == f"reads only: {REFUSED}\n"
+            assert "ranksim_writes_refused 1" in (await client.get("/metrics")).text
             memory.error = None
+            await until(lambda: not twin.refuses_writes)
+            assert (await client.get("/readyz")).text == "ok\n"
             again = await client.post("/v1/domains", json={"host": "a.example"}, headers=key)
-            assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
+            assert (again.status_code, again.headers.get("idempotent-replayed")) == (201, None)
         await durable.commit()
         assert led_to(memory).service.save() == twin.service.save()
-        assert len(led_to(memory).service.state.domains) == 1
+        assert [one.host for one in led_to(memory).service.state.domains.values()] == [
+            "before.example",
+            "a.example",
+        ]
+        made = twin.requests.search(Expected(operation="domains.create"))
+        assert [entry.exchange.status for entry in made] == [500, 500, 500, 200, 201]
         durable.close()
 
     run(story)
 
 
-def test_what_the_control_api_did_and_cannot_be_kept_is_a_500_too() -> None:
+def test_of_requests_in_one_write_that_fails_none_has_happened_and_reads_are_answered() -> None:
     async def story() -> None:
         twin = make()
         memory, durable = kept(twin)
+        memory.open.clear()
+        async with client_of(twin) as client:
+            memory.error = sqlite3.OperationalError("disk I/O error")
+            asked = [
+                asyncio.ensure_future(
+                    client.get("/v1/domains")
+                    if number % 2
+                    else client.post("/v1/domains", json={"host": f"{number}.example"})
+                )
+                for number in range(20)
+            ]
+            await turns()
+            assert len(twin.service.state.domains) == 10
+            memory.open.set()
+            replies = await asyncio.gather(*asked)
+            assert [reply.status_code for reply in replies] == [500, 200] * 10
+            assert [reply.json()["data"] for reply in replies[1::2]] == [[]] * 10
+        assert not twin.service.state.domains
+        assert "world.undone" in [event.what for event in twin.event_log]
+        memory.error = None
+        durable.close()
+        assert led_to(memory).service.save() == twin.service.save()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/_ranksim/accounts", {"name": "acme"}),
+        ("POST", "/_ranksim/reset", None),
+        ("POST", "/_ranksim/clock/advance", {"by": "1h"}),
+        ("PATCH", "/_ranksim/clock", {"clock": "real"}),
+        ("POST", "/_ranksim/faults", {"operation": "*", "error_rate": 1.0}),
+        ("POST", "/_ranksim/fork", {"name": "copy"}),
+    ],
+)
+def test_what_the_control_api_did_and_cannot_be_kept_has_not_happened(
+    method: str, path: str, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_ahead, "RETRY_S", 0.0)
+
+    async def story() -> None:
+        twin = make()
+        memory, durable = kept(twin)
+        must(twin, "domains.create", {"host": "a.example"})
+        await durable.commit()
+        was = twin.world_id, twin.now(), twin.clock.saved(), twin.faults.saved(), dict(twin.snapshots)
+        state = twin.service.save()
         memory.error = sqlite3.OperationalError("disk I/O error")
         async with client_of(twin) as client:
-            lost = await client.post("/_ranksim/accounts", json={"name": "acme"})
-            assert (lost.status_code, lost.headers["content-type"]) == (500, "application/problem+json")
-            assert lost.json()["detail"] == "The state file cannot be written (disk I/O error)."
+            for _ in range(2):
+                lost = await client.request(method, path, json=body)
+                assert (lost.status_code, lost.headers["content-type"]) == (500, "application/problem+json")
+                assert lost.json()["detail"] == REFUSED
+            assert was == (
+                twin.world_id,
+                twin.now(),
+                twin.clock.saved(),
+                twin.faults.saved(),
+                dict(twin.snapshots),
+            )
+            assert twin.service.save() == state
+            world = (await client.get("/_ranksim/world")).json()
+            assert world["world_id"] == twin.world_id
+            assert (await client.post("/_ranksim/requests/count", json={})).status_code == 200
             memory.error = None
-            names = [one["name"] for one in (await client.get("/_ranksim/accounts")).json()["data"]]
-        assert names == ["demo", "demo", "acme"]
+            await until(lambda: not twin.refuses_writes)
+            assert (await client.request(method, path, json=body)).status_code < 300
+        await durable.commit()
+        assert led_to(memory).service.save() == twin.service.save()
+        durable.close()
+
+    run(story)
+
+
+def test_while_nothing_can_be_kept_no_attempt_goes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work goes on falling due; what it sends waits, and is sent once it is kept, under its number."""
+    monkeypatch.setattr(write_ahead, "RETRY_S", 0.0)
+
+    async def story() -> None:
+        wall = Wall()
+        twin = make(clock="real", read_wall=wall)
+        memory, durable = kept(twin)
+        must(twin, "webhooks.create", {"url": "https://a.example"})
+        crawl(twin, "c.example")
+        await durable.commit()
+        memory.error = sqlite3.OperationalError("disk I/O error")
+        async with client_of(twin) as client:
+            assert (await client.post("/v1/domains", json={"host": "x.example"})).status_code == 500
+            wall.now += HOUR
+            jobs = (await client.get("/v1/jobs")).json()["data"]
+            assert [job["status"] for job in jobs] == ["done"]
+            await turns()
+            assert twin.sender.sent == []
+            memory.error = None
+            await until(lambda: bool(twin.sender.sent))
+        assert [one.number for one in twin.sender.sent] == [1]
+        await turns()
+        await durable.commit()
+        assert led_to(memory).service.save() == twin.service.save()
+        await twin.close()
+        durable.close()
+
+    run(story)
+
+
+def test_an_advance_that_is_under_way_when_nothing_can_be_kept_any_more_has_not_happened() -> None:
+    async def story() -> None:
+        silent = Silent()
+        twin = make(sender=silent)
+        memory, durable = kept(twin)
+        must(twin, "webhooks.create", {"url": "https://a.example"})
+        crawl(twin, "c.example")
+        await durable.commit()
+        async with client_of(twin) as client:
+            advancing = asyncio.ensure_future(client.post("/_ranksim/clock/advance", json={"by": "1h"}))
+            await until(lambda: bool(silent.sent))
+            memory.error = sqlite3.OperationalError("disk I/O error")
+            assert (await client.post("/v1/domains", json={"host": "x.example"})).status_code == 500
+            lost = await advancing
+            assert (lost.status_code, lost.json()["detail"]) == (500, REFUSED)
+            assert twin.now() == START + 20 * MINUTE  # as far as it was kept, with what was sent
+        memory.error = None
+        await twin.close()
+        durable.close()
+        assert led_to(memory).service.save() == twin.service.save()
+
+    run(story)
+
+
+def test_what_is_asked_while_nothing_can_be_kept_takes_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_ahead, "RETRY_S", 0.0)
+
+    async def story() -> None:
+        twin = make()
+        memory, durable = kept(twin, every=10)
+        memory.error = sqlite3.OperationalError("disk I/O error")
+        async with client_of(twin) as client:
+            await client.post("/v1/domains", json={"host": "a.example"})
+            for _ in range(35):
+                await client.get("/v1/domains")
+                assert len(durable._lines) <= 10
+            memory.error = None
+            await until(lambda: not twin.refuses_writes)
+            must(twin, "domains.create", {"host": "b.example"})
+        await durable.commit()
+        assert led_to(memory).service.save() == twin.service.save()
+        durable.close()
+
+    run(story)
+
+
+def test_without_room_for_a_snapshot_inputs_are_kept_as_before() -> None:
+    async def story() -> None:
+        twin = make()
+        memory, durable = kept(twin, every=10)
+        first = memory.world
+
+        def full(world: bytes) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        begin, memory.begin = memory.begin, full
+        for _ in range(25):
+            must(twin, "account.usage")
+            await durable.commit()
+        assert (memory.world, len(memory.batches), twin.refuses_writes) == (first, 25, "")
+        memory.begin = begin
+        for _ in range(10):
+            must(twin, "account.usage")
+            await durable.commit()
+        assert memory.world != first
         assert led_to(memory).service.save() == twin.service.save()
         durable.close()
 

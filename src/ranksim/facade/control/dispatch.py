@@ -24,6 +24,7 @@ from ranksim.facade.control.routes import PREFIX, Route, find
 from ranksim.facade.event_stream import stream
 from ranksim.facade.http import requests
 from ranksim.facade.http.requests import JSON
+from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
 from ranksim.service.errors import PROBLEM_JSON, TEXTS
@@ -78,7 +79,7 @@ async def _command(
         await refuse(send, 409, str(error))
     except BadInput as error:
         await refuse(send, 422, str(error))
-    except Gone:
+    except (Gone, NotKept):
         raise
     except Exception:
         log.exception("%s %s failed", route.method, scope["path"])

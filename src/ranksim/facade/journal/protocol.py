@@ -8,12 +8,7 @@ from ranksim.clock import Micros
 
 
 class NotKept(Exception):
-    """What was asked for was done but cannot be kept, so no reply may say that it was."""
-
-    def sentence(self) -> str:
-        """Return it as a sentence for whoever asked."""
-        text = str(self)
-        return f"{text[:1].upper()}{text[1:]}."
+    """What was asked for cannot be kept, so it was undone: nothing of it has happened."""
 
 
 class Record(Protocol):

@@ -33,21 +33,20 @@ CREATE TABLE inputs (number INTEGER PRIMARY KEY, batch BLOB NOT NULL, crc INTEGE
 class StateFile:
     """A state file, opened and locked for this process alone.
 
-    `policy` is the digest of the policy in force. `world` is the last snapshot, or None in a new file, which
-    wants one from `begin` first; `batches` are the inputs since. Each has a CRC that goes on from the one
-    before. Raises BadInput for a file that is in use, damaged, or of another policy or rulebook.
+    `policy` is the digest of the policy in force. A `new` file wants a snapshot from `begin` first. Each
+    snapshot and batch of inputs has a CRC that goes on from the one before. Raises BadInput for a file that
+    is in use, damaged, or of another policy or rulebook.
     """
 
     def __init__(self, path: Path, policy: str) -> None:
         check_file(path)
         self._path = path
-        self.world: bytes | None = None
-        self.batches: list[bytes] = []
+        self.new = False
         self._number = self._crc = 0
         self._database = self._connected()
         try:
             with self._explained():
-                self._read(policy)
+                self._open(policy)
         except BaseException:
             self._database.close()
             raise
@@ -87,7 +86,24 @@ class StateFile:
         with self._explained():
             return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
 
-    def _read(self, policy: str) -> None:
+    def read(self) -> tuple[bytes, list[bytes]]:
+        """Return the last snapshot and the batches of inputs since. Raises BadInput."""
+        with self._explained():
+            snapshots = self._database.execute("SELECT number, world, crc FROM snapshot").fetchall()
+            if len(snapshots) != 1 or crc32(snapshots[0][1]) != snapshots[0][2]:
+                raise self._broken()
+            number, world, crc = snapshots[0]
+            batches: list[bytes] = []
+            rows = self._database.execute("SELECT number, batch, crc FROM inputs ORDER BY number")
+            for found, batch, claimed in rows:
+                number, crc = number + 1, crc32(batch, crc)
+                if (found, claimed) != (number, crc):
+                    raise self._broken()
+                batches.append(batch)
+        self._number, self._crc = number, crc
+        return world, batches
+
+    def _open(self, policy: str) -> None:
         database = self._database
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA synchronous = FULL")
@@ -99,9 +115,11 @@ class StateFile:
             for statement in (*TABLES.split(";"), f"PRAGMA application_id = {APPLICATION}"):
                 database.execute(statement)
             database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-            return  # the first snapshot completes the file
+            self.new = True  # the first snapshot completes the file
+            return
         self._check(about)
-        self._load()
+        if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise self._broken()
         database.execute("COMMIT")
 
     def _own(self, application: int) -> None:
@@ -125,20 +143,6 @@ class StateFile:
                 f"{self._path}: was written by another version of the rulebook; "
                 "start with the version that wrote it, or give a new file"
             )
-
-    def _load(self) -> None:
-        database = self._database
-        if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise self._broken()
-        snapshots = database.execute("SELECT number, world, crc FROM snapshot").fetchall()
-        if len(snapshots) != 1 or crc32(snapshots[0][1]) != snapshots[0][2]:
-            raise self._broken()
-        self._number, self.world, self._crc = snapshots[0]
-        for number, batch, crc in database.execute("SELECT number, batch, crc FROM inputs ORDER BY number"):
-            if number != self._number + 1 or crc != crc32(batch, self._crc):
-                raise self._broken()
-            self.batches.append(batch)
-            self._number, self._crc = number, crc
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

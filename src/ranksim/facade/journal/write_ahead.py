@@ -4,6 +4,9 @@ The service is deterministic, so its inputs lead to its state: the calls with th
 webhook attempts, what the control API did, how the clock was set. A restart reads the last snapshot and
 replays the inputs since. Replies and webhook attempts wait until what led to them is kept; one write serves
 all that wait.
+
+A write that fails does what a kill and a restart would: the twin goes back to where the file ends. From then
+on it refuses to write, and reads go on, until a write succeeds again.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sqlite3
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +44,9 @@ SNAPSHOT_EVERY = 20_000
 IDLE_S = 0.05
 """How long an input that nobody waits for may stay in memory."""
 
+RETRY_S = 1.0
+"""How long a file that could not be written is left alone."""
+
 
 def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> WriteAheadLog:
     """Resume a twin from a state file, and keep everything there; a new file begins with the twin's world.
@@ -51,10 +58,10 @@ def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> WriteAhead
     file = StateFile(path, policy_digest(twin.policy))
     try:
         log = WriteAheadLog(twin, file, every)
-        if file.world is None:
+        if file.new:
             file.begin(log.world())
         else:
-            _go_on(twin, file)
+            log.go_on()
     except sqlite3.Error as error:
         file.close()
         raise BadInput(f"{path}: cannot be written ({error}); make room, or give another path") from None
@@ -62,7 +69,7 @@ def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> WriteAhead
         file.close()
         raise
     log.begin()
-    if file.world is not None:
+    if not file.new:
         twin.resume(twin.now())
     return log
 
@@ -74,7 +81,9 @@ class WriteAheadLog:
         self._twin, self._file, self._every = twin, file, every
         self._lines: list[bytes] = []
         self._recorded = self._kept = 0
-        self._since = sum(batch.count(b"\n") for batch in file.batches)
+        self._undone, self._why = range(0), ""
+        """Which inputs were undone last, and why."""
+        self._since = 0
         """Inputs since the last snapshot."""
         self._world_kept = ""
         """The world that the file leads to; inputs alone do not lead to another."""
@@ -89,10 +98,23 @@ class WriteAheadLog:
         self._world_kept = twin.world_id
         assert isinstance(twin.service, Service), "one file keeps a world"
         twin.service = JournaledService(twin.service, self.record)
-        twin.began, twin.commit = self._began, self.commit
+        twin.began, twin.commit, twin.flushed = self._began, self.commit, self.flushed
         twin.clock.changed = self._clock_changed
         twin.faults.changed = self._faults_changed
         twin.snapshots.changed = self._snapshots_changed
+
+    def go_on(self) -> None:
+        """Put the twin where the file ends. Raises BadInput."""
+        twin = self._twin
+        world, batches = self._file.read()
+        at = replay(world, batches, twin.policy)
+        self._since = sum(batch.count(b"\n") for batch in batches)
+        twin.service, twin.keys, twin.world_id = at.service, at.keys, at.world_id
+        twin.snapshots.resume(at.snapshots)
+        twin.seed, twin.plan, twin.first, twin.empty = at.beginning
+        twin.faults = Faults(twin.seed)
+        twin.faults.resume(at.faults)
+        twin.clock.resume(at.clock, at.now, at.traffic)
 
     def _began(self, service: Service) -> JournaledService:
         """Record that another world began, which inputs alone do not lead to."""
@@ -113,13 +135,26 @@ class WriteAheadLog:
         """Note one input; none once the file is closed."""
         if self._closed:
             return
+        if self._twin.refuses_writes and len(self._lines) >= self._every:
+            self._lines, self._world_kept = [], ""  # a snapshot will stand for them
         self._lines.append(to_json((method, now, arguments), bytes_mode="base64"))
         self._recorded += 1
         if self._idle is None:
             self._write_soon()
 
     async def commit(self) -> None:
-        """Wait until all inputs so far are on disk. Raises NotKept when they cannot be written."""
+        """Wait until all inputs so far are on disk; where writes are refused there is nothing to wait for.
+
+        Raises NotKept when they could not be written, and were undone.
+        """
+        last = self._recorded
+        while self._kept < last and not self._twin.refuses_writes:
+            await asyncio.shield(self._write or self._begin_write())
+        if last in self._undone:
+            raise NotKept(self._why)
+
+    async def flushed(self) -> None:
+        """Wait until all inputs so far are on disk, for as long as they cannot be written."""
         last = self._recorded
         while self._kept < last:
             await asyncio.shield(self._write or self._begin_write())
@@ -130,13 +165,10 @@ class WriteAheadLog:
             self._idle.cancel()
         self._closed = True
         self._thread.shutdown()
-        try:
-            if self._lines:
-                self._store(self._next())
-        except NotKept as error:
-            raise BadInput(str(error)) from None
-        finally:
-            self._file.close()
+        error = self._store(self._next()) if self._lines else None
+        self._file.close()
+        if error is not None:
+            raise BadInput(f"the state file cannot be written ({error})")
 
     def world(self) -> bytes:
         """Return the whole world: a line of JSON about it, the worlds saved by name, and its state."""
@@ -166,61 +198,90 @@ class WriteAheadLog:
 
     def _write_idle(self) -> None:
         self._idle = None
-        if self._lines and self._write is None:
+        if self._write is None:
             self._begin_write()
 
     def _begin_write(self) -> asyncio.Task[None]:
         self._write = asyncio.get_running_loop().create_task(self._write_all())
-        self._write.add_done_callback(_retrieve)
         return self._write
 
     async def _write_all(self) -> None:
         """Write what there is, in a thread; what comes meanwhile is for the next time."""
+        twin = self._twin
         try:
-            await asyncio.sleep(0)  # all that is ready to run now goes into the same write
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store, self._next())
+            # All that is ready to run now goes into the same write.
+            await asyncio.sleep(RETRY_S if twin.refuses_writes else 0)
+            error = await asyncio.get_running_loop().run_in_executor(self._thread, self._store, self._next())
+            if error is not None and not twin.refuses_writes:
+                self._undo(error)
+            elif error is None and twin.refuses_writes:
+                twin.refuses_writes = ""
+                logger.info("the state file can be written again")
         finally:
             self._write = None
-            if self._lines and self._idle is None:
+            if (self._lines or twin.refuses_writes) and self._idle is None:
                 self._write_soon()
 
     def _next(self) -> Write:
-        """Decide what to write: a snapshot now and then, and of another world, else the inputs."""
-        world_id, count = self._twin.world_id, len(self._lines)
-        if world_id != self._world_kept or self._since + count >= self._every:
-            return Write(count, world_id, self.world())
-        return Write(count, world_id, None)
+        """Take what to write: a snapshot now and then, and of another world, else the inputs."""
+        lines, self._lines = self._lines, []
+        world_id = self._twin.world_id
+        wanted = world_id != self._world_kept or self._since + len(lines) >= self._every
+        return Write(lines, self._recorded, world_id, self.world() if wanted else None)
 
-    def _store(self, write: Write) -> None:
-        """Write, and take note of it here, whatever becomes of who waits. Raises NotKept."""
-        count = write.count
+    def _store(self, write: Write) -> sqlite3.Error | None:
+        """Write, and take note of it here, whatever becomes of who waits; return what went wrong."""
         try:
-            if write.world is None:
-                self._file.append(b"".join(line + b"\n" for line in self._lines[:count]))
-                self._since += count
-            else:
-                self._file.begin(write.world)
-                self._since, self._world_kept = 0, write.world_id
+            if write.world is None or not self._begin_anew(write.world_id, write.world):
+                self._file.append(b"".join(line + b"\n" for line in write.lines))
+                self._since += len(write.lines)
         except sqlite3.Error as error:
-            logger.error("the state file cannot be written: %s", error)
-            raise NotKept(f"the state file cannot be written ({error})") from error
-        del self._lines[:count]
-        self._kept += count
+            self._lines[:0] = write.lines
+            return error
+        self._kept = write.recorded
+        return None
+
+    def _begin_anew(self, world_id: str, world: bytes) -> bool:
+        """Write a snapshot; return False where there is no room for it and the inputs alone will do."""
+        try:
+            self._file.begin(world)
+        except sqlite3.Error:
+            if world_id != self._world_kept:
+                raise
+            self._since -= self._every  # and is tried again after as many inputs
+            return False
+        self._since, self._world_kept = 0, world_id
+        return True
+
+    def _undo(self, error: sqlite3.Error) -> None:
+        """Go back to where the file ends, as a kill and a restart would, and refuse to write."""
+        twin = self._twin
+        logger.error("the state file cannot be written (%s): what it does not hold is undone", error)
+        twin.refuses_writes = (
+            f"The state file cannot be written ({error}), so nothing was done; "
+            "until it can be written, only reads are answered."
+        )
+        self._undone, self._why = range(self._kept + 1, self._recorded + 1), twin.refuses_writes
+        self._recorded += 1  # what is recorded from here on was not undone
+        self._lines, self._kept = [], self._recorded
+        try:
+            self.go_on()
+        except BadInput as unreadable:
+            logger.critical("the state file can be neither written nor read: %s", unreadable)
+            os._exit(1)  # what is in memory was promised to nobody
+        self.begin()
+        twin.event_log.note(twin.now(), "world.undone", reason=str(error))
+        twin.resume(twin.now())
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The first `count` inputs that wait, or instead of them the `world` that they led to."""
+    """The inputs that wait, `recorded` of them in all so far, or instead of them the `world` they led to."""
 
-    count: int
+    lines: list[bytes]
+    recorded: int
     world_id: str
     world: bytes | None
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    """Retrieve how a write ended, so that asyncio does not; it was logged."""
-    if not task.cancelled():
-        task.exception()
 
 
 # Replay
@@ -286,15 +347,3 @@ def _replay_one(at: Replayed, method: str, now: Micros, arguments: dict[str, Any
             at.snapshots[arguments["name"]] = SavedWorld(arguments["now"], bytes_of(arguments["world"]))
         case _:
             journaled_service.replay(at.service, method, now, arguments)
-
-
-def _go_on(twin: Twin, file: StateFile) -> None:
-    """Put a twin where a file ends."""
-    at = replay(file.world or b"", file.batches, twin.policy)
-    file.batches = []
-    twin.service, twin.keys, twin.world_id = at.service, at.keys, at.world_id
-    twin.snapshots.resume(at.snapshots)
-    twin.seed, twin.plan, twin.first, twin.empty = at.beginning
-    twin.faults = Faults(twin.seed)
-    twin.faults.resume(at.faults)
-    twin.clock.resume(at.clock, at.now, at.traffic)
