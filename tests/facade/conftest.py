@@ -12,7 +12,7 @@ import pytest
 from ranksim.clock import DAY, HOUR, instant
 from ranksim.contract.policy import Policy
 from ranksim.facade.http.graphql import FIELDS, SCHEMA, snake
-from ranksim.facade.http.response_schemas import WIRES
+from ranksim.facade.http.wires import WIRES
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.service import Service

@@ -59,6 +59,9 @@ CHECK_OF = {
 }
 """The codes of the six checks in their order, and their numbers (S59)."""
 
+CHECK_NAMES = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
+"""What the six checks are called in dry runs and by who waives them, in their order (S59, U89)."""
+
 
 class RateClass(IntEnum):
     """The three classes of traffic that are counted apart (S102 to S104)."""

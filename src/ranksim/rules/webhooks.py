@@ -5,14 +5,11 @@ import json
 import re
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
 
 from ranksim.clock import Micros, iso
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Facts
-
-TEST_EVENT = "webhook.test"
-"""Type of the event that a test sends; nobody subscribes to it (U72)."""
+from ranksim.contract.views import JobEventDataView, TestEventDataView
 
 _SIGNATURE = re.compile(r"t=([0-9]{1,15}),v1=(\S+)")
 
@@ -39,11 +36,12 @@ def matches(
 # What
 
 
-def payload(event_id: str, event_type: str, created_at: Micros, data: dict[str, Any]) -> str:
+def payload(
+    event_id: str, event_type: str, created_at: Micros, data: JobEventDataView | TestEventDataView
+) -> str:
     """Write the body of an event; every attempt sends exactly these characters (S82, U68).
 
-    `data` is {"job": {id, kind, status, domain_id, error_detail, finished_at}}, which names things and holds
-    no results (S83), or {"test": true} (U72).
+    `data` names things and holds no results (S83).
     """
     event = {"id": event_id, "type": event_type, "created_at": iso(created_at), "data": data}
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))

@@ -1,8 +1,16 @@
 """What a key may read of its account: account, entitlements, usage, slots (S37, S38, U109); briefs (S36)."""
 
 from ranksim.clock import SECOND, billing_month, iso
+from ranksim.contract.views import (
+    AccountView,
+    CostUsageView,
+    EntitlementsView,
+    SlotsView,
+    UsageMetricView,
+    UsageView,
+)
 from ranksim.rules import admission
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.replies import single
@@ -24,17 +32,16 @@ def get_account(ctx: Context, request: Request) -> Reply:
         return refused
     account = request.account
     start, end = billing_month(account.books.anchor, request.now)
-    return single(
-        {
-            "id": account.id,
-            "name": account.name,
-            "plan": account.plan,
-            "status": account.status,
-            "billing_anchor": iso(account.books.anchor),
-            "period_start": iso(start),
-            "period_end": iso(end),
-        }
-    )
+    body: AccountView = {
+        "id": account.id,
+        "name": account.name,
+        "plan": account.plan,
+        "status": account.status,
+        "billing_anchor": iso(account.books.anchor),
+        "period_start": iso(start),
+        "period_end": iso(end),
+    }
+    return single(body)
 
 
 def get_entitlements(ctx: Context, request: Request) -> Reply:
@@ -42,19 +49,18 @@ def get_entitlements(ctx: Context, request: Request) -> Reply:
     if refused := not_for_scoped(ctx, request):
         return refused
     plan = ctx.plan_of(request.account)
-    return single(
-        {
-            "capabilities": list(plan.capabilities),
-            "dimensions": {
-                "engine_devices": plan.dimensions.max_engine_devices,
-                "geographies": plan.dimensions.max_geographies,
-            },
-            "slot_limit": plan.slot_limit,
-            "page_cap": plan.page_cap,
-            "call_cap": plan.call_cap,
-            "cooldown_seconds": {name: length // SECOND for name, length in plan.cooldowns.items()},
-        }
-    )
+    body: EntitlementsView = {
+        "capabilities": list(plan.capabilities),
+        "dimensions": {
+            "engine_devices": plan.dimensions.max_engine_devices,
+            "geographies": plan.dimensions.max_geographies,
+        },
+        "slot_limit": plan.slot_limit,
+        "page_cap": plan.page_cap,
+        "call_cap": plan.call_cap,
+        "cooldown_seconds": {name: length // SECOND for name, length in plan.cooldowns.items()},
+    }
+    return single(body)
 
 
 def get_usage(ctx: Context, request: Request) -> Reply:
@@ -63,7 +69,7 @@ def get_usage(ctx: Context, request: Request) -> Reply:
         return refused
     account, now = request.account, request.now
     plan, books = ctx.plan_of(account), account.books
-    metrics: list[Body] = []
+    metrics: list[UsageMetricView] = []
     for metric, quota in plan.quotas.items():
         meter = account.meters[metric]
         used = admission.used_at(now, meter)
@@ -77,7 +83,7 @@ def get_usage(ctx: Context, request: Request) -> Reply:
                 "resets_at": iso(meter_resets(ctx, account, meter, now)),
             }
         )
-    cost = {
+    cost: CostUsageView = {
         "settled": usd(admission.settled_at(now, books)),
         "reserved": usd(admission.reserved_at(now, books)),
         "spent": usd(admission.spent_at(now, books, ctx.terms)),
@@ -85,7 +91,8 @@ def get_usage(ctx: Context, request: Request) -> Reply:
         "currency": "USD",
         "resets_at": iso(month_resets(request)),
     }
-    return single({"metrics": metrics, "cost": cost})
+    body: UsageView = {"metrics": metrics, "cost": cost}
+    return single(body)
 
 
 def get_slots(ctx: Context, request: Request) -> Reply:
@@ -95,16 +102,15 @@ def get_slots(ctx: Context, request: Request) -> Reply:
     books = request.account.books
     held = admission.held_at(request.now, books)
     used = books.active + held
-    return single(
-        {
-            "active": books.active,
-            "held": held,
-            "used": used,
-            "limit": books.slot_limit,
-            "available": max(0, books.slot_limit - used),
-            "resets_at": iso(month_resets(request)),
-        }
-    )
+    body: SlotsView = {
+        "active": books.active,
+        "held": held,
+        "used": used,
+        "limit": books.slot_limit,
+        "available": max(0, books.slot_limit - used),
+        "resets_at": iso(month_resets(request)),
+    }
+    return single(body)
 
 
 def list_briefs(ctx: Context, request: Request) -> Reply:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from hashlib import sha256
 
 from ranksim.clock import calendar_anchor
-from ranksim.contract.facts import RateClass
+from ranksim.contract.facts import CHECK_NAMES, RateClass
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.rules import admission, windows
@@ -19,7 +19,7 @@ from ranksim.service.state import Account, Key
 ENVIRONMENTS = ("production", "sandbox")
 STATUSES = ("active", "trialing", "past_due", "unpaid", "canceled")
 
-LIMITS = ("rate", "capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
+LIMITS = ("rate", *CHECK_NAMES)
 """What can be waived: the rate limits, and the six checks by their numbers (S59)."""
 
 

@@ -6,17 +6,28 @@ An event makes one delivery for each endpoint that takes it. A delivery waits (`
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from ranksim.clock import MILLISECOND, SECOND, Micros, iso
 from ranksim.contract.facts import EVENT_TYPES
+from ranksim.contract.views import (
+    TEST_EVENT,
+    DeliveryAttemptView,
+    EventJobView,
+    EventTypeView,
+    JobEventDataView,
+    TestEventDataView,
+    TestEventView,
+    WebhookCreatedView,
+    WebhookView,
+)
 from ranksim.draws import Purpose, below, bits, entity
 from ranksim.rules.access import sees
-from ranksim.rules.webhooks import JITTER, TEST_EVENT, acknowledged, headers, matches, payload, retry_at
+from ranksim.rules.webhooks import JITTER, acknowledged, headers, matches, payload, retry_at
 from ranksim.service.bodies import Flag, Id, RequestBody, expecting, read
-from ranksim.service.calls import Answer, Attempt, Body, Reply
+from ranksim.service.calls import Answer, Attempt, Reply
 from ranksim.service.context import ATTEMPT_DUE, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.events import (
@@ -115,7 +126,8 @@ def create_endpoint(ctx: Context, request: Request) -> Reply:
         disable(ctx, endpoint, BY_THE_ACCOUNT, request.now)
     state.endpoints[endpoint.id] = endpoint
     request.account.endpoints.append(endpoint.id)
-    return single(_endpoint(endpoint) | {"secret": endpoint.secret}, ctx.policy.statuses.created)
+    shown: WebhookCreatedView = {**_endpoint(endpoint), "secret": endpoint.secret}
+    return single(shown, ctx.policy.statuses.created)
 
 
 def list_endpoints(ctx: Context, request: Request) -> Reply:
@@ -172,7 +184,7 @@ def test_endpoint(ctx: Context, request: Request) -> Reply:
         detail = f"Endpoint {endpoint.id} is disabled: {endpoint.disabled_reason}."
         return problem(ctx.policy, "endpoint_disabled", detail)
     event = _emit(ctx, TEST_EVENT, request.account, endpoint.domain, {"test": True}, [endpoint], request.now)
-    body = {
+    body: TestEventView = {
         "event_id": event.id,
         "type": event.type,
         "endpoint_id": endpoint.id,
@@ -183,7 +195,8 @@ def test_endpoint(ctx: Context, request: Request) -> Reply:
 
 def list_event_types(ctx: Context, request: Request) -> Reply:
     """GET /v1/webhook-events: the types that exist, for anybody (S39, U78)."""
-    return collection([{"type": name, "description": DESCRIPTIONS[name]} for name in EVENT_TYPES], None)
+    types: list[EventTypeView] = [{"type": name, "description": DESCRIPTIONS[name]} for name in EVENT_TYPES]
+    return collection(types, None)
 
 
 def list_deliveries(ctx: Context, request: Request) -> Reply:
@@ -221,7 +234,7 @@ def _refuse_domain(ctx: Context, request: Request, domain_id: str | None) -> Rep
     return domain if isinstance(domain, Reply) else None
 
 
-def _endpoint(endpoint: Endpoint) -> Body:
+def _endpoint(endpoint: Endpoint) -> WebhookView:
     return {
         "id": endpoint.id,
         "url": endpoint.url,
@@ -233,7 +246,7 @@ def _endpoint(endpoint: Endpoint) -> Body:
     }
 
 
-def _attempt(record: AttemptRecord) -> Body:
+def _attempt(record: AttemptRecord) -> DeliveryAttemptView:
     return {
         "id": f"att_{record.number:010d}",
         "endpoint_id": record.endpoint,
@@ -271,13 +284,14 @@ def emit_job_event(ctx: Context, job: Job, now: Micros) -> None:
     ]
     if not takers:
         return
-    shown = {
+    assert job.finished_at is not None, "an event tells of a job that has ended"
+    shown: EventJobView = {
         "id": job.id,
         "kind": job.kind,
         "status": job.status,
         "domain_id": job.domain,
         "error_detail": job.error_detail,
-        "finished_at": None if job.finished_at is None else iso(job.finished_at),
+        "finished_at": iso(job.finished_at),
     }
     _emit(ctx, event_type, account, job.domain, {"job": shown}, takers, now)
 
@@ -287,7 +301,7 @@ def _emit(
     event_type: str,
     account: Account,
     domain: str | None,
-    data: dict[str, Any],
+    data: JobEventDataView | TestEventDataView,
     endpoints: Iterable[Endpoint],
     now: Micros,
 ) -> Event:

@@ -1,8 +1,7 @@
 """Every error code of the service: its title and remedy, and the problem body that carries it (S94-S99)."""
 
-from typing import Any
-
 from ranksim.contract.policy import Policy
+from ranksim.contract.views import Meta, ProblemView
 from ranksim.service.calls import Reply
 
 DOCS_URL = "https://docs.rank-tracker.example"
@@ -48,15 +47,13 @@ def status_of(policy: Policy, code: str) -> int:
     return status
 
 
-def problem(
-    policy: Policy, code: str, detail: str, meta: dict[str, Any] | None = None, *, check: int = 0
-) -> Reply:
+def problem(policy: Policy, code: str, detail: str, meta: Meta | None = None, *, check: int = 0) -> Reply:
     """Build an error reply with the complete problem body (S94); `Service.handle` fills in `request_id`."""
     title, remedy = TEXTS[code]
     status = status_of(policy, code)
     shown = "not_found" if code == "out_of_scope" else code
     url = f"{DOCS_URL}/api/errors#{shown}"
-    body = {
+    body: ProblemView = {
         "type": url,
         "title": title,
         "status": status,
@@ -69,7 +66,7 @@ def problem(
     }
     return Reply(
         status,
-        body,
+        dict(body),
         headers={"Content-Type": PROBLEM_JSON},
         code=shown,
         check=check,

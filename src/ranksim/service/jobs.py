@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from ranksim import draws
 from ranksim.clock import DISTANT_PAST, iso
 from ranksim.contract.facts import JobKind
+from ranksim.contract.views import JobView
 from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.access import sees
 from ranksim.service import deliveries
-from ranksim.service.calls import Body, Reply, StartJob
+from ranksim.service.calls import Reply, StartJob
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.events import JobEnded, JobQueued, JobStarted
@@ -29,7 +30,7 @@ KEPT_RUNS = 400
 """How many finished runs of a kind a domain remembers for its results."""
 
 
-def show(ctx: Context, job: Job, now: int) -> Body:
+def show(ctx: Context, job: Job, now: int) -> JobView:
     """Return a Job as the API shows it, progress included (S13, S16, U42, U43)."""
     return {
         "id": job.id,

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ranksim.contract.views import NoticeView
 from ranksim.rules.paging import Id, bind, decode, encode, page_limit, walk
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.replies import collection
@@ -15,8 +16,8 @@ def paged(
     ids: Sequence[Id],
     names: tuple[str, ...],
     keep: Callable[[Id, Mapping[str, str]], bool] | None,
-    show: Callable[[Id], Body],
-    notice: Body | None = None,
+    show: Callable[[Id], Mapping[str, object]],
+    notice: NoticeView | None = None,
 ) -> Reply:
     """Answer a list call with the page that it asks for (S9, S30, S31, S43-S46).
 

@@ -1,17 +1,19 @@
 """The shapes of an answer: single resource, collection, problem (S8, S9, S11, S94)."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from ranksim.contract.views import NoticeView
 from ranksim.service.calls import Body, Reply
 
 
-def single(body: Any, status: int = 200, outcome: str = "ok") -> Reply:
+def single(body: Mapping[str, object], status: int = 200, outcome: str = "ok") -> Reply:
     """Answer with one resource under `data` (S8)."""
     return Reply(status, {"data": body}, outcome=outcome)
 
 
-def collection(items: Sequence[Body], next_cursor: str | None, notice: Body | None = None) -> Reply:
+def collection(
+    items: Sequence[Mapping[str, object]], next_cursor: str | None, notice: NoticeView | None = None
+) -> Reply:
     """Answer with a page: `data`, `has_more`, `next_cursor` (null on the last page, S9); a notice (S10)."""
     body: Body = {"data": list(items), "has_more": next_cursor is not None, "next_cursor": next_cursor}
     if notice is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from ranksim.rules.access import sees
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.pages import paged
@@ -72,7 +72,7 @@ def list_owned(
     request: Request,
     table: Mapping[str, OwnedT],
     ids: Sequence[str],
-    show: Callable[[OwnedT], Body],
+    show: Callable[[OwnedT], Mapping[str, object]],
 ) -> Reply:
     """Answer a list of what an account owns, with the filter domain_id (U110)."""
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ranksim.clock import iso
+from ranksim.contract.views import CompetitorView, DomainView, KeywordListView, KeywordView, LabelView
 from ranksim.rules.access import sees
 from ranksim.rules.slots import fold
 from ranksim.service import bodies, deliveries, slots
 from ranksim.service.bodies import read
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.pages import paged
@@ -28,7 +29,7 @@ BodyT = TypeVar("BodyT", bodies.NamedBody, bodies.CompetitorBody)
 # Domains
 
 
-def show_domain(domain: Domain) -> Body:
+def show_domain(domain: Domain) -> DomainView:
     """Return a Domain as the API shows it (S12, S17, U43)."""
     crawled = domain.last_full_crawl_at
     return {
@@ -134,7 +135,7 @@ class Resource(Generic[RecordT, BodyT]):
     prefix: str
     table: Callable[[State], dict[str, RecordT]]
     owned: Callable[[Account], list[str]]
-    show: Callable[[RecordT], Body]
+    show: Callable[[RecordT], Mapping[str, object]]
     post: type[BodyT]
     make: Callable[[str, Request, BodyT], RecordT]
     patch: type[bodies.RequestBody]
@@ -188,7 +189,7 @@ class Resource(Generic[RecordT, BodyT]):
         return record_for(ctx, request, self.table(ctx.state), request.call.path["id"], self.noun)
 
 
-def _show_keyword_list(keyword_list: KeywordList) -> Body:
+def _show_keyword_list(keyword_list: KeywordList) -> KeywordListView:
     return {
         "id": keyword_list.id,
         "domain_id": keyword_list.domain,
@@ -225,7 +226,7 @@ KEYWORD_LISTS = Resource(
 )
 
 
-def _show_label(label: Label) -> Body:
+def _show_label(label: Label) -> LabelView:
     return {
         "id": label.id,
         "domain_id": label.domain,
@@ -254,7 +255,7 @@ LABELS = Resource(
 )
 
 
-def _show_competitor(competitor: Competitor) -> Body:
+def _show_competitor(competitor: Competitor) -> CompetitorView:
     return {
         "id": competitor.id,
         "domain_id": competitor.domain,
@@ -279,7 +280,7 @@ COMPETITORS = Resource(
 # Keywords
 
 
-def show_keyword(keyword: Keyword) -> Body:
+def show_keyword(keyword: Keyword) -> KeywordView:
     """Return a keyword as the API shows it (U85)."""
     return {
         "id": keyword.id,

@@ -6,10 +6,11 @@ POST scans spends, so it stands in `spending`.
 from collections.abc import Mapping
 
 from ranksim.clock import iso
+from ranksim.contract.views import PlaceView, ScanView
 from ranksim.rules.access import sees
 from ranksim.service import bodies, slots
 from ranksim.service.bodies import invalid, read
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.pages import paged
 from ranksim.service.replies import nothing, single
@@ -18,13 +19,13 @@ from ranksim.service.spend_decision import outcome_of_scan_patch
 from ranksim.service.state import Account, Scan
 
 
-def show_place(place: str) -> Body:
+def show_place(place: str) -> PlaceView:
     """Return a geography as the API shows it."""
     country, location, language = place.split("/")
     return {"country": country, "location_id": location or None, "language": language or None}
 
 
-def show_scan(scan: Scan) -> Body:
+def show_scan(scan: Scan) -> ScanView:
     """Return a scan as the API shows it (U85)."""
     pairings = (pairing.split("/") for pairing in scan.engine_devices)
     return {

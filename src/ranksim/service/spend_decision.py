@@ -4,25 +4,27 @@ Deciding reads the rows only; booking writes them. So a refusal and a dry run ch
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from ranksim.clock import SECOND, iso, month_end, week_end, whole_seconds
-from ranksim.contract.facts import Decision, Spend
+from ranksim.contract.facts import CHECK_NAMES, Decision, Spend
 from ranksim.contract.quantities import MICRO_USD
+from ranksim.contract.views import (
+    DryRunCheckView,
+    DryRunRefusalView,
+    DryRunView,
+    Meta,
+    QuotaMeta,
+)
 from ranksim.rules import admission
 from ranksim.rules.books import Ask, Cooldown, Meter
 from ranksim.rules.slots import Widening
-from ranksim.service.administration import LIMITS
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem, status_of
 from ranksim.service.events import CostReserved, CostSettled, PeriodTurned, SlotsTaken, UnitsUsed
 from ranksim.service.rate_limits import retry_after
 from ranksim.service.replies import single
 from ranksim.service.state import Account, Job
-
-CHECK_NAMES = LIMITS[1:]
-"""The six checks in order (S59)."""
 
 WHAT = {
     Spend.RANK_RUN: "rank run",
@@ -140,7 +142,7 @@ def code_of(ctx: Context, decision: Decision, rows: Rows) -> str:
     return decision.code
 
 
-def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> dict[str, Any]:
+def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> Meta:
     """Return the numbers behind a refusal (S98, S99, U26)."""
     now, books = request.now, request.account.books
     if decision == Decision.COST_CAP_REACHED:
@@ -151,12 +153,13 @@ def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: 
             "resets_at": iso(month_resets(request)),
         }
     if decision == Decision.QUOTA_EXHAUSTED:
-        return {
+        quota: QuotaMeta = {
             "metric": rows.metric,
             "used": admission.used_at(now, rows.meter),
             "limit": rows.meter.limit,
             "resets_at": iso(meter_resets(ctx, request.account, rows.meter, now)),
         }
+        return quota
     if decision == Decision.SLOT_LIMIT_EXCEEDED:
         held = admission.held_at(now, books)
         return {
@@ -228,30 +231,30 @@ def report(
     failing = failing_checks(ctx, request, ask, rows)
     if decision == Decision.JOINED:
         failing = (False,) * len(failing)
-    checks: list[Body] = []
+    checks: list[DryRunCheckView] = []
     for number, (name, fails) in enumerate(zip(CHECK_NAMES, failing, strict=True), start=1):
         code = code_of(ctx, Decision(number), rows) if fails else None
         meta = meta_of(ctx, request, Decision(number), ask, rows) if fails else None
         checks.append({"check": name, "ok": not fails, "code": code, "meta": meta})
-    said: Body | None = None
+    refusal: DryRunRefusalView | None = None
     if refused:
         code = code_of(ctx, decision, rows)
-        said = {
+        refusal = {
             "code": code,
             "status": status_of(ctx.policy, code),
             "detail": detail_of(ctx, request, decision, ask, rows),
             "meta": meta_of(ctx, request, decision, ask, rows),
         }
-    body = {
+    body: DryRunView = {
         "dry_run": True,
         "allowed": not refused,
         "would_join": running.id if running is not None and decision == Decision.JOINED else None,
-        "refusal": said,
+        "refusal": refusal,
         "checks": checks,
     }
     reply = single(body, ctx.policy.statuses.dry_run, "dry_run")
-    if said is not None:
-        reply.code, reply.check = said["code"], int(decision)
+    if refusal is not None:
+        reply.code, reply.check = refusal["code"], int(decision)
     return reply
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from ranksim import draws
 from ranksim.clock import iso
 from ranksim.contract.facts import Decision, JobKind, Spend
+from ranksim.contract.views import KeywordBriefsMadeView, KeywordBriefView, KeywordsAddedView, KeywordView
 from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.books import Ask
 from ranksim.rules.slots import fold
 from ranksim.service import jobs, slots
 from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, read
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.replies import single
 from ranksim.service.resolve import check_ids, domain_for, list_for, record_for
@@ -164,7 +165,7 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
     if reply is not None:
         return reply
     slots.apply_widening(account, widening)
-    created: list[Body] = []
+    created: list[KeywordView] = []
     for word in words:
         keyword = Keyword(
             id=ctx.state.new_id("kw"),
@@ -179,7 +180,7 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
         account.keywords.append(keyword.id)
         keyword_list.words[word] = keyword.id
         created.append(show_keyword(keyword))
-    answer = {
+    answer: KeywordsAddedView = {
         "list_id": keyword_list.id,
         "created": created,
         "already_present": already,
@@ -250,13 +251,14 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
     if reply is not None:
         return reply
     settle(ctx, account, account.books.month_ends, ask.estimate, ask.estimate, now)
-    made: list[Body] = []
+    made: list[KeywordBriefView] = []
     for domain_id, text in wanted:
         brief = Brief(ctx.state.new_id("brief"), account.id, domain_id, text, now)
         ctx.state.briefs[brief.id] = brief
         account.briefs.append(brief.id)
         made.append(show_brief(brief))
-    return single({"id": made[0]["id"], "briefs": made}, ctx.policy.statuses.created, "granted")
+    answer: KeywordBriefsMadeView = {"id": made[0]["id"], "briefs": made}
+    return single(answer, ctx.policy.statuses.created, "granted")
 
 
 def _brief_keywords(ctx: Context, request: Request, body: BriefsBody) -> list[tuple[str, str]] | Reply:
@@ -287,7 +289,7 @@ def trim(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
             ask.units = min(ask.units, left)
 
 
-def show_brief(brief: Brief) -> Body:
+def show_brief(brief: Brief) -> KeywordBriefView:
     """Return a keyword brief as the API shows it (U109)."""
     return {
         "id": brief.id,

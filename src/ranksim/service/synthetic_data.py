@@ -12,8 +12,8 @@ import numpy as np
 
 from ranksim import draws
 from ranksim.clock import DAY, WEEK, Micros, iso
+from ranksim.contract.views import AiVisibilityView, BacklinksView, CrawledPageView, FindingView
 from ranksim.draws import Purpose
-from ranksim.service.calls import Body
 from ranksim.service.state import Domain
 
 DEPTH = 100
@@ -118,14 +118,16 @@ def _serp_features(seed: int, word: str, place: str, week: int) -> tuple[str, ..
     return tuple(name for number, name in enumerate(FEATURES) if (shown >> 2 * number) & 3 == 0)
 
 
-def crawled_page(seed: int, domain: Domain, number: int, at: Micros) -> Body:
-    """Return page `number`, from 1, of a crawl that ended at an instant."""
+def crawled_page(seed: int, domain: Domain, which: str, number: int, at: Micros) -> CrawledPageView:
+    """Return page `number`, from 1, of a crawl that ended at an instant; `which` is its id."""
     who = draws.entity(f"page|{domain.host}|{number}")
     section = SECTIONS[draws.below(len(SECTIONS), seed, who, 0, Purpose.SYNTHETIC)]
     path = "/" if number == 1 else f"/{section}/page-{number}"
     u = draws.uniform(seed, who, at // DAY + 3, Purpose.SYNTHETIC)
     status = 200 if number == 1 or u > 0.06 else 301 if u > 0.03 else 404
     return {
+        "id": which,
+        "domain_id": domain.id,
         "url": f"https://{domain.host}{path}",
         "status_code": status,
         "title": f"{domain.label} – {section.capitalize()} {number}" if status == 200 else None,
@@ -141,13 +143,20 @@ def finding_count(seed: int, analysis: str) -> int:
     return draws.below(MOST_FINDINGS + 1, seed, draws.entity(analysis), 0, Purpose.SYNTHETIC)
 
 
-def finding(seed: int, domain: Domain, analysis: str, number: int) -> Body:
-    """Return finding `number`, from 1, of an analysis."""
+def finding(seed: int, domain: Domain, analysis: str, which: str, number: int) -> FindingView:
+    """Return finding `number`, from 1, of an analysis; `which` is its id."""
     who = draws.entity(analysis)
     severity, category, title = FINDINGS[draws.below(len(FINDINGS), seed, who, 2 * number, Purpose.SYNTHETIC)]
     page = 1 + draws.below(domain_pages(seed, domain), seed, who, 2 * number + 1, Purpose.SYNTHETIC)
     url = f"https://{domain.host}/" + ("" if page == 1 else f"page-{page}")
-    return {"severity": severity, "category": category, "title": title, "url": url}
+    return {
+        "id": which,
+        "analysis_id": analysis,
+        "severity": severity,
+        "category": category,
+        "title": title,
+        "url": url,
+    }
 
 
 def site_score(seed: int, domain: Domain, at: Micros) -> int:
@@ -156,15 +165,20 @@ def site_score(seed: int, domain: Domain, at: Micros) -> int:
     return int(35 + 50 * _draw(seed, who, 0, 3) + 15 * _wave(seed, who, at, 30 * DAY, 0) + 7)
 
 
-def visibility(seed: int, domain: Domain, at: Micros) -> Body:
-    """Return the scores of an AI-visibility scan: the share of answers that name the site, in percent."""
+def visibility(seed: int, domain: Domain, which: str, at: Micros) -> AiVisibilityView:
+    """Return the scores of a scan by its id: the share of answers that name the site, in percent."""
     scores = []
     for assistant in ASSISTANTS:
         who = draws.entity(f"ai|{domain.host}|{assistant}")
         level = 5 + 70 * _draw(seed, who, 0, 3) * _draw(seed, who, 1, 3)
         scores.append(int(level + 10 * (_wave(seed, who, at, 30 * DAY, 0) + 0.5)))
-    by_assistant = [{"assistant": a, "score": s} for a, s in zip(ASSISTANTS, scores, strict=True)]
-    return {"score": sum(scores) // len(scores), "assistants": by_assistant}
+    return {
+        "id": which,
+        "domain_id": domain.id,
+        "score": sum(scores) // len(scores),
+        "assistants": [{"assistant": a, "score": s} for a, s in zip(ASSISTANTS, scores, strict=True)],
+        "created_at": iso(at),
+    }
 
 
 def industries(seed: int, domain: Domain) -> list[str]:
@@ -176,12 +190,13 @@ def industries(seed: int, domain: Domain) -> list[str]:
     return [INDUSTRIES[(first + step * number) % len(INDUSTRIES)] for number in range(count)]
 
 
-def backlinks(seed: int, domain: Domain) -> Body:
+def backlinks(seed: int, domain: Domain) -> BacklinksView:
     """Return the summary of the links that lead to a site: the larger the site, the more."""
     who = draws.entity(f"links|{domain.host}")
     referring = 1 + int(domain_pages(seed, domain) * (1 + 4 * _draw(seed, who, 0, 3)))
     links = referring * (2 + draws.below(9, seed, who, 1, Purpose.SYNTHETIC))
     return {
+        "domain_id": domain.id,
         "backlinks": links,
         "referring_domains": referring,
         "followed": links * (60 + draws.below(35, seed, who, 2, Purpose.SYNTHETIC)) // 100,

@@ -11,10 +11,21 @@ from heapq import merge
 from typing import overload
 
 from ranksim.clock import DAY, Micros, instant, iso
+from ranksim.contract.views import (
+    AiVisibilityView,
+    AnalysisView,
+    BacklinksView,
+    CrawledPageView,
+    FindingView,
+    IndustryView,
+    IntegrationView,
+    NoticeView,
+    PositionView,
+)
 from ranksim.rules.access import sees
 from ranksim.service import synthetic_data as data
 from ranksim.service.bodies import invalid
-from ranksim.service.calls import Body, Reply
+from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.pages import paged
@@ -22,13 +33,19 @@ from ranksim.service.resources import keywords_in
 from ranksim.service.state import Domain, Keyword
 from ranksim.service.synthetic_data import domain_pages as domain_pages
 
-NO_POSITIONS = {
+NO_POSITIONS: NoticeView = {
     "code": "no_positions",
     "message": "No rank run has finished yet; start one to get positions.",
 }
-NO_PAGES = {"code": "no_crawl", "message": "No crawl has finished yet; start one to get pages."}
-NO_ANALYSES = {"code": "no_analysis", "message": "No site optimization has finished yet; start one."}
-NO_SCANS = {"code": "no_ai_scan", "message": "No AI scan has finished yet; start one to get scores."}
+NO_PAGES: NoticeView = {"code": "no_crawl", "message": "No crawl has finished yet; start one to get pages."}
+NO_ANALYSES: NoticeView = {
+    "code": "no_analysis",
+    "message": "No site optimization has finished yet; start one.",
+}
+NO_SCANS: NoticeView = {
+    "code": "no_ai_scan",
+    "message": "No AI scan has finished yet; start one to get scores.",
+}
 
 
 class Ids(Sequence[str]):
@@ -167,7 +184,7 @@ def list_positions(ctx: Context, request: Request) -> Reply:
         keyword_id, _, place = address.partition(" ")
         return grid.exists(keyword_id, place, runs[ctx.state.keywords[keyword_id].domain])
 
-    def show(address: str) -> Body:
+    def show(address: str) -> PositionView:
         keyword = ctx.state.keywords[address.partition(" ")[0]]
         return show_position(ctx, keyword, address, runs[keyword.domain])
 
@@ -206,7 +223,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
         run, _, keyword_id, place = address.split(" ", 3)
         return grid.exists(keyword_id, place, int(run))
 
-    def show(address: str) -> Body:
+    def show(address: str) -> PositionView:
         run, _, rest = address.split(" ", 2)
         return show_position(ctx, ctx.state.keywords[rest.partition(" ")[0]], rest, int(run))
 
@@ -221,7 +238,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
     )
 
 
-def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> Body:
+def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> PositionView:
     """Return a position as the API shows it; null says not found in depth (U85)."""
     _, pairing, place = address.split(" ")
     engine, device = pairing.split("/")
@@ -246,7 +263,7 @@ def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> 
     }
 
 
-def _notice(notice: Body, runs: Sequence[Sequence[Micros]]) -> Body | None:
+def _notice(notice: NoticeView, runs: Sequence[Sequence[Micros]]) -> NoticeView | None:
     """Return the notice unless there was a run."""
     return None if any(runs) else notice
 
@@ -263,11 +280,10 @@ def list_crawled_pages(ctx: Context, request: Request) -> Reply:
     def block(number: str, domain: Domain) -> tuple[int, Callable[[int], str]]:
         return min(cap, domain_pages(seed, domain)), lambda n: f"page_{number}_{n + 1:06d}"
 
-    def show(page: str) -> Body:
+    def show(page: str) -> CrawledPageView:
         _, number, position = page.split("_")
         domain = by_number[number]
-        shown = data.crawled_page(seed, domain, int(position), domain.crawls[-1])
-        return {"id": page, "domain_id": domain.id} | shown
+        return data.crawled_page(seed, domain, page, int(position), domain.crawls[-1])
 
     ids = Ids([block(number, domain) for number, domain in by_number.items()])
     notice = _notice(NO_PAGES, [domain.crawls for domain in domains])
@@ -279,7 +295,7 @@ def list_analyses(ctx: Context, request: Request) -> Reply:
     domains = visible(ctx, request)
     found = _runs("analysis", [(domain, domain.analyses) for domain in domains])
 
-    def show(which: str) -> Body:
+    def show(which: str) -> AnalysisView:
         domain, run = found[which]
         return {
             "id": which,
@@ -303,10 +319,8 @@ def list_findings(ctx: Context, request: Request) -> Reply:
     if not sees(request.scope, domain.id):
         return problem(ctx.policy, "out_of_scope", f"There is no analysis {which!r}.")
 
-    def show(finding: str) -> Body:
-        number = int(number_of(finding))
-        shown = data.finding(ctx.state.seed, domain, which, number)
-        return {"id": finding, "analysis_id": which} | shown
+    def show(finding: str) -> FindingView:
+        return data.finding(ctx.state.seed, domain, which, finding, int(number_of(finding)))
 
     count = data.finding_count(ctx.state.seed, which)
     start = which.replace("analysis", "finding")
@@ -318,10 +332,9 @@ def list_ai_visibility(ctx: Context, request: Request) -> Reply:
     domains = visible(ctx, request)
     found = _runs("aivisibility", [(domain, domain.ai_scans) for domain in domains])
 
-    def show(which: str) -> Body:
+    def show(which: str) -> AiVisibilityView:
         domain, run = found[which]
-        shown = data.visibility(ctx.state.seed, domain, run)
-        return {"id": which, "domain_id": domain.id} | shown | {"created_at": iso(run)}
+        return data.visibility(ctx.state.seed, domain, which, run)
 
     return paged(ctx, request, list(found), ("domain_id",), _all, show, None if found else NO_SCANS)
 
@@ -336,7 +349,7 @@ def list_industries(ctx: Context, request: Request) -> Reply:
         for number, name in enumerate(data.industries(ctx.state.seed, domain))
     }
 
-    def show(which: str) -> Body:
+    def show(which: str) -> IndustryView:
         domain, name, active = found[which]
         return {"id": which, "domain_id": domain.id, "name": name, "active": active}
 
@@ -350,8 +363,8 @@ def list_backlinks(ctx: Context, request: Request) -> Reply:
     """GET /v1/backlinks: a summary a domain."""
     found = {domain.id: domain for domain in visible(ctx, request)}
 
-    def show(which: str) -> Body:
-        return {"domain_id": which} | data.backlinks(ctx.state.seed, found[which])
+    def show(which: str) -> BacklinksView:
+        return data.backlinks(ctx.state.seed, found[which])
 
     return paged(ctx, request, list(found), ("domain_id",), _all, show)
 
@@ -364,7 +377,7 @@ def list_integrations(ctx: Context, request: Request) -> Reply:
         for kind in data.INTEGRATIONS
     }
 
-    def show(which: str) -> Body:
+    def show(which: str) -> IntegrationView:
         domain, kind = found[which]
         status = data.integration_status(ctx.state.seed, domain, kind)
         return {"id": which, "domain_id": domain.id, "kind": kind, "status": status}

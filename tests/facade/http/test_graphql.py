@@ -11,7 +11,8 @@ import pytest
 from ranksim.facade.http import graphql
 from ranksim.facade.http.graphql import FIELDS, SCHEMA, GraphqlResponse, snake
 from ranksim.facade.http.requests import call_of
-from ranksim.facade.http.response_schemas import SHAPES, WIRES
+from ranksim.facade.http.response_schemas import name_of, view_schemas
+from ranksim.facade.http.wires import WIRES
 from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.operations import OPERATIONS
 
@@ -134,13 +135,14 @@ def shape_in(schema: Any) -> tuple[str, bool]:
     return kinds[0], "null" in kinds
 
 
+SCHEMAS = view_schemas()
 UNSEEN = {"Problem", "EventJob", "JobEventData", "JobEvent", "TestEventData", "TestDelivery"}
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in UNSEEN])
+@pytest.mark.parametrize("shape", [shape for shape in SCHEMAS if shape not in UNSEEN])
 def test_every_shape_has_its_type(shape: str) -> None:
     fields = {snake(name): shape_of(field.type) for name, field in SCHEMA.type_map[shape].fields.items()}
-    assert fields == {name: shape_in(schema) for name, schema in SHAPES[shape]["properties"].items()}
+    assert fields == {name: shape_in(schema) for name, schema in SCHEMAS[shape]["properties"].items()}
 
 
 @pytest.mark.parametrize("operation", [name for name, wire in WIRES.items() if wire.body])
@@ -164,7 +166,8 @@ def test_every_list_takes_its_filters_and_is_a_connection(name: str) -> None:
         return
     assert arguments == {"first", "after", *wire.filters}
     kind = core.get_named_type(ROOTS[name].type)
-    shape = wire.answers[0][1]
+    [(_, view)] = wire.answers
+    shape = name_of(view)
     assert kind.name == f"{shape}Connection"
     assert set(kind.fields) == {"edges", "nodes", "pageInfo"} | ({"notice"} if wire.notices else set())
     edge = core.get_named_type(kind.fields["edges"].type)
@@ -383,7 +386,7 @@ def test_a_request_that_does_not_fit_is_refused(
     assert (response.status, {error["extensions"]["code"] for error in errors}) == (status, {code})
     assert says in " ".join(error["message"] for error in errors)
     for error in errors:
-        assert set(error["extensions"]) == set(SHAPES["Problem"]["properties"])
+        assert set(error["extensions"]) == set(SCHEMAS["Problem"]["properties"])
         assert error["extensions"]["request_id"] == response.headers["X-Request-Id"] == "mine"
         assert error["extensions"]["detail"] == error["message"]
     assert remaining(response)[0] == 120

@@ -12,10 +12,10 @@ from tests.conformance import building
 from ranksim.conformance.webhooks import attempts
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.contract.policy import Policy
+from ranksim.contract.views import TEST_EVENT
 from ranksim.facade.http.openapi import document, reference_page
 from ranksim.facade.http.requests import parameters
-from ranksim.facade.http.response_schemas import WIRES
-from ranksim.rules.webhooks import TEST_EVENT
+from ranksim.facade.http.wires import WIRES
 from ranksim.service.bodies import DomainBody, read
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS, TABLE
@@ -77,6 +77,11 @@ def test_every_operation_is_there_and_what_is_assumed_says_so(whole: Any) -> Non
     assert set(there) == set(OPERATIONS)
     for operation in TABLE:
         assert ("x-assumption" in there[operation.name]) != operation.shown
+
+
+def test_every_schema_is_referred_to(whole: Any) -> None:
+    named = re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(whole))
+    assert set(named) == set(whole["components"]["schemas"])
 
 
 def test_assumptions_are_named_by_their_numbers(whole: Any) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ranksim.facade.http.response_schemas import SHAPES, WIRES, Wire, answer_schema
+from ranksim.facade.http.response_schemas import answer_schema, view_schemas
+from ranksim.facade.http.wires import WIRES, View, Wire
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import OPERATIONS
 
@@ -22,14 +23,15 @@ def strict(schema: Any) -> Any:
     return stricter
 
 
-COMPONENTS = {"schemas": strict(SHAPES)}
+SCHEMAS = view_schemas()
+COMPONENTS = {"schemas": strict(SCHEMAS)}
 
 
-def expected(wire: Wire, reply: Reply, statuses: Any) -> list[str]:
-    """Give the shapes that a reply of this status may have."""
+def expected(wire: Wire, reply: Reply, statuses: Any) -> list[View | None]:
+    """Give the views that a reply of this status may have."""
     return [
-        shape
-        for status, shape in wire.answers
+        view
+        for status, view in wire.answers
         if reply.status == (status if isinstance(status, int) else getattr(statuses, status))
     ]
 
@@ -55,12 +57,12 @@ def test_every_reply_has_its_shape(stage: Any, operation: str) -> None:
         if sample.code:
             check(reply.body, {"$ref": "#/components/schemas/Problem"})
             continue
-        shapes = expected(wire, reply, stage.policy.statuses)
-        assert shapes, f"{sample.name} answered {reply.status}"
-        if shapes == [""]:
+        views = expected(wire, reply, stage.policy.statuses)
+        assert views, f"{sample.name} answered {reply.status}"
+        if views == [None]:
             assert reply.body is None
         else:
-            check(reply.body, *(answer_schema(wire, shape) for shape in shapes))
+            check(reply.body, *(answer_schema(wire, view) for view in views if view is not None))
 
 
 def test_every_answer_of_every_operation_is_seen(stage: Any) -> None:
@@ -85,7 +87,9 @@ def test_a_notice_has_its_shape(stage: Any, operation: str) -> None:
     key = service.issue_key(service.open_account("empty", "pro", stage.now), "k", stage.now)
     reply = service.handle(Call(operation, key), stage.now).reply
     assert "notice" in reply.body
-    check(reply.body, answer_schema(WIRES[operation], WIRES[operation].answers[0][1]))
+    [(_, view)] = WIRES[operation].answers
+    assert view is not None
+    check(reply.body, answer_schema(WIRES[operation], view))
 
 
 @pytest.mark.parametrize("operation", [name for name, wire in WIRES.items() if wire.body])
@@ -138,8 +142,8 @@ def test_an_operation_knows_the_filters_it_names_and_no_others(stage: Any, opera
     ],
 )
 def test_what_the_specification_shows_is_not_an_assumption(shape: str, fields: str) -> None:
-    assert set(fields.split()) <= set(SHAPES[shape]["required"])
-    assert "x-assumption" not in SHAPES[shape]
+    assert set(fields.split()) <= set(SCHEMAS[shape]["required"])
+    assert "x-assumption" not in SCHEMAS[shape]
 
 
 def test_a_forgotten_property_is_noticed() -> None:

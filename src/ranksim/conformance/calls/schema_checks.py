@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, get_args, get_type_hints
 
 from ranksim.clock import DISTANT_FUTURE, Micros, instant
 from ranksim.conformance.history.history import ObservedRun
@@ -17,6 +17,7 @@ from ranksim.conformance.history.observation import Json, Observation, leaves
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
+from ranksim.contract.views import NOT_SHOWN, DomainView, JobView, ProblemView, QuotaMeta
 from ranksim.trace import Exchange
 
 REQUEST_ID = "header.request_id"
@@ -69,37 +70,40 @@ def whole(value: Json) -> bool:
     return type(value) is int or (isinstance(value, float) and value.is_integer())
 
 
-ERROR_FIELDS: Fields = {
-    "type": text,
-    "title": text,
-    "status": whole,
-    "code": text,
-    "detail": text,
-    "remedy": text,
-    "meta": lambda value: isinstance(value, dict),
-    "request_id": text,
-    "documentation_url": text,
+def mapping(value: Json) -> bool:
+    """Return whether it is an object."""
+    return isinstance(value, dict)
+
+
+CHECKS: Mapping[object, Callable[[Json], bool]] = {
+    str: text,
+    str | None: text_or_null,
+    int: whole,
+    Mapping[str, object]: mapping,
 }
+"""What a value of a type looks like."""
+
+PERHAPS_NULL = frozenset({"label"})
+"""Fields of a resource for which null passes, too."""
+
+
+def stated_fields(view: type[Any]) -> Fields:
+    """Return the fields of a view that the specification shows, and what each must look like."""
+    marked = get_type_hints(view, include_extras=True)
+    return {
+        name: text_or_null if name in PERHAPS_NULL else CHECKS[hint]
+        for name, hint in get_type_hints(view).items()
+        if NOT_SHOWN not in get_args(marked[name])
+    }
+
+
+ERROR_FIELDS = stated_fields(ProblemView)
 """The nine fields of an error (S94)."""
 
-DOMAIN: Fields = {
-    "id": text,
-    "host": text,
-    "path": text_or_null,
-    "label": text_or_null,
-    "created_at": text,
-    "last_full_crawl_at": text_or_null,
-}
+DOMAIN = stated_fields(DomainView)
 """S12, with null where the thing has not happened (U43)."""
 
-JOB: Fields = {
-    "id": text,
-    "kind": text,
-    "status": text,
-    "domain_id": text,
-    "error_detail": text_or_null,
-    "finished_at": text_or_null,
-}
+JOB = stated_fields(JobView)
 """S13."""
 
 SINGLES: Mapping[str, Fields] = {
@@ -115,7 +119,7 @@ COLLECTIONS: Mapping[str, Fields] = {"domains.list": DOMAIN, "jobs.list": JOB}
 SHOWN_COLLECTIONS = frozenset({"domains.list", "keywords.list"})
 """Operations that are stated to answer with a collection; of others only a list shows that they do."""
 
-QUOTA: Fields = {"metric": text, "used": whole, "limit": whole, "resets_at": text}
+QUOTA = stated_fields(QuotaMeta)
 """The meta of quota_exhausted, whose names are stated (S98); other codes' are assumed (U7, U26)."""
 
 SPENT_VALUES = 3

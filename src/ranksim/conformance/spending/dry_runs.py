@@ -25,6 +25,7 @@ from ranksim.conformance.spending.spend_parsing import subject_of
 from ranksim.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import CHECK_NAMES
 
 RULES = (
     Rule(
@@ -56,8 +57,6 @@ RULES = (
         "ladder: dry-run what fails at two checks",
     ),
 )
-
-NAMES = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
 
 
 def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
@@ -275,7 +274,7 @@ def judge_order(dealings: AccountActivity, report: DryRunReport, options: Option
         return
     wrong = ""
     if report.failing is not None and report.check is not None and 0 not in report.failing:
-        whole = len(report.names) == len(NAMES)
+        whole = len(report.names) == len(CHECK_NAMES)
         wrong = (_wrong_list if whole else _wrong_part)(report, report.failing)
         if whole or wrong:
             says = f"dry run of {report.spend}: {wrong}"
@@ -289,7 +288,7 @@ def judge_order(dealings: AccountActivity, report: DryRunReport, options: Option
 def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
     """Return what is wrong with a list of all six checks, or ""."""
     first = failing[0] if failing else 0
-    if set(report.names) == set(NAMES) and report.names != NAMES:
+    if set(report.names) == set(CHECK_NAMES) and report.names != CHECK_NAMES:
         return f"it lists its checks as {', '.join(report.names)}"
     if list(failing) != sorted(failing):
         return f"its failing checks are {list(failing)}, out of order"
@@ -303,6 +302,6 @@ def _wrong_part(report: DryRunReport, failing: Sequence[int]) -> str:
     said, first = report.check or 0, min(failing, default=0)
     if first and not 0 < said <= first and not report.joins:
         return f"it says {_said(said)}, and {_said(first)} fails"
-    if said and said not in failing and NAMES[said - 1] in report.names:
+    if said and said not in failing and CHECK_NAMES[said - 1] in report.names:
         return f"it refuses with {_said(said)}, and lists that check as met"
     return ""

@@ -19,7 +19,7 @@ from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
 from ranksim.conformance.webhooks.endpoints import EndpointHistory, Listing, ObservedEndpoint, WebhookLog
 from ranksim.contract.facts import EVENT_TYPES, JOB_EVENT_TYPES
-from ranksim.rules.webhooks import TEST_EVENT
+from ranksim.contract.views import TEST_EVENT
 
 SIGNATURE = "webhook.signature"
 FRESH = "webhook.fresh"

@@ -37,7 +37,7 @@ from graphql import (
 
 from ranksim.contract.policy import Policy
 from ranksim.facade.http.requests import parse_json
-from ranksim.facade.http.response_schemas import WIRES
+from ranksim.facade.http.wires import WIRES
 from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.errors import problem
 from ranksim.service.operations import OPERATIONS, Operation

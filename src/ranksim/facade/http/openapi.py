@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a policy's API, made from the table of operations, the bodies and the shapes.
+"""The OpenAPI 3.1 document of a policy's API, made from the table of operations, the bodies and the views.
 
 What the specification does not show carries `x-assumption` with the numbers of the assumptions it rests on.
 """
@@ -13,18 +13,18 @@ from ranksim.clock import format_duration
 from ranksim.contract.assumptions import Statuses
 from ranksim.contract.facts import CHECK_OF, EVENT_TYPES, RateClass
 from ranksim.contract.policy import Policy
+from ranksim.contract.views import DELIVERED, TEST_EVENT, Kind
 from ranksim.facade.http.reference import page
 from ranksim.facade.http.response_schemas import (
-    DELIVERED,
-    SHAPES,
     STRING,
-    WIRES,
     Schema,
-    Wire,
     answer_schema,
+    name_of,
     ref,
+    schema_of,
+    view_schemas,
 )
-from ranksim.rules.webhooks import TEST_EVENT
+from ranksim.facade.http.wires import WIRES, Wire
 from ranksim.service.bodies import CONTROLS, BriefsBody, RequestBody
 from ranksim.service.deliveries import DESCRIPTIONS, URL
 from ranksim.service.errors import PROBLEM_JSON, TEXTS, status_of
@@ -122,7 +122,7 @@ def document(policy: Policy) -> Schema:
             "parameters": _parameters(policy),
             "headers": _headers(policy),
             "responses": made.responses,
-            "schemas": dict(sorted((SHAPES | made.schemas).items())),
+            "schemas": dict(sorted((view_schemas() | made.schemas).items())),
         },
     }
 
@@ -184,7 +184,7 @@ class _Document:
     def answers(self, operation: Operation, wire: Wire) -> Schema:
         """Describe the good answers by status."""
         answers: Schema = {}
-        for said, shape in wire.answers:
+        for said, view in wire.answers:
             status = said if isinstance(said, int) else getattr(self.policy.statuses, said)
             answer = answers.setdefault(
                 str(status),
@@ -194,9 +194,9 @@ class _Document:
             answer["description"] = f"{answer['description']} {text}".strip()
             if assumption := _assumption(said):
                 answer["x-assumption"] = assumption
-            if shape:
-                name = f"{shape}{'Page' if wire.paged else 'Answer'}"
-                self.schemas[name] = answer_schema(wire, shape)
+            if view is not None:
+                name = f"{name_of(view)}{'Page' if wire.paged else 'Answer'}"
+                self.schemas[name] = answer_schema(wire, view)
                 _add_content(answer, ref(name))
             if links := _links(operation, said):
                 answer["links"] = links
@@ -348,7 +348,7 @@ def _parameters(policy: Policy) -> Schema:
 
 def _parameters_of(operation: Operation, wire: Wire) -> Iterator[Schema]:
     for name in re.findall(r"{(\w+)}", operation.path):
-        schema: Schema = SHAPES["Job"]["properties"]["kind"] if name == "kind" else STRING | {"minLength": 1}
+        schema: Schema = schema_of(Kind) if name == "kind" else STRING | {"minLength": 1}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
     if wire.paged and not operation.keyless:
         yield {"$ref": "#/components/parameters/Limit"}
@@ -530,7 +530,7 @@ def _delivery(policy: Policy, event_type: str) -> Schema:
         ],
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": ref(DELIVERED[event_type])}},
+            "content": {"application/json": {"schema": ref(name_of(DELIVERED[event_type]))}},
         },
         "responses": {
             "2XX": {

@@ -244,7 +244,7 @@ def _refuse_unknown(call: Call) -> None:
 
 def parameters(operation: str) -> tuple[str, ...]:
     """Return the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
-    from ranksim.facade.http.response_schemas import WIRES
+    from ranksim.facade.http.wires import WIRES
 
     wire = WIRES[operation]
     return ("limit", "cursor", *wire.filters) if wire.paged else ()

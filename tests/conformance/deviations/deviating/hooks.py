@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from deviating.kit import HOUR, MINUTE, SECOND, Deviation, Patch, data_of
+from ranksim.contract.views import TEST_EVENT
 from ranksim.facade import twin
 from ranksim.rules import webhooks
 from ranksim.service import deliveries
@@ -144,7 +145,7 @@ def _no_failures(event_type: str, takers: list[Endpoint]) -> tuple[str, list[End
 
 
 def _tests_of_any_only(event_type: str, takers: list[Endpoint]) -> tuple[str, list[Endpoint]]:
-    if event_type != webhooks.TEST_EVENT:
+    if event_type != TEST_EVENT:
         return event_type, takers
     return event_type, [one for one in takers if not one.event_types]
 
