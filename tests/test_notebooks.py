@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from nbformat import NotebookNode
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -32,6 +34,8 @@ def code(notebook: NotebookNode) -> list[NotebookNode]:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_committed_as_it_was_executed_without_traces_of_the_machine(path: Path) -> None:
+    import nbformat
+
     text = path.read_text(encoding="utf-8")
     notebook = nbformat.reads(text, 4)
     nbformat.validate(notebook)
@@ -47,6 +51,8 @@ def test_a_notebook_is_committed_as_it_was_executed_without_traces_of_the_machin
 
 
 def test_there_are_five_notebooks_that_begin_with_a_title() -> None:
+    import nbformat
+
     assert [path.stem[0] for path in NOTEBOOKS] == ["1", "2", "3", "4", "5"]
     for path in NOTEBOOKS:
         first = nbformat.read(path, 4).cells[0]
@@ -64,6 +70,8 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_text_that_is_out_of_date_fails_and_overwrite_mends_it(tmp_path: Path) -> None:
+    import nbformat
+
     shutil.copy(FOLDER / "conftest.py", tmp_path)
     cell = nbformat.v4.new_code_cell("print(1)\nprint(2)")
     cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text="1\n3\n")]

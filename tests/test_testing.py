@@ -11,11 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-import stripe
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from ranksim.clock import HOUR, MINUTE, instant, iso
 from ranksim.contract.policy import Policy
@@ -231,6 +226,8 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 @TARGETS
 @pytest.mark.fact("S90", "E22", "S79", "S81", "U67", "U68")
 def test_the_whole_retry_timeline_is_delivered_and_verifies(kind: Kind) -> None:
+    import stripe
+
     with kind() as world:
         receiver = world.receiver(500)
         endpoint = world.subscribe(receiver)
@@ -327,6 +324,11 @@ def test_delays_take_no_time_without_sockets(step: str, shown: tuple[int | None,
 
 
 def starlette_app(answer: Callable[[bytes, str], int]) -> Any:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
     async def hook(request: Request) -> Response:
         body = await request.body()
         return Response(status_code=answer(body, request.headers["Service-Signature"]))
@@ -348,6 +350,8 @@ def wsgi_app(answer: Callable[[bytes, str], int]) -> Any:
 def test_a_stock_receiver_with_stripes_verifier_takes_every_attempt(
     kind: Kind, framework: Callable[[Callable[[bytes, str], int]], Any]
 ) -> None:
+    import stripe
+
     came: list[str] = []
 
     def answer(body: bytes, signature: str) -> int:

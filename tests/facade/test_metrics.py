@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from ranksim.clock import MINUTE, SECOND, instant
 from ranksim.contract.policy import Policy
@@ -41,6 +40,8 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 
 async def scraped(client: httpx.AsyncClient) -> Samples:
+    from prometheus_client.parser import text_string_to_metric_families
+
     response = await client.get("/metrics")
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     families = list(text_string_to_metric_families(response.text))

@@ -1,18 +1,23 @@
 """Sending attempts over real sockets: exact bytes, no redirects, ten seconds, TLS, many at once."""
 
+from __future__ import annotations
+
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import pytest
-import trustme
 
 from ranksim.facade import sender as sending
 from ranksim.facade.sender import HttpSender, PublicOnly, Scripted
 from ranksim.service.calls import Answer, Attempt
 
 from .conftest import LoopClock
+
+if TYPE_CHECKING:
+    import trustme
 
 BODY = '{"id":"evt_1","text":"ä \\u00e9"}'.encode()
 
@@ -222,6 +227,8 @@ def test_where_nobody_listens(url: str, error: str) -> None:
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
+    import trustme
+
     return trustme.CA()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gevent
 import pytest
 
 from ranksim.load import processes
 
 
 def test_a_run_that_is_being_opened_is_undone_when_locust_quits(monkeypatch: pytest.MonkeyPatch) -> None:
+    import gevent
+
     undone = []
 
     class Opening:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import trustme
 
 from ranksim.callers.http import effect_of
 from ranksim.callers.steps import Received, Send
@@ -17,6 +17,9 @@ from ranksim.load.recorder import AnchoredClock
 from ranksim.load.session import CallOutcome, refused
 
 from .conftest import TOKEN, Act, Recording, Scripted, answer_and_close, close, raw, reply, reset, until
+
+if TYPE_CHECKING:
+    import trustme
 
 READ = Send("domains.list", query={"limit": "2"})
 WRITE = Send("domains.create", body={"host": "bücher.example"}, idempotency_key="k1", request_id="r1")
@@ -250,6 +253,8 @@ def test_refusals(status: int, body: object, expected: bool) -> None:
 
 @pytest.fixture
 def authority() -> trustme.CA:
+    import trustme
+
     return trustme.CA()
 
 

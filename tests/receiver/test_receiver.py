@@ -17,7 +17,6 @@ from typing import Any
 
 import httpx
 import pytest
-import stripe
 
 from ranksim import trace
 from ranksim.clock import SECOND, instant
@@ -145,6 +144,8 @@ def test_a_strict_receiver_refuses_what_does_not_verify() -> None:
 
 
 def test_what_came_is_recorded_byte_for_byte(receiver: Receiver, client: httpx.Client) -> None:
+    import stripe
+
     receiver.trust(SECRET)
     answer = client.post("/hooks/a?b=c&d", content=BODY, headers=sent(3))
     assert answer.status_code == 200

@@ -6,7 +6,6 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
 
 from ranksim.report import frames
@@ -16,6 +15,8 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 def test_parquet_holds_every_table_as_it_is(tables: Tables, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
     assert frames.save_tables(tables, COLUMNS, tmp_path) == "Parquet"
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.parquet" for name in tables}
     for name, rows in tables.items():

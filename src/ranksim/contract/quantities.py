@@ -111,7 +111,7 @@ Money = Annotated[
 class Frozen(BaseModel):
     """Base of every model of the contract: immutable, strict, numbers finite, unknown fields refused."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 KINDS = ("constant", "uniform", "exponential", "lognormal", "empirical")

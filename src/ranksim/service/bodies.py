@@ -82,7 +82,7 @@ Keywords = Annotated[list[Text], Field(min_length=1, max_length=MOST_KEYWORDS)]
 class RequestBody(BaseModel):
     """What every body shares: strict types, unknown fields ignored (U84)."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="ignore", defer_build=True)
 
     def sent(self) -> dict[str, Any]:
         """Return the fields that were sent, as validated: the changes that a PATCH asks for."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from jsonschema import Draft202012Validator
 
 from ranksim.clock import DAY, HOUR, MINUTE, instant, iso
 from ranksim.contract.policy import Policy
@@ -115,6 +114,8 @@ def check(method: str, path: str, response: httpx.Response) -> None:
         schema = described()["components"]["schemas"]["Problem"]
         assert headers["content-type"] == "application/problem+json"
         assert response.json()["status"] == response.status_code
+    from jsonschema import Draft202012Validator
+
     strict = {**schema, "components": described()["components"]}
     Draft202012Validator(strict, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(response.json())
 

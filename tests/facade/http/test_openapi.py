@@ -5,7 +5,6 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-import jsonschema
 import pytest
 from tests.conformance import building
 
@@ -41,6 +40,8 @@ def described(whole: Any, name: str) -> Any:
 
 
 def errors(whole: Any, schema: Any, value: Any) -> list[str]:
+    import jsonschema
+
     validator = jsonschema.Draft202012Validator(
         {"anyOf": [schema], "components": whole["components"]}, format_checker=jsonschema.FormatChecker()
     )

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jsonschema
 import pytest
 
 from ranksim.facade.http.response_schemas import answer_schema, view_schemas
@@ -37,6 +36,8 @@ def expected(wire: Wire, reply: Reply, statuses: Any) -> list[View | None]:
 
 
 def check(body: Any, *schemas: Any) -> None:
+    import jsonschema
+
     validator = jsonschema.Draft202012Validator(
         {"anyOf": [strict(schema) for schema in schemas], "components": COMPONENTS},
         format_checker=jsonschema.FormatChecker(),
