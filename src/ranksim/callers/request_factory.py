@@ -25,6 +25,7 @@ from ranksim.callers.requests import (
 )
 from ranksim.callers.steps import Send
 from ranksim.contract.quantities import Frozen
+from ranksim.contract.views import created_by
 from ranksim.draws import Purpose
 from ranksim.errors import BadInput
 from ranksim.service.calls import Body
@@ -156,12 +157,9 @@ class RequestFactory:
                 self.seen[resource] = [path for path in known if path != send.path]
             return
         data = body.get("data") if status < 400 and body else None
-        if isinstance(data, dict):
-            data = data.get("created", [data])
-        if not isinstance(data, list):
-            return
+        things = data if isinstance(data, list) else created_by(data) or [data]
         ids = {path["id"] for path in known}
-        for thing in data:
+        for thing in things:
             path = _path_of(resource, thing)
             if path and path["id"] not in ids:
                 known.append(path)

@@ -490,11 +490,11 @@ DELIVERED: Mapping[str, type[Any]] = dict.fromkeys(JOB_EVENT_TYPES, JobEventView
 
 
 def created_by(data: object) -> list[Any] | None:
-    """Return what a creation made several of, as the data of its reply lists it: keywords or briefs.
+    """Return what a call created, keywords or briefs, as the data of its reply lists it (U109).
 
-    None where it does not list any: it made one resource, or does not say.
+    None where nothing is listed: what was created is the one resource shown, or is not told.
     """
-    if not isinstance(data, Mapping):
+    if not isinstance(data, dict):
         return None
-    made = data.get("created", data.get("briefs"))
-    return made if isinstance(made, list) else None
+    created = data.get("created", data.get("briefs"))
+    return created if isinstance(created, list) else None

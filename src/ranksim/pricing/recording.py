@@ -14,6 +14,7 @@ from pydantic import Field
 from ranksim.callers.recordings import RecordingRule
 from ranksim.clock import Micros
 from ranksim.contract.quantities import Frozen
+from ranksim.contract.views import created_by
 from ranksim.contract.yamlfile import read_yaml, validate
 from ranksim.errors import BadInput
 from ranksim.records import parsed_object, read_access_log, read_lines
@@ -190,8 +191,8 @@ def made_by(operation: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, st
     data = answer.get("data")
     if not operation.endswith(".create") or not isinstance(data, dict):
         return
-    things = data.get("created", data.get("briefs", [data]))
-    for thing in things if isinstance(things, list) else ():
+    created = created_by(data)
+    for thing in [data] if created is None else created:
         if isinstance(thing, dict) and isinstance(thing.get("id"), str):
             yield thing["id"], str(thing.get("keyword", ""))
 

@@ -12,6 +12,7 @@ from ranksim.callers.request_factory import Item, RequestFactory
 from ranksim.callers.steps import Send
 from ranksim.clock import DAY, Micros
 from ranksim.contract.policy import Policy
+from ranksim.contract.views import created_by
 from ranksim.pricing.recording import REFERENCES, RecordedCall, Recording, made_by
 from ranksim.service.administration import LIMITS
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
@@ -195,7 +196,6 @@ class ReplayedService:
         data = reply.body["data"]
         if reply.operation == "jobs.create":
             return ReplayOutcome(reply.status, "", self.service.state.jobs[data["id"]].estimate, data["id"])
-        briefs = len(data["briefs"]) if reply.operation == "keyword_briefs.create" else 0
-        return ReplayOutcome(
-            reply.status, "", briefs * self.service.policy.catalogue.unit_costs.keyword_brief
-        )
+        briefs = created_by(data) if reply.operation == "keyword_briefs.create" else None
+        unit_cost = self.service.policy.catalogue.unit_costs.keyword_brief
+        return ReplayOutcome(reply.status, "", len(briefs or ()) * unit_cost)

@@ -21,6 +21,7 @@ from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.requests import briefs_body, job_body, keywords_body, label_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.contract.views import created_by
 
 READS = (
     "domains.list",
@@ -84,8 +85,8 @@ class EverydayUser:
             self.absent.add(send.operation)
         if send.surface != "rest":
             return
-        made = answer.data.get("created") if isinstance(answer.data, dict) else None
-        for keyword in made if send.operation == "keywords.create" and isinstance(made, list) else ():
+        created = created_by(answer.data) if send.operation == "keywords.create" else None
+        for keyword in created or ():
             if isinstance(keyword, dict) and "id" in keyword:
                 self.keywords.append(str(keyword["id"]))
         if send.operation == "jobs.create" and id_of(answer):

@@ -17,6 +17,7 @@ from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.requests import briefs_body, job_body, keywords_body, scan_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.contract.views import created_by
 
 KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
 
@@ -189,8 +190,8 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
     for body in (keywords_body(rung.listed, rung.words()), over):
         yield from politely(Send("keywords.create", key, body={**body, "dry_run": True}))
         answer = yield from politely(Send("keywords.create", key, body=body, idempotency_key=rung.once()))
-    made = answer.data.get("created") if answer.ok and isinstance(answer.data, Mapping) else None
-    for keyword in made[:1] if isinstance(made, list) else ():
+    created = created_by(answer.data) if answer.ok else None
+    for keyword in (created or ())[:1]:
         yield from politely(Send("keywords.delete", key, path={"id": str(keyword.get("id"))}))
     yield from _used(rung)
     for count in (1, 500):

@@ -13,6 +13,7 @@ from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.requests import keywords_body, label_body, list_body
 from ranksim.callers.steps import Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.contract.views import created_by
 
 LIMITS = ("7", "50", "53", "200", "13", "")
 ODD_LIMITS = ("201", "1000", "0", "-1", "many", "1.5")
@@ -122,8 +123,8 @@ def _write(
     if listed:
         body = keywords_body(listed, words(seed, "walk", user, turn, count=3))
         answer: Received = yield from politely(Send("keywords.create", reach.main, body=body))
-        made = answer.data.get("created") if isinstance(answer.data, dict) else None
-        for keyword in made[:1] if isinstance(made, list) and draw.randrange(2) else ():
+        created = created_by(answer.data)
+        for keyword in created[:1] if created is not None and draw.randrange(2) else ():
             yield Pause(draw.randrange(2 * SECOND))
             yield from politely(Send("keywords.delete", reach.main, path={"id": str(keyword.get("id"))}))
     if domain and turn % 3 == 0:

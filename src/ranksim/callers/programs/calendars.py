@@ -28,6 +28,7 @@ from ranksim.callers.steps import Pause, Program, Received, Send, Spawn, Until
 from ranksim.clock import DAY, Micros
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.quantities import Frozen
+from ranksim.contract.views import created_by
 from ranksim.draws import Purpose
 from ranksim.service.bodies import MOST_KEYWORDS
 
@@ -265,7 +266,7 @@ class _Sync:
             self.known[domain] = [other for other in self.known[domain] if other != keyword]
 
     def _added(self, domain: str, answer: Received) -> None:
-        self.known[domain].extend(k["id"] for k in (data_of(answer) or {}).get("created", ()))
+        self.known[domain].extend(keyword["id"] for keyword in created_by(data_of(answer)) or ())
 
 
 # Briefs

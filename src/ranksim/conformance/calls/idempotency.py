@@ -20,6 +20,7 @@ from ranksim.conformance.history.observation import Json, Observation, ReceivedA
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import CHECK_OF
+from ranksim.contract.views import created_by
 
 ONCE = "idempotency.once"
 REPLAY = "idempotency.replay"
@@ -364,8 +365,8 @@ def _made(seen: Observation) -> str | None:
     for name in ("id", "event_id"):
         if isinstance(data.get(name), str):
             return str(data[name])
-    created = data.get("created")
-    if isinstance(created, list) and created and isinstance(created[0], dict):
+    created = created_by(data)
+    if created and isinstance(created[0], dict):
         return str(created[0].get("id"))
     return None
 

@@ -20,6 +20,7 @@ from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.views import created_by
 
 ONCE = "paging.once"
 COMPLETE = "paging.complete"
@@ -205,8 +206,7 @@ class PaginationJudge:
         if seen.dry_run:
             return ToldBriefs(seen.received, ())
         made = seen.data if seen.ok and isinstance(seen.data, dict) else {}
-        briefs = made.get("briefs")
-        things = [made, *(briefs if isinstance(briefs, list) else ())]
+        things = [made, *(created_by(made) or ())]
         named = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
         lost = seen.happened is not False and (seen.lost or seen.status >= 500)
         return ToldBriefs(seen.received, tuple(named), created=True, lost=lost)
@@ -540,8 +540,8 @@ def _add_created(made: Created, seen: Observation) -> None:
     """Note what a creation told of."""
     if not seen.ok or not isinstance(seen.data, dict):
         return
-    things = seen.data.get("created", [seen.data])
-    for thing in things if isinstance(things, list) else []:
+    created = created_by(seen.data)
+    for thing in [seen.data] if created is None else created:
         if isinstance(thing, dict) and isinstance(thing.get("id"), str):
             told = made[seen.environment, seen.key, CREATES[seen.operation]]
             settled = {name: intern(str(thing.get(name))) for name in FIXED}

@@ -36,6 +36,7 @@ from ranksim.conformance.spending.statements import (
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import SPENDING_OPERATIONS
+from ranksim.contract.views import created_by
 
 RULES = (
     Rule(
@@ -187,8 +188,8 @@ def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
     if work.spend == BRIEFS:
         return (1, 1) if brief == "request" else brief_units(work)
     if work.spend == "keywords":
-        created, asked = work.made.get("created"), work.body.get("keywords")
-        if isinstance(created, list):
+        created, asked = created_by(work.made), work.body.get("keywords")
+        if created is not None:
             return len(created), len(created)
         return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
     return (1, 1) if other == "one" else (1, UNBOUNDED)
@@ -196,8 +197,8 @@ def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
 
 def brief_units(work: SpendWork) -> tuple[int, int]:
     """Count the keywords of a set of briefs: those of the answer, else those asked for (U50, U54, U65)."""
-    made = work.made.get("briefs")
-    return (len(made), len(made)) if isinstance(made, list) else asked_units(work.body)
+    created = created_by(work.made)
+    return asked_units(work.body) if created is None else (len(created), len(created))
 
 
 def asked_units(body: object) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from ranksim.conformance.history.fields import whole
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import AccountActivity, SpendWork
 from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
+from ranksim.contract.views import created_by
 
 Json = Any
 
@@ -164,8 +165,8 @@ def _domain_of_list(created: Observation | None) -> Json:
 
 def _words(body: Mapping[str, Json], made: Mapping[str, Json]) -> tuple[int, int]:
     """Count what POST keywords adds to a list: what it says it created, else up to all that was sent."""
-    created, asked = made.get("created"), body.get("keywords")
-    if isinstance(created, list):
+    created, asked = created_by(made), body.get("keywords")
+    if created is not None:
         return len(created), len(created)
     return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
 

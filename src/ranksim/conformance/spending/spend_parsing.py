@@ -9,6 +9,7 @@ from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of, thing_of
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.conformance.spending.activity import CHECKS, JOBS, RANK_RUN, DryRunReport
+from ranksim.contract.views import created_by
 
 Json = Any
 
@@ -58,12 +59,7 @@ def identity_of(seen: Observation, made: Mapping[str, Json]) -> object:
     """Return what tells the same thing, returned twice, from two things."""
     if made.get("id") is not None:
         return job_name(made) if seen.operation == "jobs.create" else str(made["id"])
-    created = made.get("created")
-    ids = (
-        tuple(str(item.get("id")) for item in created if isinstance(item, dict))
-        if isinstance(created, list)
-        else ()
-    )
+    ids = tuple(str(item.get("id")) for item in created_by(made) or () if isinstance(item, dict))
     if ids or not seen.idempotency_key:
         return ids or ("call", seen.id)
     return "key", seen.key, seen.idempotency_key  # another API key's may be another (U27)
