@@ -14,6 +14,9 @@ from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.horizons import HORIZONS
 from ranksim.conformance.judging import FAMILIES, Judge, Maker, judged
+from ranksim.conformance.rate.windows import WindowJudge
+from ranksim.conformance.saving import save
+from ranksim.conformance.spending.spending import SpendingJudge
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.sim.rehearsal import START, Network, rehearse
@@ -125,3 +128,25 @@ def test_what_one_exchange_decides_is_decided_when_it_settles(maker: Maker) -> N
     judge.settle(history.run.ended, history.run)
     assert not judge.pending
     assert any(found.held for found in judge.tally.findings())
+
+
+@pytest.mark.parametrize(
+    ("maker", "name", "gap"), [(WindowJudge, "burst", 2 * DAY), (SpendingJudge, "ladder", 40 * DAY)]
+)
+def test_what_is_idle_is_judged_and_forgotten(
+    maker: type[WindowJudge] | type[SpendingJudge], name: str, gap: Micros
+) -> None:
+    """What was found is what the end would find, and the same world again later is no deviation."""
+    history = rehearsed(name)
+    judge = maker(OPEN)
+    for attempt in history.arrived:
+        judge.see_attempt(attempt)
+    for seen in history.seen:
+        if judge.wants(seen):
+            judge.see(seen)
+    before = len(save(judge))
+    judge.settle(START + gap, history.run)
+    assert len(save(judge)) < before / 4
+    assert judge.tally.findings() == judged(maker, history, OPEN).findings()
+    again = told(judge, rehearsed(name, START + gap))
+    assert not [found for found in again.findings() if found.verdict == Verdict.DEVIATES]

@@ -1,12 +1,13 @@
 """Rate windows: no false alarm on any algorithm, and limits or lengths that are off are found."""
 
 import random
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND
+from ranksim.clock import DAY, DISTANT_FUTURE, MINUTE, SECOND
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import ObservationDetail
 from ranksim.conformance.history.spill_file import SpillFile
@@ -62,6 +63,29 @@ def seconds(
     ]
 
 
+def later(limiters: ModuleType, limiter: Any, calls: list[Any], by: int) -> History:
+    """The history of these calls made so much later."""
+    moved = [
+        replace(one, sent=one.sent + by, effect=one.effect + by, received=one.received and one.received + by)
+        for one in calls
+    ]
+    found: History = limiters.history(limiter, moved)
+    return found
+
+
+def resumed(first: History, second: History) -> Judged:
+    """Judge the first history, let its windows be forgotten, and go on with the second."""
+    judge = WindowJudge(Options.of())
+    for history in (first, second):
+        for seen in history.seen:
+            judge.see(seen)
+        judge.settle(history.seen[-1].sent + DAY, first.run)
+        assert not judge.logs
+    judged = Judged(History(first.run, []))
+    judged.findings |= {found.rule.name: found for found in judge.tally.findings()}
+    return judged
+
+
 # No false alarms
 
 
@@ -101,6 +125,30 @@ def test_no_false_alarm(limiters: ModuleType, kind: str, seed: int) -> None:
         truth = {1: kind, 3: str(limiter.debits_write), 4: str(refused_count)}
         for number in {1, 3, 4} & set(judged.differences):
             assert truth[number] in judged.differences[number].found.split(" or "), f"seed {kind} {seed}"
+
+
+@pytest.mark.parametrize("refused_count", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_false_alarm_once_windows_were_forgotten(
+    limiters: ModuleType, kind: str, refused_count: bool
+) -> None:
+    network = limiters.Network(random.Random(kind), loss=0.02)
+    limiter, calls = limiters.Limiter(kind, refused_count), network.burst(EXPENSIVE, 20)
+    first = later(limiters, limiter, calls, 0)
+    judged = resumed(first, later(limiters, limiter, calls, 3 * DAY))
+    assert judged.deviating == {}
+    assert judged["rate.expensive"] == "conforms"
+
+
+def test_an_algorithm_that_was_excluded_stays_so_once_windows_were_forgotten(limiters: ModuleType) -> None:
+    """Either day can be explained, but by no one algorithm."""
+    calls = limiters.Network(random.Random(1)).burst(EXPENSIVE)
+    first, second = (
+        later(limiters, limiters.Limiter(kind), calls, by)
+        for kind, by in (("gcra", 0), ("first_hit", 3 * DAY))
+    )
+    assert Judged(first).deviating == Judged(second).deviating == {}
+    assert "rate.expensive" in resumed(first, second).deviating
 
 
 @pytest.mark.fact("S105", "U1", "U4", "U88")

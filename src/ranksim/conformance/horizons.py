@@ -12,6 +12,8 @@ from typing import Final
 
 from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.calls.idempotency import KEPT
+from ranksim.conformance.rate.windows import IDLE as WINDOWS_IDLE
+from ranksim.conformance.spending.by_account import IDLE as ACCOUNT_IDLE
 from ranksim.contract.facts import Facts
 
 
@@ -67,18 +69,14 @@ HORIZONS: Final = (
     ),
     Horizon(
         ("rate.read", "rate.write", "rate.expensive", "rate.remaining", "rate.per_key"),
-        DISTANT_FUTURE,
-        "which of the five algorithms runs, and where its windows begin, shows in all of them together",
+        WINDOWS_IDLE,
+        "windows of 60 s without a call for a day are empty; which algorithms cannot have run is kept",
     ),
     Horizon(
-        ("guards.", "cost.", "quota.", "slots."),
-        DISTANT_FUTURE,
-        "allowances run for a month, holds to its end, and what is tracked until it is deleted",
-    ),
-    Horizon(
-        ("cooldown.", "dry_run."),
-        DISTANT_FUTURE,
-        "that nobody else used an account, and which works were one, shows in all that its keys did",
+        ("guards.", "cost.", "quota.", "slots.", "cooldown.", "dry_run."),
+        ACCOUNT_IDLE,
+        "without a call for a month, an account's periods, holds and cooldowns are over; one in use is kept, "
+        "since a job may fail at any time and give back what it took",
     ),
     Horizon(
         ("job.progress", "job.final", "job.wrong_kind"),

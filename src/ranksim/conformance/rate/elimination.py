@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeAlias
@@ -18,6 +18,9 @@ from ranksim.conformance.rate.window_calls import WindowCalls
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence
 from ranksim.contract.facts import RateClass
+
+Excluded: TypeAlias = Mapping[Interpretation, Evidence]
+"""Readings that cannot have admitted and refused some calls, and what shows it."""
 
 Check: TypeAlias = Callable[[WindowCalls, bool], Evidence | None]
 
@@ -53,6 +56,11 @@ class Examined:
     surviving: list[Interpretation] = field(default_factory=list)
     against: dict[Interpretation, Evidence] = field(default_factory=dict)
 
+    @property
+    def excluded(self) -> Excluded:
+        """What is excluded whatever headers say."""
+        return {reading: found for reading, found in self.against.items() if reading not in self.acting}
+
 
 def readings(ledger: KeyLedger, rate_class: RateClass, options: Options) -> list[Interpretation]:
     """Return the readings that are open and would make a difference, the default first, the nearest next."""
@@ -85,10 +93,10 @@ def _open(options: Options, name: str, values: tuple[str, ...]) -> tuple[str, ..
 
 
 def examine(
-    ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options, *, all_of_them: bool = False
+    ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options, excluded: Excluded
 ) -> Examined:
-    """Try readings until the default one survives, or all of them."""
-    return _tried(readings(ledger, rate_class, options), ledger, rate_class, run, options, all_of_them)
+    """Try readings until the default one survives, those that earlier calls of the window excluded aside."""
+    return _tried(readings(ledger, rate_class, options), ledger, rate_class, run, options, excluded)
 
 
 def explained(
@@ -100,7 +108,7 @@ def explained(
 ) -> bool:
     """Return whether one of these readings survives."""
     return any(
-        _tried([reading], ledger, rate_class, run, options, True).surviving
+        _tried([reading], ledger, rate_class, run, options, {}).surviving
         for reading in readings(ledger, rate_class, options)
         if reading in among
     )
@@ -112,7 +120,7 @@ def _tried(
     rate_class: RateClass,
     run: ObservedRun,
     options: Options,
-    all_of_them: bool,
+    excluded: Excluded,
 ) -> Examined:
     result: Examined | None = None
     known: dict[tuple[bool, str, str], WindowCalls] = {}
@@ -122,7 +130,7 @@ def _tried(
             known[counted] = calls_of(ledger, rate_class, reading, run, options)
         calls = known[counted]
         result = result or Examined(calls)
-        against = _dry_refused(ledger, rate_class, reading, calls)
+        against = excluded.get(reading) or _dry_refused(ledger, rate_class, reading, calls)
         against = against or CHECKS[reading.window](calls, reading.refused_count)
         if against is None:
             result.acting.append(reading)
@@ -131,7 +139,7 @@ def _tried(
             result.against[reading] = against
             continue
         result.surviving.append(reading)
-        if len(result.surviving) == 1 and not result.against and not all_of_them:
+        if len(result.surviving) == 1 and not result.against:
             break
     assert result is not None
     return result

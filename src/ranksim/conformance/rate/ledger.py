@@ -8,7 +8,6 @@ one window counts.
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, TypeAlias
@@ -166,19 +165,25 @@ def foreign(seen: Observation, run: ObservedRun) -> bool:
     return bool(keys) and (seen.key not in keys or keys[seen.key].environment != seen.environment)
 
 
+StatedLimits: TypeAlias = dict[tuple[str, bool], dict[int, None]]
+"""Each RateLimit-Limit told of an operation, or of its dry run, in order of the last telling."""
+
 Alike: TypeAlias = tuple[object, ...]
 """What of an exchange tells how it is counted."""
 
 
 @dataclass
 class CallLog:
-    """The calls of a run in order of sending: a few numbers of each, and an example of each kind of call."""
+    """Calls in order of sending: a few numbers of each, and an example of each kind of call.
 
+    `limits` may be shared with other logs of a run. A log that `resumes` goes on where another was forgotten.
+    """
+
+    limits: StatedLimits = field(default_factory=dict)
+    resumes: bool = False
     _examples: list[Observation] = field(default_factory=list)
     _numbers: dict[Alike, int] = field(default_factory=dict)
     """The place of each kind's example."""
-    _limits: dict[tuple[str, bool], dict[int, None]] = field(default_factory=lambda: defaultdict(dict))
-    """Each RateLimit-Limit told of an operation, or of its dry run, in order of the last telling."""
     _kind: array[int] = field(default_factory=lambda: array("I"))
     _sent: array[int] = field(default_factory=lambda: array("q"))
     _done: array[int] = field(default_factory=lambda: array("q"))
@@ -198,7 +203,7 @@ class CallLog:
         if number == len(self._examples):
             self._examples.append(seen)
         if seen.limit is not None and seen.ok and seen.surface == "rest" and not seen.replayed:
-            told = self._limits[seen.operation, seen.dry_run]
+            told = self.limits.setdefault((seen.operation, seen.dry_run), {})
             told.pop(seen.limit, None)
             told[seen.limit] = None
         self._kind.append(number)
@@ -217,6 +222,11 @@ class CallLog:
     def sent(self, position: int) -> Micros:
         """Return when it was sent."""
         return self._sent[position]
+
+    @property
+    def busy(self) -> Micros:
+        """When the last call was sent."""
+        return self._sent[-1]
 
     def ledgers(self, run: ObservedRun, options: Options) -> dict[tuple[str, str, str], KeyLedger]:
         """Return the ledger of each (environment, account, key), in order of first use."""
@@ -255,7 +265,7 @@ class CallLog:
         """Return of each kind of call how it is counted: once, or in each class that it may have debited."""
         known = classes_by_limit(options)
         told = {
-            name: known[limit] for name, found in self._limits.items() for limit in found if limit in known
+            name: known[limit] for name, found in self.limits.items() for limit in found if limit in known
         }
         return [
             []
@@ -325,9 +335,10 @@ def calls_of(
     admitted, unsure = _side(ledger, counts, ADMITTED), _side(ledger, counts, UNSURE)
     refused = _side(ledger, counts & (ledger.rate_class == rate_class), REFUSED)
     assert run.began is not None
+    start = ledger.log.sent(0) if ledger.log.resumes else run.began
     stated = _stated(ledger, counts & (ledger.rate_class == rate_class), limit, second)
     fresh = _fresh(admitted, refused, stated)
-    hidden = NOBODY if fresh else _hidden(limit, run.began, length)
+    hidden = NOBODY if fresh else _hidden(limit, start, length)
     return WindowCalls(
         about=f"key {ledger.name}, {rate_class.label} calls",
         limit=limit,
@@ -340,7 +351,8 @@ def calls_of(
         refused=refused,
         stated=stated,
         log=ledger.log,
-        start=run.began,
+        start=start,
+        began=run.began,
         fresh=fresh,
     )
 

@@ -138,6 +138,9 @@ class WindowCalls:
     stated: StatedCounts
     log: Log
     start: Micros
+    """When the first of them can have been sent."""
+    began: Micros
+    """When the trace began, from which evidence counts."""
     fresh: bool = False
 
     @property
@@ -169,7 +172,7 @@ class WindowCalls:
 
     def clock(self, t: int) -> str:
         """Write an instant as seconds since the trace began."""
-        return f"{(int(t) - self.start) / SECOND:.3f} s"
+        return f"{(int(t) - self.began) / SECOND:.3f} s"
 
     def evidence(self, says: str, *who: int) -> Evidence:
         """Make evidence of the calls at these positions; hidden ones have no name."""

@@ -7,14 +7,21 @@ headers say about it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import DAY, DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
-from ranksim.conformance.rate.elimination import FIELDS, Examined, default_reading, examine, explained
-from ranksim.conformance.rate.ledger import CallLog, KeyLedger, steady
+from ranksim.conformance.rate.elimination import (
+    FIELDS,
+    Examined,
+    Excluded,
+    default_reading,
+    examine,
+    explained,
+)
+from ranksim.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import RateClass
@@ -44,13 +51,26 @@ RULES = (
 BY_CLASS = {RateClass.READ: READ, RateClass.WRITE: WRITE, RateClass.EXPENSIVE: EXPENSIVE}
 
 
+Owner: TypeAlias = tuple[str, str]
+"""Environment and account."""
+
+Window: TypeAlias = tuple[str, RateClass]
+"""Key and class."""
+
+IDLE: Final = DAY
+"""Traffic time without a call after which the windows of an account are long empty (S102-S106)."""
+
+
 @dataclass
 class WindowJudge:
     """Judges the windows of each key and class: of each call it keeps a row of numbers."""
 
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    log: CallLog = field(default_factory=CallLog)
+    logs: dict[Owner, CallLog] = field(default_factory=dict)
+    limits: StatedLimits = field(default_factory=dict)
+    excluded: dict[Owner, dict[Window, Excluded]] = field(default_factory=dict)
+    """Of each account whose calls were forgotten, what cannot have admitted and refused them."""
 
     def wants(self, like: Observation) -> bool:
         """All calls that may have happened."""
@@ -58,31 +78,37 @@ class WindowJudge:
 
     def see(self, seen: Observation) -> None:
         """Log it."""
-        self.log.add(seen)
+        owner = seen.environment, seen.account
+        if owner not in self.logs:
+            self.logs[owner] = CallLog(self.limits, resumes=owner in self.excluded)
+        self.logs[owner].add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, judge each window: which interpretations explain it shows in the whole of it."""
-        if watermark < DISTANT_FUTURE:
-            return
-        if not steady(run):
+        """Judge and forget the calls of each account that is idle; at the end, of every one."""
+        if steady(run):
+            for owner, log in list(self.logs.items()):
+                if (watermark - log.busy) * run.traffic_rate >= IDLE:
+                    self._judge(owner, self.logs.pop(owner), run)
+        elif watermark == DISTANT_FUTURE:
             for rule in RULES:
                 self.tally.open(rule.name, "the clock of the rate windows was changed while running")
-            return
-        accounts: dict[tuple[str, str], list[KeyLedger]] = defaultdict(list)
-        for (environment, account, _), ledger in self.log.ledgers(run, self.options).items():
-            accounts[environment, account].append(ledger)
-        for keys in accounts.values():
-            for rate_class in RateClass:
-                found = {
-                    ledger.name: (ledger, examine(ledger, rate_class, run, self.options))
-                    for ledger in keys
-                    if ledger.has(rate_class)
-                }
-                _judge_account(found, rate_class, run, self.options, self.tally)
-        self.log = CallLog()
+
+    def _judge(self, owner: Owner, log: CallLog, run: ObservedRun) -> None:
+        """Judge the windows of one account."""
+        ledgers = log.ledgers(run, self.options).values()
+        excluded = self.excluded.setdefault(owner, {})
+        for rate_class in RateClass:
+            found = {}
+            for ledger in ledgers:
+                if ledger.has(rate_class):
+                    known = excluded.get((ledger.name, rate_class), {})
+                    examined = examine(ledger, rate_class, run, self.options, known)
+                    found[ledger.name] = ledger, examined
+                    excluded[ledger.name, rate_class] = examined.excluded
+            _judge_account(found, rate_class, run, self.options, self.tally)
 
 
 def _judge_account(
@@ -111,7 +137,7 @@ def _judge_scope(
     together = _merged([ledger for ledger, _ in found.values()])
     failing = [examined for _, examined in found.values() if not examined.surviving]
     if failing:
-        if examine(together, rate_class, run, options).surviving:
+        if examine(together, rate_class, run, options, {}).surviving:
             evidence = next(iter(failing[0].against.values()))
             says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
             tally.broke(PER_KEY, Evidence(says, evidence.exchanges, (), evidence.about, evidence.at))
