@@ -84,7 +84,7 @@ class Memory:
         self.open.set()
         self.error: sqlite3.Error | None = None
 
-    def begin(self, world: bytes) -> None:
+    def begin(self, world: bytes, inputs: int = 0) -> None:
         self._wait()
         self.world, self.batches = world, []
 
@@ -108,7 +108,7 @@ def kept(twin: Twin, every: int = 1_000) -> tuple[Memory, WriteAheadLog]:
     """Keep a twin in memory."""
     memory = Memory()
     durable = WriteAheadLog(twin, memory, every)
-    memory.begin(durable.world())
+    memory.begin(write_ahead.world_of(twin))
     durable.begin()
     return memory, durable
 
@@ -652,7 +652,7 @@ def test_without_room_for_a_snapshot_inputs_are_kept_as_before() -> None:
         memory, durable = kept(twin, every=10)
         first = memory.world
 
-        def full(world: bytes) -> None:
+        def full(world: bytes, inputs: int) -> None:
             raise sqlite3.OperationalError("database or disk is full")
 
         begin, memory.begin = memory.begin, full

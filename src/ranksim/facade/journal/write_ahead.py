@@ -48,18 +48,23 @@ RETRY_S = 1.0
 """How long a file that could not be written is left alone."""
 
 
-def attach(twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY) -> WriteAheadLog:
+def attach(
+    twin: Twin, path: Path, *, every: int = SNAPSHOT_EVERY, accept_loss: bool = False
+) -> WriteAheadLog:
     """Resume a twin from a state file, and keep everything there; a new file begins with the twin's world.
 
     From a file that holds a world come its state, keys, seed, plan, start and clock, whatever the twin was
     made with; a clock that runs has run on meanwhile. `every` is the number of inputs between two snapshots.
-    Call it before the twin starts, and `close` what it returns in the end. Raises BadInput.
+    Call it before the twin starts, and `close` what it returns in the end. Raises BadInput, also for a file
+    that holds less than was acknowledged, unless `accept_loss`.
     """
-    file = StateFile(path, policy_digest(twin.policy))
+    file = StateFile(path, policy_digest(twin.policy), accept_loss=accept_loss)
+    if file.loss:
+        logger.warning("%s: %s; goes on with what is there", path, file.loss)
     try:
         log = WriteAheadLog(twin, file, every)
         if file.new:
-            file.begin(log.world())
+            file.begin(world_of(twin))
         else:
             log.go_on()
     except sqlite3.Error as error:
@@ -170,22 +175,6 @@ class WriteAheadLog:
         if error is not None:
             raise BadInput(f"the state file cannot be written ({error})")
 
-    def world(self) -> bytes:
-        """Return the whole world: a line of JSON about it, the worlds saved by name, and its state."""
-        twin = self._twin
-        heading = {
-            "world_id": twin.world_id,
-            "keys": twin.keys,
-            "beginning": (twin.seed, twin.plan, twin.first, twin.empty),
-            "clock": twin.clock.saved(),
-            "now": twin.clock.now(),
-            "traffic": twin.clock.traffic(twin.clock.now()),
-            "faults": twin.faults.saved(),
-            "snapshots": [(name, saved.now, len(saved.world)) for name, saved in twin.snapshots.items()],
-        }
-        worlds = [saved.world for saved in twin.snapshots.values()]
-        return b"".join([json.dumps(heading).encode(), b"\n", *worlds, twin.service.save()])
-
     # Writing
 
     def _write_soon(self) -> None:
@@ -227,12 +216,12 @@ class WriteAheadLog:
         lines, self._lines = self._lines, []
         world_id = self._twin.world_id
         wanted = world_id != self._world_kept or self._since + len(lines) >= self._every
-        return Write(lines, self._recorded, world_id, self.world() if wanted else None)
+        return Write(lines, self._recorded, world_id, world_of(self._twin) if wanted else None)
 
     def _store(self, write: Write) -> sqlite3.Error | None:
         """Write, and take note of it here, whatever becomes of who waits; return what went wrong."""
         try:
-            if write.world is None or not self._begin_anew(write.world_id, write.world):
+            if write.world is None or not self._begin_anew(write, write.world):
                 self._file.append(b"".join(line + b"\n" for line in write.lines))
                 self._since += len(write.lines)
         except sqlite3.Error as error:
@@ -241,16 +230,16 @@ class WriteAheadLog:
         self._kept = write.recorded
         return None
 
-    def _begin_anew(self, world_id: str, world: bytes) -> bool:
+    def _begin_anew(self, write: Write, world: bytes) -> bool:
         """Write a snapshot; return False where there is no room for it and the inputs alone will do."""
         try:
-            self._file.begin(world)
+            self._file.begin(world, len(write.lines))
         except sqlite3.Error:
-            if world_id != self._world_kept:
+            if write.world_id != self._world_kept:
                 raise
             self._since -= self._every  # and is tried again after as many inputs
             return False
-        self._since, self._world_kept = 0, world_id
+        self._since, self._world_kept = 0, write.world_id
         return True
 
     def _undo(self, error: sqlite3.Error) -> None:
@@ -272,6 +261,22 @@ class WriteAheadLog:
         self.begin()
         twin.event_log.note(twin.now(), "world.undone", reason=str(error))
         twin.resume(twin.now())
+
+
+def world_of(twin: Twin) -> bytes:
+    """Return the whole world: a line of JSON about it, the worlds saved by name, and its state."""
+    heading = {
+        "world_id": twin.world_id,
+        "keys": twin.keys,
+        "beginning": (twin.seed, twin.plan, twin.first, twin.empty),
+        "clock": twin.clock.saved(),
+        "now": twin.clock.now(),
+        "traffic": twin.clock.traffic(twin.clock.now()),
+        "faults": twin.faults.saved(),
+        "snapshots": [(name, saved.now, len(saved.world)) for name, saved in twin.snapshots.items()],
+    }
+    worlds = [saved.world for saved in twin.snapshots.values()]
+    return b"".join([json.dumps(heading).encode(), b"\n", *worlds, twin.service.save()])
 
 
 @dataclass(frozen=True, slots=True)
