@@ -151,7 +151,7 @@ def test_another_history_of_the_same_length_is_told(path: Path, tmp_path: Path) 
     log.close()
     (tmp_path / "other").replace(path)
     beside(path, "wal").unlink()
-    with pytest.raises(BadInput, match="are not the ones that are there"):
+    with pytest.raises(BadInput, match="are not those that are there"):
         attach(make(), path)
 
 

@@ -186,24 +186,26 @@ class StateFile:
         """
         there = marks[-1]
         self.closed = bool(closed)
+        claims = [] if acknowledged is None else [acknowledged]
         if closed:
-            acknowledged = max(filter(None, (acknowledged, Mark(*map(int, closed.split())))))
+            claims.append(Mark(*map(int, closed.split())))
+        most = max(claims, default=there)
         missing = ""
-        if acknowledged is None:
+        if not claims:
             if closed is not None or (self.new and self._acknowledged.path.exists()):
                 missing = (
                     f"was not closed, and {self._acknowledged.path}, which counts what was acknowledged, "
                     f"is missing or damaged, so nobody can tell whether its {there.inputs} inputs are all"
                 )
-        elif there.number < acknowledged.number:
+        elif there.number < most.number:
             missing = (
-                f"{acknowledged.inputs} inputs were acknowledged and {there.inputs} are there: "
-                f"the last {acknowledged.inputs - there.inputs} are missing, "
+                f"{most.inputs} inputs were acknowledged and {there.inputs} are there: "
+                f"the last {most.inputs - there.inputs} are missing, "
                 "since its -wal file is missing or damaged, or an older copy took its place"
             )
-        elif acknowledged.number >= marks[0].number and acknowledged not in marks:
+        elif any(claim.number >= marks[0].number and claim not in marks for claim in claims):
             missing = (
-                f"the {acknowledged.inputs} inputs that were acknowledged are not the ones that are there: "
+                f"the {most.inputs} inputs that were acknowledged are not those that are there: "
                 "another copy took its place"
             )
         if missing and not accept_loss:
