@@ -23,10 +23,10 @@ WRITTEN = {MARKER, "page.html", "trace.jsonl", "tables", "plots"}
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
+def new_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """A temporary path beside `path`, which replaces it when the block ends well and vanishes otherwise.
 
-    Raises BadInput when the file cannot be written there.
+    `mode` are its permissions, less the umask. Raises BadInput when the file cannot be written there.
     """
     check_file(path)
     target = path.resolve()
@@ -39,7 +39,7 @@ def new_file(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        _as_usual(temporary, 0o666)
+        _as_usual(temporary, mode)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from ranksim.extras import missing
 if TYPE_CHECKING:
     import ssl
 
+    from ranksim.contract.policy import Policy
     from ranksim.facade.app import Deprecation, Facade
     from ranksim.facade.journal.write_ahead import WriteAheadLog
     from ranksim.facade.twin import Twin
@@ -69,6 +70,15 @@ def serve(
             "in memory without.",
         ),
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Verify the state file, say what is in it, and serve nothing.")
+    ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="Go on from a state file that holds less than was acknowledged, and say so."
+        ),
+    ] = False,
     control_token: Annotated[str, typer.Option(help="The bearer token that the control API wants.")] = "",
     max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024,
     strict_query: Annotated[
@@ -130,9 +140,13 @@ def serve(
     from ranksim.serving.control_auth import token_of
     from ranksim.serving.listener import bound
 
+    wanted = Policy() if policy is None else Policy.load(policy)
+    if check:
+        _check(state, wanted)
+        return
     token = token_of(control_token, host)
     twin = Twin(
-        None if policy is None else Policy.load(policy),
+        wanted,
         seed,
         clock=clock,
         start=_instant("--start", start),
@@ -144,7 +158,7 @@ def serve(
     )
     deprecation = _deprecation(deprecated_since, sunset)
     with bound(host, port) as listener:
-        kept = None if state is None else _go_on(twin, state, ctx)
+        kept = None if state is None else _go_on(twin, state, ctx, accept_loss)
         try:
             facade = surface.create_app(
                 twin,
@@ -163,13 +177,29 @@ def serve(
                 kept.close()
 
 
-def _go_on(twin: Twin, state: Path, ctx: typer.Context) -> WriteAheadLog:
+def _check(state: Path | None, policy: Policy) -> None:
+    """Verify a state file, and print what is in it. Raises BadInput."""
+    from ranksim.facade.journal.backup import examine
+
+    if state is None:
+        raise BadInput("--check: expected together with --state, the file to verify")
+    found = examine(state, policy)
+    world = found.twin.service.state
+    counted = "all that were acknowledged" if found.counted else "begun when none were counted"
+    closed = "it was closed" if found.closed else "it was not closed, and a start goes on from it"
+    sys.stdout.write(
+        f"{state}: is sound: {found.inputs} inputs, {counted}, lead to {len(world.accounts)} accounts, "
+        f"{len(world.domains)} domains and {len(world.jobs)} jobs; {closed}\n"
+    )
+
+
+def _go_on(twin: Twin, state: Path, ctx: typer.Context, accept_loss: bool) -> WriteAheadLog:
     """Attach a state file, and say which flags count for nothing because it holds a world already."""
     from ranksim.facade.journal.write_ahead import attach
 
     holds = state.is_file() and state.stat().st_size > 0
     asked = _of_the_world(twin)
-    log = attach(twin, state)
+    log = attach(twin, state, accept_loss=accept_loss)
     found = _of_the_world(twin)
     ignored = [
         f"--{name.replace('_', '-')}"

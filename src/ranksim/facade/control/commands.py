@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
@@ -19,8 +20,10 @@ from ranksim.facade.advance_until import (
 )
 from ranksim.facade.control import schemas
 from ranksim.facade.faults import FaultRule
+from ranksim.facade.journal.sqlite import packed
+from ranksim.facade.journal.write_ahead import world_of
 from ranksim.facade.request_journal import Expected, NearMiss, RequestJournal
-from ranksim.facade.snapshots import SavedWorld
+from ranksim.facade.snapshots import SavedWorld, policy_digest
 from ranksim.facade.twin import Twin
 from ranksim.facade.virtual_clock import is_instant
 from ranksim.service.administration import LIMITS, STATUSES
@@ -211,6 +214,11 @@ async def get_table(twin: Twin, request: ControlRequest) -> bytes:
     if name not in type(state).__slots__:
         raise Missing(f"state: there is no part {name!r}; expected one of {', '.join(type(state).__slots__)}")
     return to_json(getattr(state, name))
+
+
+async def export(twin: Twin, request: ControlRequest) -> bytes:
+    """Give the whole world as a state file, to keep elsewhere. What is asked meanwhile is not in it."""
+    return await asyncio.to_thread(packed, world_of(twin), policy_digest(twin.policy))
 
 
 # Accounts, keys, plans

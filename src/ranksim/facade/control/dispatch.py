@@ -86,7 +86,8 @@ async def _command(
         await refuse(send, 500, "The control API failed to answer; the log says why.")
     else:
         payload = shown if isinstance(shown, bytes) else to_json(shown)
-        await send_json(send, route.status, payload, body=scope["method"] != "HEAD")
+        media, body = route.media.encode(), scope["method"] != "HEAD"
+        await send_json(send, route.status, payload, content_type=media, body=body)
 
 
 def _query(model: type[ModelT], query: bytes) -> ModelT:

@@ -34,6 +34,7 @@ TAGS = {
 
 TAG_OF = {
     "reset": "world",
+    "export": "world",
     "fork": "world",
     "snapshots": "world",
     "plans": "accounts",
@@ -78,7 +79,9 @@ def _operation(route: Route, schemas: Schema) -> Schema:
         "tags": [_tag(route.path)],
         "summary": summary.rstrip("."),
         "responses": {
-            str(route.status): _content("Done.", _schema(route.answer, schemas, "serialization")),
+            str(route.status): _content(
+                "Done.", _schema(route.answer, schemas, "serialization"), route.media
+            ),
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }

@@ -34,6 +34,7 @@ class Route:
     query: type[BaseModel] | None = None
     status: int = 200
     most: int = MOST_BODY
+    media: str = "application/json"
 
 
 ROUTES = (
@@ -51,6 +52,7 @@ ROUTES = (
     Route("POST", "/snapshots/{name}/restore", commands.restore, schemas.WorldShown),
     Route("GET", "/state", commands.get_state, schemas.Json),
     Route("GET", "/state/{part}", commands.get_table, Any),
+    Route("GET", "/export", commands.export, bytes, media="application/vnd.sqlite3"),
     Route("GET", "/plans", commands.list_plans, schemas.PlanList),
     Route("GET", "/accounts", commands.list_accounts, schemas.AccountList),
     Route("POST", "/accounts", commands.open_account, schemas.AccountShown, schemas.AccountBody, status=201),
@@ -80,7 +82,7 @@ ROUTES = (
     ),
     Route("GET", "/attempts", commands.list_attempts, schemas.RecordList, query=schemas.DeliveriesQuery),
 )
-"""Every command that answers JSON. GET /events streams, and GET /openapi.json describes."""
+"""Every command. GET /events streams, and GET /openapi.json describes."""
 
 
 def find(path: str) -> dict[str, tuple[Route, dict[str, str]]]:

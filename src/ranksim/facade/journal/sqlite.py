@@ -51,7 +51,8 @@ class StateFile:
     def __init__(self, path: Path, policy: str, *, accept_loss: bool = False) -> None:
         check_file(path)
         self._path = path
-        self.new = self.closed = False
+        self.new = self.closed = self.counted = False
+        """Whether it wants a first snapshot, was closed, and tells how much of it was acknowledged."""
         self.loss = ""
         self.mark = Mark(0, 0, 0)
         """How far the file goes."""
@@ -185,10 +186,10 @@ class StateFile:
         None, as in files that were begun when none said so.
         """
         there = marks[-1]
-        self.closed = bool(closed)
         claims = [] if acknowledged is None else [acknowledged]
         if closed:
             claims.append(Mark(*map(int, closed.split())))
+        self.closed, self.counted = bool(closed), bool(claims)
         most = max(claims, default=there)
         missing = ""
         if not claims:

@@ -1,0 +1,107 @@
+"""`ranksim state export|import`: backups of worlds, taken while they are served or from their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import typer
+
+from ranksim.errors import BadInput
+from ranksim.extras import missing
+from ranksim.files import new_file
+
+TIMEOUT_S = 600.0
+
+PolicyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The policy file that the world is served under.")
+]
+
+
+def export_state(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="URL|FILE", help="A running deployment, or a state file that nobody serves."),
+    ],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Where to write the export, itself a state file.")
+    ],
+    control_token: Annotated[
+        str, typer.Option(help="The bearer token that the control API of a running deployment wants.")
+    ] = "",
+    policy: PolicyFile = None,
+) -> None:
+    """Write a whole world into one file: state, keys, clock, saved worlds and fault rules.
+
+    From a running deployment it is the world at one instant, whatever is asked of it meanwhile, and whether
+    it keeps a state file or not.
+
+    Examples:
+
+    \b
+      ranksim state export http://127.0.0.1:8080 backup.db
+      ranksim state export world.db backup.db
+    """  # fmt: skip
+    if source.startswith(("http://", "https://")):
+        _write(out, _fetched(source, control_token))
+    else:
+        _write(out, _exported(Path(source), policy))
+
+
+def import_state(
+    export: Annotated[Path, typer.Argument(metavar="EXPORT", help="What `ranksim state export` wrote.")],
+    state: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The state file to begin, for `serve --state`.")
+    ],
+    policy: PolicyFile = None,
+) -> None:
+    """Verify an export and begin a state file with it; what is there already is never replaced.
+
+    Example: ranksim state import backup.db world.db
+    """
+    for end in ("", "-wal", "-acknowledged"):
+        one = Path(f"{state}{end}")
+        if one.exists() and one.stat().st_size:
+            raise BadInput(f"{one}: is there already; remove it, or give another path")
+    _write(state, _exported(export, policy))
+
+
+def _write(path: Path, file: bytes) -> None:
+    """Write what holds keys and secrets."""
+    with new_file(path, mode=0o600) as temporary:
+        temporary.write_bytes(file)
+    typer.echo(f"Written to {path}")
+
+
+def _exported(path: Path, policy: Path | None) -> bytes:
+    try:
+        from ranksim.facade.journal.backup import exported
+    except ModuleNotFoundError as error:
+        raise missing(f"reading state files needs {error.name}", "server") from None
+    from ranksim.contract.policy import Policy
+
+    return exported(path, Policy() if policy is None else Policy.load(policy))
+
+
+def _fetched(source: str, control_token: str) -> bytes:
+    """Fetch the export of a running deployment. Raises BadInput."""
+    request = Request(f"{source.rstrip('/')}/_ranksim/export")
+    if control_token:
+        request.add_header("Authorization", f"Bearer {control_token}")
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as response:
+            return bytes(response.read())
+    except HTTPError as error:
+        raise BadInput(f"{source}: answered {error.code}: {_detail(error.read())}") from None
+    except (URLError, OSError) as error:
+        raise BadInput(f"{source}: cannot be reached ({error}); expected the URL of a deployment") from None
+
+
+def _detail(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, TypeError, KeyError):
+        return "expected the URL of a deployment that `ranksim serve` serves"
