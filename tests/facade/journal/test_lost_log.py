@@ -214,8 +214,8 @@ def found(path: Path, last: int) -> int | str:
     return file.mark.number - last
 
 
-def torn(tmp_path: Path, step: int) -> None:
-    """Cut what the last write put into the -wal at each offset, before and after it was acknowledged."""
+def torn(tmp_path: Path, step: int, most: int) -> None:
+    """Cut the end of what the last write put into the -wal, before and after it was acknowledged."""
     log = written(tmp_path / "state", 5)
     wal = beside(tmp_path / "state", "wal")
     before, earlier = wal.stat().st_size, beside(tmp_path / "state", "acknowledged").read_bytes()
@@ -227,7 +227,7 @@ def torn(tmp_path: Path, step: int) -> None:
     assert len(whole) > before
     copies = {one: one.read_bytes() for one in tmp_path.glob("state*")}
     outcomes = set()
-    for size in [*range(before, len(whole), step), len(whole)]:
+    for size in [*range(max(before, len(whole) - most), len(whole), step), len(whole)]:
         for acknowledged in (False, True):
             for one, content in copies.items():
                 (place / one.name).write_bytes(content)
@@ -240,9 +240,9 @@ def torn(tmp_path: Path, step: int) -> None:
 
 
 def test_a_write_torn_anywhere_loses_nothing_acknowledged_or_says_so(tmp_path: Path) -> None:
-    torn(tmp_path, 509)
+    torn(tmp_path, 509, 100_000)
 
 
 @pytest.mark.heavy
 def test_a_write_torn_at_every_byte_loses_nothing_acknowledged_or_says_so(tmp_path: Path) -> None:
-    torn(tmp_path, 1)
+    torn(tmp_path, 1, 4_096 + 24)  # a page, and what SQLite says of it

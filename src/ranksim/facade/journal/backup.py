@@ -26,7 +26,7 @@ LOCK_START, LOCK_LENGTH = 0x40000002, 510
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class SoundFile:
     """What a sound state file holds."""
 
     closed: bool
@@ -37,7 +37,7 @@ class Examined:
     """The world that it leads to."""
 
 
-def examine(path: Path, policy: Policy) -> Examined:
+def examine(path: Path, policy: Policy) -> SoundFile:
     """Read all of a state file, and replay it, in a copy: the file stays as it is.
 
     Raises BadInput, also for a file that holds less than was acknowledged.
@@ -54,7 +54,7 @@ def examine(path: Path, policy: Policy) -> Examined:
                 file.close()
         except BadInput as error:
             raise BadInput(str(error).replace(str(copy), str(path))) from None
-    return Examined(file.closed, file.counted, file.mark.inputs, twin)
+    return SoundFile(file.closed, file.counted, file.mark.inputs, twin)
 
 
 def exported(path: Path, policy: Policy) -> bytes:
