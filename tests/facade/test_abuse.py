@@ -437,6 +437,55 @@ def test_many_requests_on_one_connection_are_answered_in_order() -> None:
     run(story)
 
 
+def test_what_is_piped_behind_an_unanswered_request_waits_unread() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            it.twin.requests = None  # the journal, which has bounds of its own
+            _, writer = await it.open()
+            connection = await it.taken()
+            with memory_below(12 * MIB):
+                writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n" * 100_000)
+                while not connection.flow.write_paused:
+                    await asyncio.sleep(0)
+                await it.check()
+            assert len(connection._later[0]) <= 2 * 262_144
+
+    run(story)
+
+
+def test_behind_a_stream_nothing_piles_up() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            _, writer = await it.open()
+            writer.write(b"GET /_ranksim/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            connection = await it.taken()
+            with memory_below(12 * MIB):
+                for _ in range(100):
+                    writer.write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000)
+                    await it.check()
+            assert len(connection._later[0]) <= 2 * 262_144
+
+    run(story)
+
+
+def test_a_client_that_reads_nothing_is_dropped_in_time() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            clock = LoopClock()
+            _, writer = await it.open()
+            connection = await it.taken()
+            writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+            while not connection.flow.write_paused:
+                await asyncio.sleep(0)
+            await it.check()
+            assert not connection.transport.is_closing()
+            clock.now += uvicorn_protocol.STALLED_SECONDS
+            await it.check()
+            assert connection.transport.is_closing()
+
+    run(story)
+
+
 def test_a_client_that_does_not_read_holds_nobody_up() -> None:
     async def story() -> None:
         async with victim() as it:

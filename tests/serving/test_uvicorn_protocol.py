@@ -14,10 +14,10 @@ from uvicorn.server import ServerState
 from ranksim.serving.uvicorn_protocol import Connection, configured
 
 OF_THE_CONNECTION = (
-    "client", "config", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport",
+    "client", "config", "cycle", "flow", "headers", "loop", "parser", "scope", "transport",
     "_unset_keepalive_if_required", "connection_lost", "connection_made", "data_received", "on_body",
     "on_headers_complete", "on_message_begin", "on_message_complete", "on_response_complete",
-    "send_400_response", "shutdown",
+    "pause_writing", "resume_writing", "send_400_response", "shutdown",
 )  # fmt: skip
 """What `Connection` reads, calls or replaces of uvicorn's protocol."""
 
@@ -49,7 +49,7 @@ class Wire(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wrote = b""
+        self.wrote, self.unread, self.aborted = b"", 0, False
 
     def write(self, data: Any) -> None:
         self.wrote += bytes(data)
@@ -59,7 +59,11 @@ class Wire(asyncio.Transport):
 
     def close(self) -> None: ...
 
-    def abort(self) -> None: ...
+    def abort(self) -> None:
+        self.aborted = True
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
 
 async def connected() -> tuple[Connection, Wire]:
@@ -112,6 +116,23 @@ def test_a_whole_response_leaves_the_connection_as_uvicorn_would() -> None:
         assert isinstance(connection.parser, HttpRequestParser)
         assert connection.cycle.response_complete
         assert connection.timeout_keep_alive_task is not None, CHANGED.format(what="keep-alive")
+        connection.connection_lost(None)
+
+    asyncio.run(story())
+
+
+def test_a_client_that_reads_slowly_has_its_time_anew_and_one_that_does_not_is_dropped() -> None:
+    async def story() -> None:
+        connection, wire = await connected()
+        wire.unread = 100_000
+        connection.pause_writing()
+        wire.unread = 99_999
+        connection._drop_stalled(100_000)
+        assert (wire.aborted, connection._stalled is not None) == (False, True)
+        connection._drop_stalled(99_999)
+        assert wire.aborted
+        connection.resume_writing()
+        assert connection._stalled is None
         connection.connection_lost(None)
 
     asyncio.run(story())

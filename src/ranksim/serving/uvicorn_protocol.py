@@ -31,6 +31,9 @@ HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
 REQUEST_SECONDS = 30.0
 """How long a request may take to arrive, its body included."""
 
+STALLED_SECONDS = 30.0
+"""How long a client may leave what is written to it unread, all of it, before the connection is dropped."""
+
 
 @runtime_checkable
 class RefusesUnreadable(Protocol):
@@ -68,6 +71,9 @@ class Connection(HttpToolsProtocol):
     _problem = MALFORMED
     _refused = False
     """Whether this connection ends with a refusal; nothing more is read of it."""
+    _later: tuple[bytes, int] = (b"", 0)
+    """What came behind a request that is not answered yet, and where it goes on there: unread until it is."""
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Give the first request its time."""
@@ -75,22 +81,36 @@ class Connection(HttpToolsProtocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
+        """Forget the timers."""
         self._unwait()
+        self.resume_writing()
+        self._later = (b"", 0)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read heads and bodies, one after the other."""
+        """Read heads and bodies, one after the other, and none before the request ahead of it is answered."""
+        before, at = self._later
+        if before:
+            self._later = (before[at:] + data, 0)
+            self.flow.pause_reading()
+        else:
+            self._read(data, 0)
+
+    def _read(self, data: bytes, at: int) -> None:
         self._unset_keepalive_if_required()
-        at, size = 0, len(data)
+        size = len(data)
         try:
             while at < size and not self._refused:
                 if self._chunks is not None:
                     at = self._read_chunks(self._chunks, data, at)
                 elif self._left:
                     at = self._read_body(data, at)
-                else:
+                elif self.cycle is None or self.cycle.response_complete:
                     at = self._read_head(data, at)
+                else:
+                    self._later = (data, at)
+                    self.flow.pause_reading()
+                    return
         except (HttpParserError, MalformedChunks) as error:
             self.send_400_response(str(error) if isinstance(error, MalformedChunks) else self._problem)
 
@@ -140,26 +160,44 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Answer the next request, or refuse what came in its place."""
-        last = not self.pipeline
+        """Read on behind the request that was answered."""
         super().on_response_complete()
-        if last and self._refused:
-            self._write_refusal()
+        data, at = self._later
+        if data and not self.transport.is_closing():
+            self._later = (b"", 0)
+            self._read(data, at)
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read its time."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self._drop_stalled, self._unread())
+
+    def resume_writing(self) -> None:
+        """Note that it reads."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
+    def _drop_stalled(self, before: int) -> None:
+        """Drop a connection of which nothing was read; one that is read slowly has its time anew."""
+        if self._unread() < before:
+            self._stalled = self.loop.call_later(STALLED_SECONDS, self._drop_stalled, self._unread())
+        else:
+            self.transport.abort()
+
+    def _unread(self) -> int:
+        return self.transport.get_write_buffer_size()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read, once what came before it is answered."""
+        """Refuse what cannot be read."""
         self._problem, self._refused = msg, True
         self._unwait()
         self.flow.pause_reading()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
-            if not cycle.more_body:  # a good request, which is answered first
-                return
             cycle.disconnected = True
             cycle.message_event.set()
-            if self.pipeline:  # the one before it is answered first
-                self.pipeline.popleft()
-                return
             if cycle.response_started:
                 self.transport.close()
                 return
