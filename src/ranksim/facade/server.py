@@ -60,7 +60,7 @@ def spare_the_collector() -> None:
 
 
 def give_memory_back() -> None:
-    """Have what is large, such as bodies, returned to the system as soon as it is free, where glibc allocates.
+    """Have large blocks, such as bodies, returned to the system once they are free, where glibc allocates.
 
     It learns to keep such blocks otherwise: 75 MB of half-sent bodies stayed for good.
     """
