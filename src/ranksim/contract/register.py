@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
     """Something the specification leaves open (U), as people read it.
 
@@ -17,8 +17,8 @@ class Assumption:
     area: str
     statement: str
     default: str
-    options: tuple[str, ...]
+    options: tuple[str, ...] = ()
     reason: str
     confidence: Literal["H", "M", "L"]
     observe: str
-    fields: tuple[str, ...]
+    fields: tuple[str, ...] = ()

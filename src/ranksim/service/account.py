@@ -1,14 +1,7 @@
 """What a key may read of its account: account, entitlements, usage, slots (S37, S38, U109); briefs (S36)."""
 
 from ranksim.clock import SECOND, billing_month, iso
-from ranksim.contract.views import (
-    AccountView,
-    CostUsageView,
-    EntitlementsView,
-    SlotsView,
-    UsageMetricView,
-    UsageView,
-)
+from ranksim.contract import views
 from ranksim.rules import admission
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
@@ -32,7 +25,7 @@ def get_account(ctx: Context, request: Request) -> Reply:
         return refused
     account = request.account
     start, end = billing_month(account.books.anchor, request.now)
-    body: AccountView = {
+    body: views.AccountView = {
         "id": account.id,
         "name": account.name,
         "plan": account.plan,
@@ -49,7 +42,7 @@ def get_entitlements(ctx: Context, request: Request) -> Reply:
     if refused := not_for_scoped(ctx, request):
         return refused
     plan = ctx.plan_of(request.account)
-    body: EntitlementsView = {
+    body: views.EntitlementsView = {
         "capabilities": list(plan.capabilities),
         "dimensions": {
             "engine_devices": plan.dimensions.max_engine_devices,
@@ -69,7 +62,7 @@ def get_usage(ctx: Context, request: Request) -> Reply:
         return refused
     account, now = request.account, request.now
     plan, books = ctx.plan_of(account), account.books
-    metrics: list[UsageMetricView] = []
+    metrics: list[views.UsageMetricView] = []
     for metric, quota in plan.quotas.items():
         meter = account.meters[metric]
         used = admission.used_at(now, meter)
@@ -83,7 +76,7 @@ def get_usage(ctx: Context, request: Request) -> Reply:
                 "resets_at": iso(meter_resets(ctx, account, meter, now)),
             }
         )
-    cost: CostUsageView = {
+    cost: views.CostUsageView = {
         "settled": usd(admission.settled_at(now, books)),
         "reserved": usd(admission.reserved_at(now, books)),
         "spent": usd(admission.spent_at(now, books, ctx.terms)),
@@ -91,7 +84,7 @@ def get_usage(ctx: Context, request: Request) -> Reply:
         "currency": "USD",
         "resets_at": iso(month_resets(request)),
     }
-    body: UsageView = {"metrics": metrics, "cost": cost}
+    body: views.UsageView = {"metrics": metrics, "cost": cost}
     return single(body)
 
 
@@ -102,7 +95,7 @@ def get_slots(ctx: Context, request: Request) -> Reply:
     books = request.account.books
     held = admission.held_at(request.now, books)
     used = books.active + held
-    body: SlotsView = {
+    body: views.SlotsView = {
         "active": books.active,
         "held": held,
         "used": used,

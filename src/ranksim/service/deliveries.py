@@ -11,18 +11,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ranksim.clock import MILLISECOND, SECOND, Micros, iso
+from ranksim.contract import views
 from ranksim.contract.facts import EVENT_TYPES
-from ranksim.contract.views import (
-    TEST_EVENT,
-    DeliveryAttemptView,
-    EventJobView,
-    EventTypeView,
-    JobEventDataView,
-    TestEventDataView,
-    TestEventView,
-    WebhookCreatedView,
-    WebhookView,
-)
+from ranksim.contract.views import TEST_EVENT
 from ranksim.draws import Purpose, below, bits, entity
 from ranksim.rules.access import sees
 from ranksim.rules.webhooks import JITTER, acknowledged, headers, matches, payload, retry_at
@@ -126,7 +117,7 @@ def create_endpoint(ctx: Context, request: Request) -> Reply:
         disable(ctx, endpoint, BY_THE_ACCOUNT, request.now)
     state.endpoints[endpoint.id] = endpoint
     request.account.endpoints.append(endpoint.id)
-    shown: WebhookCreatedView = {**_endpoint(endpoint), "secret": endpoint.secret}
+    shown: views.WebhookCreatedView = {**_endpoint(endpoint), "secret": endpoint.secret}
     return single(shown, ctx.policy.statuses.created)
 
 
@@ -184,7 +175,7 @@ def test_endpoint(ctx: Context, request: Request) -> Reply:
         detail = f"Endpoint {endpoint.id} is disabled: {endpoint.disabled_reason}."
         return problem(ctx.policy, "endpoint_disabled", detail)
     event = _emit(ctx, TEST_EVENT, request.account, endpoint.domain, {"test": True}, [endpoint], request.now)
-    body: TestEventView = {
+    body: views.TestEventView = {
         "event_id": event.id,
         "type": event.type,
         "endpoint_id": endpoint.id,
@@ -195,7 +186,9 @@ def test_endpoint(ctx: Context, request: Request) -> Reply:
 
 def list_event_types(ctx: Context, request: Request) -> Reply:
     """GET /v1/webhook-events: the types that exist, for anybody (S39, U78)."""
-    types: list[EventTypeView] = [{"type": name, "description": DESCRIPTIONS[name]} for name in EVENT_TYPES]
+    types: list[views.EventTypeView] = [
+        {"type": name, "description": DESCRIPTIONS[name]} for name in EVENT_TYPES
+    ]
     return collection(types, None)
 
 
@@ -215,7 +208,7 @@ def list_deliveries(ctx: Context, request: Request) -> Reply:
 
     names = ("endpoint_id", "event_id")
     return paged(
-        ctx, request, request.account.attempts, names, keep, lambda number: _attempt(records[number])
+        ctx, request, request.account.attempts, names, keep, lambda number: show_attempt(records[number])
     )
 
 
@@ -234,7 +227,7 @@ def _refuse_domain(ctx: Context, request: Request, domain_id: str | None) -> Rep
     return domain if isinstance(domain, Reply) else None
 
 
-def _endpoint(endpoint: Endpoint) -> WebhookView:
+def _endpoint(endpoint: Endpoint) -> views.WebhookView:
     return {
         "id": endpoint.id,
         "url": endpoint.url,
@@ -246,7 +239,8 @@ def _endpoint(endpoint: Endpoint) -> WebhookView:
     }
 
 
-def _attempt(record: AttemptRecord) -> DeliveryAttemptView:
+def show_attempt(record: AttemptRecord) -> views.DeliveryAttemptView:
+    """Return an attempt that was answered, or not in time, as the API shows it (U75)."""
     return {
         "id": f"att_{record.number:010d}",
         "endpoint_id": record.endpoint,
@@ -285,7 +279,7 @@ def emit_job_event(ctx: Context, job: Job, now: Micros) -> None:
     if not takers:
         return
     assert job.finished_at is not None, "an event tells of a job that has ended"
-    shown: EventJobView = {
+    shown: views.EventJobView = {
         "id": job.id,
         "kind": job.kind,
         "status": job.status,
@@ -301,7 +295,7 @@ def _emit(
     event_type: str,
     account: Account,
     domain: str | None,
-    data: JobEventDataView | TestEventDataView,
+    data: views.JobEventDataView | views.TestEventDataView,
     endpoints: Iterable[Endpoint],
     now: Micros,
 ) -> Event:

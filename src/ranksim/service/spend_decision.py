@@ -6,15 +6,9 @@ Deciding reads the rows only; booking writes them. So a refusal and a dry run ch
 from dataclasses import dataclass
 
 from ranksim.clock import SECOND, iso, month_end, week_end, whole_seconds
+from ranksim.contract import views
 from ranksim.contract.facts import CHECK_NAMES, Decision, Spend
 from ranksim.contract.quantities import MICRO_USD
-from ranksim.contract.views import (
-    DryRunCheckView,
-    DryRunRefusalView,
-    DryRunView,
-    Meta,
-    QuotaMeta,
-)
 from ranksim.rules import admission
 from ranksim.rules.books import Ask, Cooldown, Meter
 from ranksim.rules.slots import Widening
@@ -142,7 +136,7 @@ def code_of(ctx: Context, decision: Decision, rows: Rows) -> str:
     return decision.code
 
 
-def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> Meta:
+def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: Rows) -> views.Meta:
     """Return the numbers behind a refusal (S98, S99, U26)."""
     now, books = request.now, request.account.books
     if decision == Decision.COST_CAP_REACHED:
@@ -153,7 +147,7 @@ def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: 
             "resets_at": iso(month_resets(request)),
         }
     if decision == Decision.QUOTA_EXHAUSTED:
-        quota: QuotaMeta = {
+        quota: views.QuotaMeta = {
             "metric": rows.metric,
             "used": admission.used_at(now, rows.meter),
             "limit": rows.meter.limit,
@@ -231,12 +225,12 @@ def report(
     failing = failing_checks(ctx, request, ask, rows)
     if decision == Decision.JOINED:
         failing = (False,) * len(failing)
-    checks: list[DryRunCheckView] = []
+    checks: list[views.DryRunCheckView] = []
     for number, (name, fails) in enumerate(zip(CHECK_NAMES, failing, strict=True), start=1):
         code = code_of(ctx, Decision(number), rows) if fails else None
         meta = meta_of(ctx, request, Decision(number), ask, rows) if fails else None
         checks.append({"check": name, "ok": not fails, "code": code, "meta": meta})
-    refusal: DryRunRefusalView | None = None
+    refusal: views.DryRunRefusalView | None = None
     if refused:
         code = code_of(ctx, decision, rows)
         refusal = {
@@ -245,7 +239,7 @@ def report(
             "detail": detail_of(ctx, request, decision, ask, rows),
             "meta": meta_of(ctx, request, decision, ask, rows),
         }
-    body: DryRunView = {
+    body: views.DryRunView = {
         "dry_run": True,
         "allowed": not refused,
         "would_join": running.id if running is not None and decision == Decision.JOINED else None,

@@ -11,17 +11,7 @@ from heapq import merge
 from typing import overload
 
 from ranksim.clock import DAY, Micros, instant, iso
-from ranksim.contract.views import (
-    AiVisibilityView,
-    AnalysisView,
-    BacklinksView,
-    CrawledPageView,
-    FindingView,
-    IndustryView,
-    IntegrationView,
-    NoticeView,
-    PositionView,
-)
+from ranksim.contract import views
 from ranksim.rules.access import sees
 from ranksim.service import synthetic_data as data
 from ranksim.service.bodies import invalid
@@ -33,16 +23,19 @@ from ranksim.service.resources import keywords_in
 from ranksim.service.state import Domain, Keyword
 from ranksim.service.synthetic_data import domain_pages as domain_pages
 
-NO_POSITIONS: NoticeView = {
+NO_POSITIONS: views.NoticeView = {
     "code": "no_positions",
     "message": "No rank run has finished yet; start one to get positions.",
 }
-NO_PAGES: NoticeView = {"code": "no_crawl", "message": "No crawl has finished yet; start one to get pages."}
-NO_ANALYSES: NoticeView = {
+NO_PAGES: views.NoticeView = {
+    "code": "no_crawl",
+    "message": "No crawl has finished yet; start one to get pages.",
+}
+NO_ANALYSES: views.NoticeView = {
     "code": "no_analysis",
     "message": "No site optimization has finished yet; start one.",
 }
-NO_SCANS: NoticeView = {
+NO_SCANS: views.NoticeView = {
     "code": "no_ai_scan",
     "message": "No AI scan has finished yet; start one to get scores.",
 }
@@ -184,7 +177,7 @@ def list_positions(ctx: Context, request: Request) -> Reply:
         keyword_id, _, place = address.partition(" ")
         return grid.exists(keyword_id, place, runs[ctx.state.keywords[keyword_id].domain])
 
-    def show(address: str) -> PositionView:
+    def show(address: str) -> views.PositionView:
         keyword = ctx.state.keywords[address.partition(" ")[0]]
         return show_position(ctx, keyword, address, runs[keyword.domain])
 
@@ -223,7 +216,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
         run, _, keyword_id, place = address.split(" ", 3)
         return grid.exists(keyword_id, place, int(run))
 
-    def show(address: str) -> PositionView:
+    def show(address: str) -> views.PositionView:
         run, _, rest = address.split(" ", 2)
         return show_position(ctx, ctx.state.keywords[rest.partition(" ")[0]], rest, int(run))
 
@@ -238,7 +231,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
     )
 
 
-def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> PositionView:
+def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> views.PositionView:
     """Return a position as the API shows it; null says not found in depth (U85)."""
     _, pairing, place = address.split(" ")
     engine, device = pairing.split("/")
@@ -263,7 +256,7 @@ def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> 
     }
 
 
-def _notice(notice: NoticeView, runs: Sequence[Sequence[Micros]]) -> NoticeView | None:
+def _notice(notice: views.NoticeView, runs: Sequence[Sequence[Micros]]) -> views.NoticeView | None:
     """Return the notice unless there was a run."""
     return None if any(runs) else notice
 
@@ -280,7 +273,7 @@ def list_crawled_pages(ctx: Context, request: Request) -> Reply:
     def block(number: str, domain: Domain) -> tuple[int, Callable[[int], str]]:
         return min(cap, domain_pages(seed, domain)), lambda n: f"page_{number}_{n + 1:06d}"
 
-    def show(page: str) -> CrawledPageView:
+    def show(page: str) -> views.CrawledPageView:
         _, number, position = page.split("_")
         domain = by_number[number]
         return data.crawled_page(seed, domain, page, int(position), domain.crawls[-1])
@@ -295,7 +288,7 @@ def list_analyses(ctx: Context, request: Request) -> Reply:
     domains = visible(ctx, request)
     found = _runs("analysis", [(domain, domain.analyses) for domain in domains])
 
-    def show(which: str) -> AnalysisView:
+    def show(which: str) -> views.AnalysisView:
         domain, run = found[which]
         return {
             "id": which,
@@ -319,7 +312,7 @@ def list_findings(ctx: Context, request: Request) -> Reply:
     if not sees(request.scope, domain.id):
         return problem(ctx.policy, "out_of_scope", f"There is no analysis {which!r}.")
 
-    def show(finding: str) -> FindingView:
+    def show(finding: str) -> views.FindingView:
         return data.finding(ctx.state.seed, domain, which, finding, int(number_of(finding)))
 
     count = data.finding_count(ctx.state.seed, which)
@@ -332,7 +325,7 @@ def list_ai_visibility(ctx: Context, request: Request) -> Reply:
     domains = visible(ctx, request)
     found = _runs("aivisibility", [(domain, domain.ai_scans) for domain in domains])
 
-    def show(which: str) -> AiVisibilityView:
+    def show(which: str) -> views.AiVisibilityView:
         domain, run = found[which]
         return data.visibility(ctx.state.seed, domain, which, run)
 
@@ -349,7 +342,7 @@ def list_industries(ctx: Context, request: Request) -> Reply:
         for number, name in enumerate(data.industries(ctx.state.seed, domain))
     }
 
-    def show(which: str) -> IndustryView:
+    def show(which: str) -> views.IndustryView:
         domain, name, active = found[which]
         return {"id": which, "domain_id": domain.id, "name": name, "active": active}
 
@@ -363,7 +356,7 @@ def list_backlinks(ctx: Context, request: Request) -> Reply:
     """GET /v1/backlinks: a summary a domain."""
     found = {domain.id: domain for domain in visible(ctx, request)}
 
-    def show(which: str) -> BacklinksView:
+    def show(which: str) -> views.BacklinksView:
         return data.backlinks(ctx.state.seed, found[which])
 
     return paged(ctx, request, list(found), ("domain_id",), _all, show)
@@ -377,7 +370,7 @@ def list_integrations(ctx: Context, request: Request) -> Reply:
         for kind in data.INTEGRATIONS
     }
 
-    def show(which: str) -> IntegrationView:
+    def show(which: str) -> views.IntegrationView:
         domain, kind = found[which]
         status = data.integration_status(ctx.state.seed, domain, kind)
         return {"id": which, "domain_id": domain.id, "kind": kind, "status": status}

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic_core import to_json
 
-from ranksim.clock import MILLISECOND, Micros, iso
+from ranksim.clock import Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.advance_until import (
@@ -27,6 +27,7 @@ from ranksim.facade.snapshots import SavedWorld, policy_digest
 from ranksim.facade.twin import Twin
 from ranksim.facade.virtual_clock import is_instant
 from ranksim.service.administration import LIMITS, STATUSES
+from ranksim.service.deliveries import show_attempt
 from ranksim.service.spend_decision import usd
 from ranksim.service.state import Account, AttemptRecord, Delivery, Job, Key
 from ranksim.serving.parsing import whole_number
@@ -563,19 +564,8 @@ async def list_attempts(twin: Twin, request: ControlRequest) -> schemas.RecordLi
 
 
 def _record_shown(record: AttemptRecord) -> schemas.RecordShown:
-    return {
-        "id": f"att_{record.number:010d}",
-        "account_id": record.account,
-        "endpoint_id": record.endpoint,
-        "event_id": record.event,
-        "event_type": record.event_type,
-        "attempt": record.attempt,
-        "status_code": record.status_code,
-        "error": record.error,
-        "duration_ms": record.duration // MILLISECOND,
-        "next_attempt_at": _iso(record.next_attempt_at),
-        "created_at": iso(record.created_at),
-    }
+    shown = show_attempt(record)
+    return {"id": shown["id"], "account_id": record.account, **shown}
 
 
 def _iso(at: int | None) -> str | None:
