@@ -20,7 +20,7 @@ IN_MEMORY: Final = 4 << 20
 AT_ONCE: Final = 1 << 14
 """Bytes that wait before they are written."""
 
-NEAR: Final = 2048
+NEAR: Final = 256
 """Records last looked at that are kept as they are, one of those whose numbers agree modulo this: judges look
 at one exchange many times in a row."""
 
