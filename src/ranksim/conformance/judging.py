@@ -89,7 +89,7 @@ def show(history: History, judges: Sequence[Judge]) -> None:
         if number % SETTLED_EVERY == 0:
             for judge in judges:
                 judge.settle(watermark, history.run)
-    for judge in reversed(judges):  # the first one's arrays take the most room, when the others have forgotten
+    for judge in reversed(judges):  # the arrays of windows, the first judge's, take the most room
         judge.settle(DISTANT_FUTURE, history.run)
 
 

@@ -7,12 +7,11 @@ it shows (E6), so that it only ever is the earlier of two; so is an event.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
+from ranksim.clock import DAY, DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
@@ -42,29 +41,79 @@ STATES = ("queued", "running", "done", "failed")
 RANK = {"queued": 0, "running": 1, "done": 2, "failed": 2}
 ENDED = ("done", "failed")
 KIND_NAMES = frozenset(map(str, JobKind))
-Name: TypeAlias = tuple[str, str, str]
-"""Environment, account and name of a job."""
+Owner: TypeAlias = tuple[str, str]
+"""Environment and account."""
 
 LASTING = ("finished_at", "error_detail", "kind", "domain_id")
 """What of a job is settled once it has ended."""
 
 
+FORGOTTEN = 3 * DAY
+"""Business time without a word of a job after which it is forgotten, as if a trace began."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobStatement:
-    """What a reply or an event told of a job; it was true at some moment of [since, until].
+    """What an exchange or a delivery told of a job; it was true at some moment of [since, until].
 
     `since` is DISTANT_FUTURE where the telling may be older than its call, so that nothing comes before it.
+    `asked` is the kind that the call asked for, None where it named none.
     """
 
     job: Mapping[str, Json]
     since: Micros
     until: Micros
-    source: Observation | ReceivedAttempt
+    at: Micros
+    exchange: str = ""
+    delivery: str = ""
+    asked: str | None = None
+    status: int = 0
 
     @property
     def rank(self) -> int:
         """How far the job had come, -1 for a state that is not of the four assumed."""
         return RANK.get(str(self.job.get("status")), -1)
+
+
+Pair: TypeAlias = tuple[JobStatement | None, JobStatement | None]
+"""What had come last and furthest before an instant, by replies alone, and with what events told."""
+
+
+@dataclass(slots=True)
+class ObservedJob:
+    """What is remembered of one job of one account: what later tellings are compared with.
+
+    `number` is its place in the order of the first tellings.
+    """
+
+    number: int
+    waiting: list[JobStatement] = field(default_factory=list)
+    """What had not come yet when the last telling was asked for."""
+    heard: int = 0
+    """How many events of its name were taken in."""
+    known: Pair = (None, None)
+    kind: str | None = None
+    """Its kind, as first told without having been asked for one."""
+    kinds: tuple[str, ...] = ()
+    """All kinds that were told of it."""
+    asked: list[JobStatement] = field(default_factory=list)
+    """What was told to calls that asked for a kind, until its own is known."""
+    pending: list[JobStatement] = field(default_factory=list)
+    """What was not compared yet, in order of sending."""
+
+
+@dataclass(slots=True)
+class JobsOfName:
+    """The jobs of one name: each account may have one, where a name is a number."""
+
+    busy: Micros
+    """When it was last asked for or told of."""
+    jobs: dict[Owner, ObservedJob] = field(default_factory=dict)
+    events: list[JobStatement] = field(default_factory=list)
+    doubtful: list[tuple[Pair, JobStatement]] = field(default_factory=list)
+    """What is compared with an event's telling, unless another account turns out to have the name, too."""
+    refused: list[tuple[Owner, str | None]] = field(default_factory=list)
+    """Whose reads of it were refused, and the kind that they asked for."""
 
 
 @dataclass
@@ -73,10 +122,13 @@ class JobJudge:
 
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    told: dict[Name, list[JobStatement]] = field(default_factory=lambda: defaultdict(list))
-    not_found: list[Observation] = field(default_factory=list)
-    """Reads of jobs that were refused."""
-    events: list[ReceivedAttempt] = field(default_factory=list)
+    told: dict[str, JobsOfName] = field(default_factory=dict)
+    fresh: dict[tuple[str, Owner], ObservedJob] = field(default_factory=dict)
+    """The jobs that have something pending."""
+    count: int = 0
+    """How many jobs were told of."""
+    swept: Micros = 0
+    """The watermark at which jobs were last forgotten."""
 
     def wants(self, like: Observation) -> bool:
         """What tells of jobs."""
@@ -84,47 +136,78 @@ class JobJudge:
 
     def see(self, seen: Observation) -> None:
         """Judge what it tells of each job, and keep it to be compared."""
+        owner = (seen.environment, seen.account)
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
             for job in _jobs_of(seen):
                 _judge_one(seen, job, self.tally)
-                since = DISTANT_FUTURE if seen.operation == "jobs.create" else seen.sent
-                name = (seen.environment, seen.account, job_name(job))
-                _add(self.told[name], job, since, seen.received, seen)
+                self._add(owner, job, seen)
         elif seen.operation == "jobs.get" and 400 <= seen.status <= 499 and seen.status not in (401, 429):
-            self.not_found.append(seen)
+            named = self._named(seen.parameters.get("id", ""), seen.sent)
+            named.refused.append((owner, seen.parameters.get("kind")))
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Keep what tells of a job's end."""
         if attempt.type in JOB_EVENT_TYPES:
-            self.events.append(attempt)
+            job = attempt.body.get("data", {}) if isinstance(attempt.body, dict) else None
+            job = job.get("job") if isinstance(job, dict) else None
+            if isinstance(job, dict):
+                named = self._named(job_name(job), attempt.received)
+                kept = _kept(job, named.events[-1] if named.events else None)
+                name, came = f"{attempt.event}/{attempt.attempt}", attempt.received
+                named.events.append(JobStatement(kept, DISTANT_FUTURE, came, came, delivery=name))
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, compare what was told of each job."""
-        if watermark < DISTANT_FUTURE:
+        """Compare what was asked for before the watermark; forget jobs of which nothing was told for long."""
+        for place, job in sorted(self.fresh.items(), key=lambda item: item[1].number):
+            _compare(place[0], self.told[place[0]], job, watermark, self.tally)
+            if not job.pending:
+                del self.fresh[place]
+        span = FORGOTTEN // max(1, run.rate)
+        if watermark - self.swept < span // 24:
             return
-        for (*_, job_id), tellings in self.told.items():
-            kind = next((str(one.job["kind"]) for one in tellings if _own_kind(one)), None)
-            if kind is not None:
-                _judge_kinds(job_id, kind, tellings, self.tally)
-        _judge_refused_kinds(self.not_found, self.told, self.tally)
-        _add_events(self.events, self.told)
-        for (*_, job_id), tellings in self.told.items():
-            _judge_order(job_id, tellings, self.tally)
-        self.told.clear()
+        self.swept = watermark
+        for name in [name for name, named in self.told.items() if named.busy + span < watermark]:
+            _conclude(name, self.told.pop(name), self.tally)
+
+    def _named(self, name: str, busy: Micros) -> JobsOfName:
+        named = self.told.get(name)
+        if named is None:
+            named = self.told[name] = JobsOfName(busy)
+        named.busy = max(named.busy, busy)
+        return named
+
+    def _add(self, owner: Owner, job: Mapping[str, Json], seen: Observation) -> None:
+        """Add what a reply told of a job."""
+        name = job_name(job)
+        named = self._named(name, seen.sent)
+        if owner not in named.jobs:
+            named.jobs[owner] = ObservedJob(self.count)
+            self.count += 1
+        known = named.jobs[owner]
+        since = DISTANT_FUTURE if seen.operation == "jobs.create" else seen.sent
+        kept = _kept(job, known.waiting[-1] if known.waiting else known.known[0])
+        asked = seen.parameters.get("kind")
+        told = JobStatement(kept, since, seen.received, seen.sent, seen.id, "", asked, seen.status)
+        known.waiting.append(told)
+        if since != DISTANT_FUTURE:
+            known.pending.append(told)
+            self.fresh[name, owner] = known
+        kind = str(job.get("kind"))
+        if kind not in known.kinds:
+            known.kinds += (kind,)
+        if known.kind is None and seen.operation != "jobs.get" and kind in KIND_NAMES:
+            known.kind = kind
+        if asked is not None:
+            known.asked.append(told)
+        if known.kind is not None and known.asked:
+            _judge_kinds(name, known.kind, known.asked, self.tally)
+            known.asked.clear()
 
 
-def _add(
-    tellings: list[JobStatement],
-    job: Mapping[str, Json],
-    since: Micros,
-    until: Micros,
-    source: Observation | ReceivedAttempt,
-) -> None:
-    """Add what is compared of a job; mostly it is what was told before."""
-    kept: Mapping[str, Json] = {name: job[name] for name in ("status", *LASTING) if name in job}
-    if tellings and tellings[-1].job == kept:
-        kept = tellings[-1].job
-    tellings.append(JobStatement(kept, since, until, source))
+def _kept(job: Mapping[str, Json], before: JobStatement | None) -> Mapping[str, Json]:
+    """Return what is compared of a job; mostly it is what was told before."""
+    kept = {name: job[name] for name in ("status", *LASTING) if name in job}
+    return before.job if before is not None and before.job == kept else kept
 
 
 def _jobs_of(seen: Observation) -> Iterator[dict[str, Json]]:
@@ -133,31 +216,17 @@ def _jobs_of(seen: Observation) -> Iterator[dict[str, Json]]:
             yield job
 
 
-def _add_events(events: Sequence[ReceivedAttempt], told: Mapping[Name, list[JobStatement]]) -> None:
-    """Add what events tell of jobs that the API told of, too: true by the time they came.
-
-    A name that jobs of two accounts have tells nothing.
-    """
-    shared = Counter(job for *_, job in told)
-    known = {job: tellings for (*_, job), tellings in told.items() if shared[job] == 1}
-    for arrived in events:
-        job = arrived.body.get("data", {}) if isinstance(arrived.body, dict) else None
-        job = job.get("job") if isinstance(job, dict) else None
-        if isinstance(job, dict) and job_name(job) in known:
-            _add(known[job_name(job)], job, DISTANT_FUTURE, arrived.received, arrived)
-
-
 # One telling
 
 
 def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
     kind, status, reason = job.get("kind"), job.get("status"), job.get("error_detail")
     if str(kind) not in KIND_NAMES:
-        _check(KINDS, False, f"{seen.id} shows a job of kind {kind}", (seen,), job["id"], tally)
+        _check(KINDS, False, f"{seen.id} shows a job of kind {kind}", seen, job["id"], tally)
     elif seen.operation == "jobs.create" and isinstance(seen.body, dict):
         asked = seen.body.get("kind")
         says = f"{seen.id} asked for a job of kind {asked} and shows kind {kind}"
-        _check(KINDS, kind == asked, says, (seen,), job["id"], tally)
+        _check(KINDS, kind == asked, says, seen, job["id"], tally)
     else:
         tally.held(KINDS)
     if status not in STATES:
@@ -165,11 +234,11 @@ def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
         tally.differs(39, ", ".join(STATES), repr(status), found)
     else:
         says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
-        _check(REASON, bool(reason) == (status == "failed"), says, (seen,), job["id"], tally)
+        _check(REASON, bool(reason) == (status == "failed"), says, seen, job["id"], tally)
     finished = job.get("finished_at")
     if status in ENDED or (status == "error" and reason):  # another name of an error ending (U39)
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
-        _check(FINISHED, isinstance(finished, str) and finished != "", says, (seen,), job["id"], tally)
+        _check(FINISHED, isinstance(finished, str) and finished != "", says, seen, job["id"], tally)
     elif status in STATES and finished is not None:
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
         tally.differs(43, "null", repr(finished), Evidence(says, (seen.id,), about=job["id"], at=seen.sent))
@@ -178,71 +247,75 @@ def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
 # Kinds
 
 
-def _own_kind(told: JobStatement) -> bool:
-    """Whether a telling shows the job's kind without having been asked for one."""
-    source = told.source
-    return (
-        isinstance(source, Observation)
-        and source.operation != "jobs.get"
-        and str(told.job.get("kind")) in KIND_NAMES
-    )
-
-
 def _judge_kinds(job_id: str, kind: str, tellings: Sequence[JobStatement], tally: Tally) -> None:
     """Under another kind a job is not shown (U44), and surely not as one of that kind."""
     for told in tellings:
-        source = told.source
-        asked = source.parameters.get("kind") if isinstance(source, Observation) else None
-        if not isinstance(source, Observation) or asked is None or asked == kind:
+        if told.asked == kind:
             continue
-        says = f"{source.id} asked for a {asked} and was shown {job_id}, a {kind}"
-        if told.job.get("kind") == asked:
-            _check(WRONG_KIND, False, f"{says}, as a {asked}", (source,), job_id, tally)
+        says = f"{told.exchange} asked for a {told.asked} and was shown {job_id}, a {kind}"
+        if told.job.get("kind") == told.asked:
+            _check_pair(WRONG_KIND, False, f"{says}, as a {told.asked}", (told,), job_id, tally)
         else:
-            found = Evidence(says, (source.id,), about=job_id, at=source.sent)
-            tally.differs(44, "404", str(source.status), found)
-
-
-def _judge_refused_kinds(
-    refused: Sequence[Observation], told: Mapping[Name, Sequence[JobStatement]], tally: Tally
-) -> None:
-    for seen in refused:
-        asked = seen.parameters.get("kind")
-        tellings = told.get((seen.environment, seen.account, seen.parameters.get("id", "")), ())
-        kinds = {str(one.job.get("kind")) for one in tellings}
-        if kinds and asked not in kinds:
-            tally.held(WRONG_KIND)
+            found = Evidence(says, (told.exchange,), about=job_id, at=told.at)
+            tally.differs(44, "404", str(told.status), found)
 
 
 # Several tellings
 
 
-def _judge_order(job_id: str, tellings: Sequence[JobStatement], tally: Tally) -> None:
+def _compare(job_id: str, named: JobsOfName, job: ObservedJob, watermark: Micros, tally: Tally) -> None:
     """Compare each telling with the one that came last, and had come furthest, before it was asked for.
 
     Necessary: the deployment's state at the later call follows its state at the earlier one.
     """
-    by_end = sorted(tellings, key=lambda told: told.until)
-    at = 0
-    known: JobStatement | None = None
-    for told in sorted(tellings, key=lambda told: told.since):
-        if told.since == DISTANT_FUTURE:
-            break
-        while at < len(by_end) and by_end[at].until < told.since:
-            if known is None or by_end[at].rank >= known.rank:
-                known = by_end[at]
-            at += 1
+    due = [told for told in job.pending if told.since < watermark]
+    job.pending = job.pending[len(due) :]
+    for told in due:
+        heard = named.events[job.heard :]
+        come = [early for early in (*job.waiting, *heard) if early.until < told.since]
+        if come:
+            job.heard += sum(early.until < told.since for early in heard)
+            job.waiting = [early for early in job.waiting if early.until >= told.since]
+            for early in sorted(come, key=lambda early: early.until):
+                job.known = _further(job.known, early)
+        if job.known[0] is not job.known[1]:
+            named.doubtful.append((job.known, told))
+        elif job.known[0] is not None:
+            _judge_pair(job_id, job.known[0], told, tally)
+
+
+def _further(known: Pair, early: JobStatement) -> Pair:
+    """Return what is known when one more telling had come; an event counts with the events alone."""
+    replied, told = known
+    if told is None or early.rank >= told.rank:
+        told = early
+    if early.exchange and (replied is None or early.rank >= replied.rank):
+        replied = early
+    return replied, told
+
+
+def _conclude(job_id: str, named: JobsOfName, tally: Tally) -> None:
+    """Judge what waited for more to be told of a name.
+
+    Events that tell of a name that jobs of two accounts have tell nothing.
+    """
+    for owner, asked in named.refused:
+        job = named.jobs.get(owner)
+        if job is not None and asked not in job.kinds:
+            tally.held(WRONG_KIND)
+    for (replied, told), later in named.doubtful:
+        known = told if len(named.jobs) == 1 else replied
         if known is not None:
-            _judge_pair(job_id, known, told, tally)
+            _judge_pair(job_id, known, later, tally)
 
 
 def _judge_pair(job_id: str, one: JobStatement, other: JobStatement, tally: Tally) -> None:
     before, after = one.job.get("status"), other.job.get("status")
-    pair = (one.source, other.source)
+    pair = (one, other)
     if one.rank < 0 or other.rank < 0:
         tally.open(PROGRESS, "a status that is not of the four assumed")
     elif before in ENDED and after != before:
-        _check(PROGRESS, False, f"the job was {before} and then {after}", pair, job_id, tally)
+        _check_pair(PROGRESS, False, f"the job was {before} and then {after}", pair, job_id, tally)
     elif other.rank < one.rank:
         tally.differs(39, ", ".join(STATES), f"{after} after {before}", _evidence("", pair, job_id))
     else:
@@ -251,7 +324,7 @@ def _judge_pair(job_id: str, one: JobStatement, other: JobStatement, tally: Tall
         return
     changed = [name for name in LASTING if _differ(one, other, name)]
     says = f"the job had ended, and then its {' and '.join(changed)} changed" if changed else ""
-    _check(FINAL, not changed, says, pair, job_id, tally)
+    _check_pair(FINAL, not changed, says, pair, job_id, tally)
 
 
 def _differ(one: JobStatement, other: JobStatement, name: str) -> bool:
@@ -264,28 +337,24 @@ def _differ(one: JobStatement, other: JobStatement, name: str) -> bool:
     return bool(before != after)
 
 
-def _evidence(says: str, sources: Sequence[Observation | ReceivedAttempt], job_id: str) -> Evidence:
-    last = sources[-1]
+def _evidence(says: str, tellings: Sequence[JobStatement], job_id: str) -> Evidence:
     return Evidence(
         says or "the job went back",
-        tuple(source.id for source in sources if isinstance(source, Observation)),
-        tuple(
-            f"{source.event}/{source.attempt}" for source in sources if isinstance(source, ReceivedAttempt)
-        ),
+        tuple(told.exchange for told in tellings if told.exchange),
+        tuple(told.delivery for told in tellings if told.delivery),
         job_id,
-        last.sent if isinstance(last, Observation) else last.received,
+        tellings[-1].at,
     )
 
 
-def _check(
-    rule: str,
-    holds: bool,
-    says: str,
-    sources: Sequence[Observation | ReceivedAttempt],
-    job_id: str,
-    tally: Tally,
+def _check_pair(
+    rule: str, holds: bool, says: str, tellings: Sequence[JobStatement], job_id: str, tally: Tally
 ) -> None:
     if holds:
         tally.held(rule)
     else:
-        tally.broke(rule, _evidence(says, sources, job_id))
+        tally.broke(rule, _evidence(says, tellings, job_id))
+
+
+def _check(rule: str, holds: bool, says: str, seen: Observation, job_id: str, tally: Tally) -> None:
+    tally.check(rule, holds, Evidence(says, (seen.id,), about=job_id, at=seen.sent))

@@ -15,7 +15,7 @@ from itertools import chain
 from sys import intern
 from typing import TypeAlias
 
-from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
+from ranksim.clock import DAY, DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
@@ -126,11 +126,15 @@ FILTERS = FIXED | {
 PROMPT = HOUR
 """A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
 
+REMEMBERED = DAY
+"""Business time after which a walk is judged and what was sent before it forgotten, as if a trace began."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToldBriefs:
     """The briefs that a reply listed, or told to be created; `lost`: nobody saw whether any were."""
 
+    sent: Micros
     received: Micros
     ids: tuple[str, ...]
     created: bool = False
@@ -145,6 +149,15 @@ class KeyCalls:
     returned: list[Return] = field(default_factory=list)
     created: Created = field(default_factory=lambda: defaultdict(dict))
 
+    def forget(self, edge: Micros) -> bool:
+        """Forget what was sent, or told to be created, before an instant; return whether anything is left."""
+        self.pages = [page for page in self.pages if page.sent >= edge]
+        self.returned = [seen for seen in self.returned if seen.sent >= edge]
+        for told in self.created.values():
+            for item in [item for item, (since, _) in told.items() if since < edge]:
+                del told[item]
+        return bool(self.pages or self.returned or any(self.created.values()))
+
 
 @dataclass
 class PaginationJudge:
@@ -153,8 +166,8 @@ class PaginationJudge:
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
     keys: dict[str, KeyCalls] = field(default_factory=dict)
-    patched: set[str] = field(default_factory=set)
-    """Ids of what a PATCH may have changed."""
+    patched: dict[str, Micros] = field(default_factory=dict)
+    """When a PATCH that may have changed a thing was last sent, by its id."""
     deleted: list[tuple[Micros, Micros]] = field(default_factory=list)
     """When something may have been deleted: [sent, received] of each DELETE."""
     briefs: list[ToldBriefs] = field(default_factory=list)
@@ -163,8 +176,12 @@ class PaginationJudge:
     """The items that pages show and the limits that they ask for, each once."""
     queries: dict[Query, Query] = field(default_factory=dict)
     """Likewise what pages ask for."""
-    too_large: list[Observation] = field(default_factory=list)
-    """Refusals of a limit above the largest page size."""
+    acting: set[tuple[str, str]] = field(default_factory=set)
+    """The (operation, parameter) that walks showed to choose."""
+    too_large: Evidence | None = None
+    """The first refusal of a limit above the largest page size, where that is assumed to be clamped."""
+    since: Micros = DISTANT_FUTURE
+    """When the first of what is kept was sent."""
 
     def wants(self, like: Observation) -> bool:
         """All calls: any may have a cursor."""
@@ -173,6 +190,7 @@ class PaginationJudge:
     def see(self, seen: Observation) -> None:
         """Judge a page by itself; keep pages, cursors and creations for the walks."""
         creates, asked = seen.operation in CREATES, seen.query
+        self.since = min(self.since, seen.sent)
         if seen.has_more is not None:
             _judge_page(seen, self.options, self.tally)
         if seen.has_more is not None or creates or "cursor" in asked:
@@ -191,25 +209,27 @@ class PaginationJudge:
                     Return(seen.id, seen.sent, seen.received, query, cursor, limit, *answer)
                 )
         if seen.method == "PATCH" and seen.parameters:
-            self.patched.add(seen.parameters["id"])
+            self.patched[seen.parameters["id"]] = seen.sent
         elif seen.method == "DELETE":
             self.deleted.append((seen.sent, seen.received))
         if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
             self.briefs.append(self._told(seen))
         if seen.operation in STEADY and seen.status in (400, 422) and asked.keys() == {"limit"}:
-            self.too_large.append(seen)
+            self._see_too_large(seen, asked["limit"])
 
     def _told(self, seen: Observation) -> ToldBriefs:
         if seen.operation == "keyword_briefs.list":
             listed = seen.data if isinstance(seen.data, tuple) else ()
-            return ToldBriefs(seen.received, tuple(self.names.setdefault(item, item) for item in listed))
+            return ToldBriefs(
+                seen.sent, seen.received, tuple(self.names.setdefault(item, item) for item in listed)
+            )
         if seen.dry_run:
-            return ToldBriefs(seen.received, ())
+            return ToldBriefs(seen.sent, seen.received, ())
         made = seen.data if seen.ok and isinstance(seen.data, dict) else {}
         things = [made, *(created_by(made) or ())]
         named = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
         lost = seen.happened is not False and (seen.lost or seen.status >= 500)
-        return ToldBriefs(seen.received, tuple(named), created=True, lost=lost)
+        return ToldBriefs(seen.sent, seen.received, tuple(named), created=True, lost=lost)
 
     def _query(self, seen: Observation, asked: Mapping[str, str]) -> Query:
         filters = tuple(sorted((k, v) for k, v in asked.items() if k not in ("cursor", "limit")))
@@ -220,25 +240,54 @@ class PaginationJudge:
         """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, judge whole walks and returned cursors."""
-        if watermark < DISTANT_FUTURE:
+        """Once a day, judge the walks that began over a day ago and the cursors returned; forget the rest.
+
+        What was sent in the last day stays: it shows what was there after those walks, and gave out cursors.
+        """
+        span = REMEMBERED // max(1, run.rate)
+        edge = watermark if watermark == DISTANT_FUTURE else watermark - span
+        if edge < self.since + span and watermark < DISTANT_FUTURE:
             return
-        moved = self.patched | run.mutated | _refreshed(self.briefs)
-        acting = set[tuple[str, str]]()
+        moved = self.patched.keys() | run.mutated | _refreshed(self.briefs)
         for calls in self.keys.values():
             for walks in _lists(calls.pages):
                 for walk in chain.from_iterable(walks.values()):
-                    _judge_once(walk, moved, self.tally)
-                    _judge_exact(walk, self.deleted, run.exclusive, self.tally)
-                _judge_complete(walks, calls.created, moved, self.tally)
-                acting |= _acting(walks)
+                    if walk[0].sent < edge:
+                        _judge_once(walk, moved, self.tally)
+                        _judge_exact(walk, self.deleted, run.exclusive, self.tally)
+                _judge_complete(walks, calls.created, moved, edge, self.tally)
+                self.acting |= _acting(walks)
         for calls in self.keys.values():
             given = _given(calls.pages)
-            for seen in calls.returned:
+            answered = [seen for seen in calls.returned if seen.received <= watermark]
+            calls.returned = [seen for seen in calls.returned if seen.received > watermark]
+            for seen in answered:
                 origins = given.get(seen.cursor, {})
-                _judge_cursor(seen, origins, acting, run.rate, self.options, self.tally)
-        _judge_too_large(self.too_large, self.options, self.tally)
-        self.keys.clear()
+                _judge_cursor(seen, origins, self.acting, run.rate, self.options, self.tally)
+        if watermark == DISTANT_FUTURE and self.too_large is not None:
+            self.tally.differs(34, "clamp", "refuse", self.too_large)
+        self._forget(edge)
+
+    def _forget(self, edge: Micros) -> None:
+        """Forget what was sent before an instant."""
+        self.keys = {key: calls for key, calls in self.keys.items() if calls.forget(edge)}
+        pages = [page for calls in self.keys.values() for page in calls.pages]
+        self.names = {item: item for page in pages for item in page.items}
+        self.queries = {page.query: page.query for page in pages}
+        self.patched = {name: sent for name, sent in self.patched.items() if sent >= edge}
+        self.deleted = [(sent, received) for sent, received in self.deleted if sent >= edge]
+        self.briefs = [told for told in self.briefs if told.sent >= edge]
+        self.since = edge
+
+    def _see_too_large(self, seen: Observation, wanted: str) -> None:
+        """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
+        number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
+        if number > self.options.facts.page_max:
+            found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
+            if self.options.candidates("page_limit_over") == ("clamp",):
+                self.tally.broke(LIMIT, found)
+            elif self.too_large is None:
+                self.too_large = found
 
 
 def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:
@@ -287,20 +336,6 @@ def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
     else:
         says = f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
         tally.broke(END, _evidence(page, says))
-
-
-def _judge_too_large(refused: Sequence[Observation], options: Options, tally: Tally) -> None:
-    """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
-    largest = options.facts.page_max
-    for seen in refused:
-        wanted = seen.query["limit"]
-        number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
-        if number > largest:
-            found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
-            if options.candidates("page_limit_over") == ("clamp",):
-                tally.broke(LIMIT, found)
-            else:
-                tally.differs(34, "clamp", "refuse", found)
 
 
 # One cursor
@@ -449,9 +484,11 @@ def _judge_exact(
 
 
 def _judge_complete(
-    walks: Mapping[Query, list[list[Page]]], created: Created, moved: Set[str], tally: Tally
+    walks: Mapping[Query, list[list[Page]]], created: Created, moved: Set[str], edge: Micros, tally: Tally
 ) -> None:
     """An item that surely existed from before a walk began until after it ended is on one of its pages.
+
+    Only walks that began before `edge` are judged; later ones show what was there after them.
 
     Surely: it was created, or shown by the same query, before the walk began, and is shown by the same query
     again after the walk ended; ids do not come back, so it was there in between.
@@ -463,7 +500,8 @@ def _judge_complete(
             if all(settled.get(name) == value for name, value in query[3]):
                 first[item] = min(told, first.get(item, told))
         for walk, there in _present(whole, first, last):
-            _judge_whole(walk, [item for item in there if item not in moved], tally)
+            if walk[0].sent < edge:
+                _judge_whole(walk, [item for item in there if item not in moved], tally)
 
 
 def _present(
