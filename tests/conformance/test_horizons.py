@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from tests.conformance.building import a_trace, at, call
 
 from ranksim.callers.profiles import profile
 from ranksim.clock import DAY, DISTANT_FUTURE, HOUR, MINUTE, Micros
 from ranksim.conformance.calls.idempotency import IdempotencyJudge
+from ranksim.conformance.calls.jobs import PROGRESS, JobJudge
+from ranksim.conformance.calls.pagination import PaginationJudge
 from ranksim.conformance.compare import RULES
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import read
@@ -21,6 +25,7 @@ from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.sim.rehearsal import START, Network, rehearse
 from ranksim.sim.rehearsal_worlds import make_world
+from ranksim.trace import DeliveryAttempt
 
 DOCS = Path(__file__).parents[2] / "docs" / "conformance.md"
 OPEN = Options.of()
@@ -131,11 +136,15 @@ def test_what_one_exchange_decides_is_decided_when_it_settles(maker: Maker) -> N
 
 
 @pytest.mark.parametrize(
-    ("maker", "name", "gap"), [(WindowJudge, "burst", 2 * DAY), (SpendingJudge, "ladder", 40 * DAY)]
+    ("maker", "name", "gap"),
+    [
+        (WindowJudge, "burst", 2 * DAY),
+        (SpendingJudge, "ladder", 40 * DAY),
+        (JobJudge, "everyday", 4 * DAY),
+        (PaginationJudge, "walk", 3 * DAY),
+    ],
 )
-def test_what_is_idle_is_judged_and_forgotten(
-    maker: type[WindowJudge] | type[SpendingJudge], name: str, gap: Micros
-) -> None:
+def test_what_is_idle_is_judged_and_forgotten(maker: Maker, name: str, gap: Micros) -> None:
     """What was found is what the end would find, and the same world again later is no deviation."""
     history = rehearsed(name)
     judge = maker(OPEN)
@@ -150,3 +159,21 @@ def test_what_is_idle_is_judged_and_forgotten(
     assert judge.tally.findings() == judged(maker, history, OPEN).findings()
     again = told(judge, rehearsed(name, START + gap))
     assert not [found for found in again.findings() if found.verdict == Verdict.DEVIATES]
+
+
+def test_an_event_of_a_name_that_two_accounts_have_tells_of_no_job() -> None:
+    """Not even where the other account's job is told of after what the event would contradict."""
+    ended = {"id": "7", "kind": "rank_run", "status": "done"}
+    alive = {**ended, "status": "running"}
+    headers = {"Service-Event-Type": "job.completed", "Service-Event-Id": "e"}
+    body = json.dumps({"data": {"job": ended}})
+    entries = [
+        call("jobs.create", 0, 1, alive, body={"kind": "rank_run"}),
+        DeliveryAttempt(received=at(20), endpoint="/hooks", headers=headers, body=body),
+        call("jobs.list", 30, 31, [alive]),
+    ]
+    other = call("jobs.list", 40, 41, [ended], key="other")
+    for more, broken in (([], 1), ([other], 0)):
+        history = read(a_trace([*entries, *more]))
+        [found] = [one for one in told(JobJudge(OPEN), history).findings() if one.rule.name == PROGRESS]
+        assert found.broken == broken

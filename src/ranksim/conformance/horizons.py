@@ -12,6 +12,8 @@ from typing import Final
 
 from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.calls.idempotency import KEPT
+from ranksim.conformance.calls.jobs import FORGOTTEN as JOB_FORGOTTEN
+from ranksim.conformance.calls.pagination import REMEMBERED as WALKS_REMEMBERED
 from ranksim.conformance.rate.windows import IDLE as WINDOWS_IDLE
 from ranksim.conformance.spending.by_account import IDLE as ACCOUNT_IDLE
 from ranksim.contract.facts import Facts
@@ -80,13 +82,13 @@ HORIZONS: Final = (
     ),
     Horizon(
         ("job.progress", "job.final", "job.wrong_kind"),
-        DISTANT_FUTURE,
-        "a job that has ended stays as it is for good",
+        JOB_FORGOTTEN,
+        "a job that has ended stays as it is: of each, what came last and furthest, till nothing tells of it",
     ),
     Horizon(
         ("paging.once", "paging.complete", "paging.cursor", "paging.walk"),
-        DISTANT_FUTURE,
-        "cursors have no stated end, and an item's last showing tells that it was there before",
+        2 * WALKS_REMEMBERED,
+        "what is shown in the day after a walk was there before; a cursor is returned within the day, or two",
     ),
     Horizon(
         ("access.accepted", "access.scope", "access.scoped_endpoints"),

@@ -111,7 +111,7 @@ class JobsOfName:
     jobs: dict[Owner, ObservedJob] = field(default_factory=dict)
     events: list[JobStatement] = field(default_factory=list)
     doubtful: list[tuple[Pair, JobStatement]] = field(default_factory=list)
-    """What is compared with an event's telling, unless another account turns out to have the name, too."""
+    """What an event alone contradicts, or bears out, of a plain number that other accounts may have, too."""
     refused: list[tuple[Owner, str | None]] = field(default_factory=list)
     """Whose reads of it were refused, and the kind that they asked for."""
 
@@ -266,8 +266,10 @@ def _judge_kinds(job_id: str, kind: str, tellings: Sequence[JobStatement], tally
 def _compare(job_id: str, named: JobsOfName, job: ObservedJob, watermark: Micros, tally: Tally) -> None:
     """Compare each telling with the one that came last, and had come furthest, before it was asked for.
 
-    Necessary: the deployment's state at the later call follows its state at the earlier one.
+    Necessary: the state at the later call follows that at the earlier one. A plain number may turn out to be
+    another account's job, too: what an event alone tells of it waits.
     """
+    numbered = "/" in job_id
     due = [told for told in job.pending if told.since < watermark]
     job.pending = job.pending[len(due) :]
     for told in due:
@@ -278,10 +280,13 @@ def _compare(job_id: str, named: JobsOfName, job: ObservedJob, watermark: Micros
             job.waiting = [early for early in job.waiting if early.until >= told.since]
             for early in sorted(come, key=lambda early: early.until):
                 job.known = _further(job.known, early)
-        if job.known[0] is not job.known[1]:
+        replied, heard_too = job.known
+        if numbered and replied is not heard_too:
             named.doubtful.append((job.known, told))
-        elif job.known[0] is not None:
-            _judge_pair(job_id, job.known[0], told, tally)
+            continue
+        known = heard_too if len(named.jobs) == 1 else replied
+        if known is not None:
+            _judge_pair(job_id, known, told, tally)
 
 
 def _further(known: Pair, early: JobStatement) -> Pair:
@@ -297,7 +302,7 @@ def _further(known: Pair, early: JobStatement) -> Pair:
 def _conclude(job_id: str, named: JobsOfName, tally: Tally) -> None:
     """Judge what waited for more to be told of a name.
 
-    Events that tell of a name that jobs of two accounts have tell nothing.
+    Events of a name that jobs of two accounts have tell nothing.
     """
     for owner, asked in named.refused:
         job = named.jobs.get(owner)
