@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from ranksim.callers.http import LowerCase
 from ranksim.callers.portfolio import Actor
 from ranksim.callers.programs import ClientSpec, Python, below, program_of
 from ranksim.callers.programs.client import Client
@@ -88,9 +87,9 @@ class SmallWorld:
         self.calls.append(Made(self.now, client, call))
         return self.reply_to(call, self.now)
 
-    def answer(self, send: Send, client: str) -> Received:
+    def answer(self, send: Send, client: str, now: int) -> Received:
         reply = self.call(self.credentials.call_of(send, client), client)
-        return Received(reply.status, reply.body, LowerCase(reply.headers), self.now, self.now)
+        return Received(reply.status, reply.body, reply.headers, self.now, self.now)
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import quote
@@ -68,24 +68,3 @@ def effect_of(send: Send, method: str, status: int, body: Any) -> Literal["yes",
 def lower(name: str) -> str:
     """Return a header's name in lower case."""
     return name.lower()
-
-
-class LowerCase(Mapping[str, str]):
-    """Headers under their names in lower case, looked up when they are asked for; most never are."""
-
-    __slots__ = ("_headers",)
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = headers
-
-    def __getitem__(self, name: str) -> str:
-        for known, value in self._headers.items():
-            if lower(known) == name:
-                return value
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return map(lower, self._headers)
-
-    def __len__(self) -> int:
-        return len(self._headers)

@@ -46,7 +46,7 @@ def parse_retry_after(answer: Received) -> Micros | None:
     if seconds is not None:
         return seconds * SECOND
     try:
-        until = parsedate_to_datetime(answer.headers.get("retry-after", ""))
+        until = parsedate_to_datetime(answer.header("retry-after"))
         seconds = int(until.replace(tzinfo=until.tzinfo or UTC).timestamp())
     except (TypeError, ValueError, OverflowError):
         return None
@@ -63,7 +63,7 @@ def bounded_wait(answer: Received) -> Micros:
 
 
 def _whole_seconds(answer: Received) -> int | None:
-    text = answer.headers.get("retry-after", "")
+    text = answer.header("retry-after")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 13 else None
 
 
@@ -82,17 +82,24 @@ class Manners:
     retry_every: Micros = SECOND
     backoff_max: Micros = 5 * MINUTE
 
-    def insists(self, send: Send, answer: Received, tries: int) -> bool:
-        """Return whether to try again after so many tries."""
-        if tries >= self.max_tries:
-            return False
-        if answer.status == 0:
-            return is_repeatable(send)
-        # A repeat may find its lost first sending still in flight (U18).
-        return is_limited(answer) or (answer.status == 409 and answer.code == "idempotency_in_progress")
+    def patience(
+        self, send: Send, answer: Received, tries: int, jitter: Callable[[int], float]
+    ) -> Micros | None:
+        """Return how long to wait before the next try (µs), or None where the client takes the answer.
 
-    def wait(self, answer: Received, tries: int, jitter: Callable[[int], float]) -> Micros:
-        """Return how long to wait before the next try (µs); `jitter` draws from [0, 1) for a try's number."""
+        `tries` were made; `jitter` draws from [0, 1) for a try's number.
+        """
+        if tries >= self.max_tries:
+            return None
+        if answer.status == 0:
+            insists = is_repeatable(send)
+        else:
+            # A repeat may find its lost first sending still in flight (U18).
+            insists = is_limited(answer) or (
+                answer.status == 409 and answer.code == "idempotency_in_progress"
+            )
+        if not insists:
+            return None
         match self.on_limit:
             case "obey":
                 wait = parse_retry_after(answer) if answer.status else self.retry_every
@@ -112,13 +119,15 @@ def insistently(
 
     Return the last answer.
     """
-    answer: Received = yield send
     tries = 1
-    while manners.insists(send, answer, tries):
-        yield Pause(manners.wait(answer, tries, jitter))
-        answer = yield send
+    while True:
+        answer: Received = yield send
+        wait = manners.patience(send, answer, tries, jitter)
+        if wait is None:
+            return answer
+        del answer  # In a retry storm hundreds wait at once; none needs to keep its refusal.
+        yield Pause(wait)
         tries += 1
-    return answer
 
 
 def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:

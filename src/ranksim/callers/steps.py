@@ -37,7 +37,7 @@ class Send:
     key: str = "main"
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    body: dict[str, Any] | None = None
     raw: bytes | None = None
     idempotency_key: str | None = None
     request_id: str | None = None
@@ -81,8 +81,7 @@ class Listen:
 class Received:
     """What came of a `Send`. `status` is 0 and `body` None when no reply was seen; `error` may say why.
 
-    `body` is the parsed JSON, or None; header names are in lower case; instants are µs on the recorder's
-    clock.
+    `body` is the parsed JSON, or None; instants are µs on the recorder's clock.
     """
 
     status: int
@@ -91,6 +90,10 @@ class Received:
     sent: Micros
     received: Micros
     error: str = ""
+
+    def header(self, name: str) -> str:
+        """Return a header by its name in lower case, or ""; most are never asked for."""
+        return next((value for known, value in self.headers.items() if known.lower() == name), "")
 
     @property
     def ok(self) -> bool:

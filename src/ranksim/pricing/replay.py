@@ -124,7 +124,7 @@ class ReplayedService:
             key=None if app else self.tokens[asked.account, asked.key or ""],
             path=send.path,
             query=send.query,
-            body=None if send.body is None else dict(send.body),
+            body=send.body,
             idempotency_key=asked.idempotency_key,
             surface=asked.surface,
             account=actor.account if app else "",

@@ -47,8 +47,12 @@ def charge_key(
         if counts[rate_class]
     ]
     for rate_class, window, ring in charged:
-        if windows.remaining(now, window, ring) < counts[rate_class]:
-            return _refuse(ctx, window, ring, rate_class, now, headers)
+        room = windows.remaining(now, window, ring)
+        if not room:
+            return _charge_one(ctx, window, ring, rate_class, now, headers)
+        if room < counts[rate_class]:
+            wait = windows.reset_after(now, window, ring)
+            return _refuse(ctx, window, ring, rate_class, now, wait, headers)
     for rate_class, window, ring in charged:
         for _ in range(counts[rate_class]):
             windows.take(now, window, ring)
@@ -92,10 +96,10 @@ def _charge_one(
     now: int,
     headers: dict[str, str],
 ) -> Reply | None:
-    """Charge a window one unit, or answer 429."""
-    if not windows.remaining(now, window, ring):
-        return _refuse(ctx, window, ring, rate_class, now, headers)
-    windows.take(now, window, ring)
+    """Charge a window one unit, or answer 429; a full window may count the refused request (U4)."""
+    if not windows.take(now, window, ring):
+        wait = windows.retry_after(now, window, ring)
+        return _refuse(ctx, window, ring, rate_class, now, wait, headers)
     _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
     return None
 
@@ -110,30 +114,27 @@ def _refuse(
     ring: MutableSequence[int],
     rate_class: RateClass,
     now: int,
+    wait: int,
     headers: dict[str, str],
 ) -> Reply:
-    """Answer 429 (S100, U7); a full window may count the refused request (U4)."""
+    """Answer 429: come again after `wait` µs (S100, U7)."""
     said = ctx.policy.assumptions
-    wait = windows.reset_after(now, window, ring)
-    if not windows.remaining(now, window, ring):
-        windows.take(now, window, ring)
-        wait = windows.retry_after(now, window, ring)
     wait = max(wait, 1)
     _write(said, window, ring, now, wait, headers)
-    seconds = whole_seconds(wait)
+    name, length = rate_class.label, window.length // SECOND
     headers["Retry-After"] = retry_after(said, now, wait)
     reply = problem(
         ctx.policy,
         "rate_limited",
-        f"More than {window.limit} {rate_class.label} requests in {window.length // SECOND} s.",
+        f"More than {window.limit} {name} requests in {length} s.",
         {
-            "class": rate_class.label,
+            "class": name,
             "limit": window.limit,
-            "window_seconds": window.length // SECOND,
-            "retry_after": seconds,
+            "window_seconds": length,
+            "retry_after": whole_seconds(wait),
         },
     )
-    reply.outcome, reply.rate_class = "limited", rate_class.label
+    reply.outcome, reply.rate_class = "limited", name
     return reply
 
 

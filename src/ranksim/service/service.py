@@ -233,7 +233,7 @@ class Service:
         class of the request, and cannot tell whether it is valid elsewhere (E48).
         """
         ctx, first = self._ctx, calls[0]
-        if not any(_needs_key(call) for call in calls):
+        if not any(map(_needs_key, calls)):
             return charge_caller(ctx, first.caller, RateClass.READ, now, headers)
         if key is not None:
             return self._charge(calls, key, now, headers)
@@ -249,7 +249,7 @@ class Service:
 
     def _charge(self, calls: Sequence[Call], key: Key, now: int, headers: dict[str, str]) -> Reply | None:
         ctx = self._ctx
-        classes = [self._class_of(call) for call in calls]
+        classes = map(self._class_of, calls)
         charged = [rate_class for rate_class in classes if rate_class is not None]
         graphql = calls[0].surface == "graphql"
         if not charged:
@@ -263,7 +263,8 @@ class Service:
         """Return the class a call is charged in; None for a dry run that is free (U10, U87), or a waiver."""
         if rates_waived(self._ctx):
             return None
-        said = self.policy.assumptions
+        policy = self._ctx.policy
+        said = policy.assumptions
         operation = OPERATIONS.get(call.operation)
         if (
             said.dry_run_class != "same"
@@ -273,7 +274,7 @@ class Service:
             and call.body.get("dry_run") is True
         ):
             return RateClass.READ if said.dry_run_class == "read" else None
-        return _nominal_class(self.policy, call)
+        return _nominal_class(policy, call)
 
     def _execute(self, request: Request, owner: str, index: int) -> Reply:
         """Faults of form, Idempotency-Key, handler."""

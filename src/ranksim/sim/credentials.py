@@ -23,8 +23,7 @@ class Credentials:
     def call_of(self, send: Send, client: str) -> Call:
         """Return a client's call as the service takes it, with the token that the key has now."""
         actor, key = self._known[send.key]
-        body = None if send.body is None else dict(send.body)
-        call = Call(send.operation, None, send.path, send.query, body, send.idempotency_key)
+        call = Call(send.operation, None, send.path, send.query, send.body, send.idempotency_key)
         call.environment, call.surface = actor.environment, send.surface
         if key is None:
             call.account = actor.account

@@ -30,7 +30,7 @@ class Clock(Protocol):
 class CallHandler(Protocol):
     """What answers the calls of programs: a simulated world, or a service that is rehearsed against."""
 
-    def answer(self, send: Send, client: str) -> Received:
+    def answer(self, send: Send, client: str, now: Micros) -> Received:
         """Let a call of a client take effect now, and return what it sees at once. Used without a network."""
 
     def call_of(self, send: Send, client: str) -> Call | None:
@@ -109,6 +109,7 @@ class Player:
         if run.done:
             return
         clock, advance = self.clock, run.program.send
+        now = clock.now
         try:
             while True:
                 step: Step = advance(value)
@@ -116,13 +117,12 @@ class Player:
                     if run.ways is not None:
                         self._launch(run, run.ways, step)
                         return
-                    value = self._answer(step, run.client)
+                    value = self._answer(step, run.client, now)
                 elif isinstance(step, Pause):
                     delay = max(step.duration, 0)
-                    clock.after(delay, self.resume, run, clock.now + delay)
+                    clock.after(delay, self.resume, run, now + delay)
                     return
                 elif isinstance(step, Until):
-                    now = clock.now
                     at = max(now, step.instant)
                     clock.after(at - now, self.resume, run, at)
                     return

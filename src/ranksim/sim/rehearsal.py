@@ -214,10 +214,10 @@ class Rehearsal:
             call.body = body if isinstance(body, dict) else None
             call.fault = None if isinstance(body, dict) else Fault("invalid_request")
         elif send.body is not None:
-            call.body, call.raw = dict(send.body), to_json(send.body)
+            call.body, call.raw = send.body, to_json(send.body)
         return call
 
-    def answer(self, send: Send, client: str) -> Received:
+    def answer(self, send: Send, client: str, now: Micros) -> Received:
         """Refuse: a rehearsal has a network, so the player asks it for `effect` only."""
         raise AssertionError("the calls of a rehearsal take effect after a while, not at once")
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
 
-from ranksim.callers.http import LowerCase
 from ranksim.callers.network import Ways
 from ranksim.callers.portfolio import Actor, open_actor
 from ranksim.callers.programs import program_of
@@ -162,11 +161,10 @@ class World(SimpyClock):
         """Return a client's call as the service takes it."""
         return self._credentials.call_of(send, client)
 
-    def answer(self, send: Send, client: str) -> Received:
+    def answer(self, send: Send, client: str, now: Micros) -> Received:
         """Make a client's call now, and answer it at once."""
-        now = self.now
         reply = self._answered(now, self._credentials.call_of(send, client), client)
-        return Received(reply.status, reply.body, LowerCase(reply.headers), now, now)
+        return Received(reply.status, reply.body, reply.headers, now, now)
 
     def effect(self, flight: Flight) -> Reply:
         """Let a call that travelled take effect now."""
@@ -191,7 +189,7 @@ class World(SimpyClock):
             self.tally.answered(now, client, now - flight.sent)
         if self.trace is not None:
             self.trace.exchange(now, client, flight.call, rendered, sent=flight.sent, received=now)
-        return Received(rendered.status, rendered.body, LowerCase(rendered.headers), flight.sent, now)
+        return Received(rendered.status, rendered.body, rendered.headers, flight.sent, now)
 
     def lost(self, flight: Flight) -> None:
         """Record a call whose sender stopped listening now."""
