@@ -62,7 +62,7 @@ HORIZONS: Final = (
     Horizon(
         ("rate.retry_after_honoured",),
         DISTANT_FUTURE,
-        "the next two calls of a window decide it, whenever they come; three calls of each window are kept",
+        "the next call of a window decides it, whenever that comes; until then the refusal is kept",
     ),
     Horizon(
         ("idempotency.",),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
+from ranksim.clock import SECOND, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.rate.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
@@ -61,7 +61,7 @@ Window: TypeAlias = tuple[str, str, RateClass]
 
 @dataclass
 class HeaderJudge:
-    """Judges the headers of every response as it settles; of each window it keeps the last few calls."""
+    """Judges the headers of every response as it settles; of each window it keeps the last refusal."""
 
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
@@ -106,10 +106,9 @@ class HeaderJudge:
                 self.unsteady = True
                 self.tally.open(HONOURED, "the clock of the rate windows was changed while running")
         self.pending.clear()
-        if watermark == DISTANT_FUTURE and even:
-            for pair in self.following.values():
-                _judge_honoured(*pair, run, self.options, self.tally)
-            self.following.clear()
+        for window, pair in list(self.following.items()):
+            if even and pair[1].received <= watermark:  # so no call that is yet to come lies between
+                _judge_honoured(*self.following.pop(window), run, self.options, self.tally)
 
     def _next_calls(
         self, seen: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]

@@ -31,8 +31,6 @@ from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import Spend
 from ranksim.rules.terms import NAMES_CAPABILITY
 
-NAMES = {1: "capability", 2: "health", 3: "ceiling", 4: "quota", 5: "slots", 6: "cooldown"}
-
 RULES = (
     Rule(
         "guards.capability",
@@ -91,6 +89,12 @@ RULES = (
         "ladder: make each check fail",
     ),
 )
+
+
+def rule_of(check: int) -> str:
+    """Return the name of the rule of a check, which is none of cooldowns: the rules begin with theirs."""
+    return RULES[check - 1].name
+
 
 NEEDED = {"site_optimization": "site_optimization", "ai_scan": "ai_visibility"}
 """The capability that is assumed for an operation, where the table names one (U60)."""
@@ -336,7 +340,8 @@ class FailedChecks:
         still = outcome.check > 0 and self.quiet.between(before.low, after.high)
         for check in (1, 2, 4, 5) if still else (1, 2):
             if check in before.failing and check in after.failing:
-                says = f"dry runs of the same before and after show check {check}, {NAMES[check]}, to fail"
+                name = rule_of(check).removeprefix("guards.")
+                says = f"dry runs of the same before and after show check {check}, {name}, to fail"
                 yield CheckFailure(check, says, (before.seen.id, after.seen.id))
 
 
@@ -352,7 +357,7 @@ def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -
             continue
         seen.add(failure.check)
         if outcome.check == failure.check:
-            tally.held(f"guards.{NAMES[failure.check]}")
+            tally.held(rule_of(failure.check))
             continue
         evidence = Evidence(
             f"{outcome.spend} was {outcome.says}, although {failure.says}",
@@ -367,7 +372,7 @@ def _weigh(
     failures: FailedChecks, outcome: CheckOutcome, failure: CheckFailure, evidence: Evidence, tally: Tally
 ) -> None:
     """Break the rule, unless a run was joined: that passes checks 3 to 6, and under one option all (U45)."""
-    rule = f"guards.{NAMES[failure.check]}"
+    rule = rule_of(failure.check)
     if outcome.joined and (failure.check >= 3 or "before_checks" in failures.options.candidates("join")):
         tally.open(rule, "the run may have been joined")
     else:

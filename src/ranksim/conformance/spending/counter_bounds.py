@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
+from ranksim.conformance.verdict.verdicts import Evidence
 
 UNBOUNDED = 1 << 50
 """Units of a work that nothing bounds."""
@@ -56,6 +57,22 @@ class Bound:
     since: Sample | None
     most: int
     until: Sample | None
+
+    @property
+    def short(self) -> bool:
+        """Whether the mark shows less than it may."""
+        return self.since is not None and self.mark.value < self.least
+
+    @property
+    def against(self) -> Sample:
+        """The mark before that says so, or that says that it shows more."""
+        found = self.since if self.short else self.until
+        return found or self.mark
+
+    def evidence(self, says: str, about: str, inside: Sequence[Increment] = ()) -> Evidence:
+        """Return evidence of both marks and the first of what lies between."""
+        ids = (self.against.id, *(move.id for move in inside[:1]), self.mark.id)
+        return Evidence(says, tuple(dict.fromkeys(ids)), about=about, at=self.mark.low)
 
 
 class RunningSums:

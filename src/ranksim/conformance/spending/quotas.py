@@ -273,22 +273,19 @@ def _hold(dealings: AccountActivity, found: Sequence[Bound], tally: Tally) -> No
 
 
 def _evidence(dealings: AccountActivity, metric: str, bound: Bound, moves: Sequence[Increment]) -> Evidence:
-    mark = bound.mark
-    if bound.since is not None and mark.value < bound.least:
-        inside = between(moves, bound.since, mark, surely=True)
+    mark, before = bound.mark, bound.against
+    if bound.short:
+        inside = between(moves, before, mark, surely=True)
         says = (
-            f"{metric} was {bound.since.value}, then surely {sum(m.least for m in inside)} were admitted in "
+            f"{metric} was {before.value}, then surely {sum(m.least for m in inside)} were admitted in "
             f"{len(inside)} calls, and it shows {mark.value} (expected at least {bound.least})"
         )
-        ids = (bound.since.id, *(m.id for m in inside[:1]), mark.id)
-    else:
-        until = bound.until or mark
-        says = (
-            f"{metric} shows {mark.value}, but was {until.value if until.ends == mark.ends else 0} "
-            f"before and at most {bound.most} can have been reached"
-        )
-        ids = (until.id, mark.id)
-    return Evidence(says, tuple(dict.fromkeys(ids)), about=dealings.about, at=mark.low)
+        return bound.evidence(says, dealings.about, inside)
+    says = (
+        f"{metric} shows {mark.value}, but was {before.value if before.ends == mark.ends else 0} "
+        f"before and at most {bound.most} can have been reached"
+    )
+    return bound.evidence(says, dealings.about)
 
 
 def judge_limit(

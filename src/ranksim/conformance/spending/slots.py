@@ -167,20 +167,16 @@ def _judge_bound(
 
 
 def _evidence(dealings: AccountActivity, bound: Bound, moves: Sequence[Increment]) -> Evidence:
-    mark = bound.mark
-    if bound.since is not None and mark.value < bound.least:
-        inside = between(moves, bound.since, mark, surely=True)
+    mark, before = bound.mark, bound.against
+    inside = between(moves, before, mark, surely=bound.short)
+    if bound.short:
         says = (
-            f"{bound.since.value} slots were used, {sum(m.least for m in inside)} surely added after, none "
+            f"{before.value} slots were used, {sum(m.least for m in inside)} surely added after, none "
             f"can have been freed, and {mark.value} are used (expected at least {bound.least})"
         )
-        ids = (bound.since.id, *(m.id for m in inside[:1]), mark.id)
     else:
-        until = bound.until or mark
-        inside = between(moves, until, mark, surely=False)
-        says = f"{until.value} slots were used, {mark.value} are, and at most {bound.most} can be"
-        ids = (until.id, *(m.id for m in inside[:1]), mark.id)
-    return Evidence(says, tuple(dict.fromkeys(ids)), about=dealings.about, at=mark.low)
+        says = f"{before.value} slots were used, {mark.value} are, and at most {bound.most} can be"
+    return bound.evidence(says, dealings.about, inside)
 
 
 def judge_limit(
