@@ -326,7 +326,7 @@ def bad(folder: Path) -> Iterator[tuple[list[str | Path], str]]:
     yield ["run", scenario, "--out", results, "--trace", inside], f"{inside}: lies in {results}, which is"
     yield ["run", scenario, "--trace", scenario], f"{scenario}: is read by this command, and would be lost"
     yield ["run", scenario, "--out", scenario / "x"], f"{scenario}/x: {scenario} is a file, not a directory"
-    yield ["assumptions", "U111"], "U111: no such assumption; they are U1 to U110"
+    yield ["assumptions", "U113"], "U113: no such assumption; they are U1 to U112"
     yield ["assumptions", "--policy", folder / "no.yaml"], f"{folder}/no.yaml: no such file"
 
 
@@ -528,7 +528,7 @@ def test_help_loads_nothing_heavy() -> None:
 def test_assumptions_lists_all_of_them() -> None:
     told = Told("assumptions")
     assert told.code == 0
-    assert [f"U{n}" for n in range(1, 111)] == re.findall(r"^(U\d+) ", told.out, re.MULTILINE)
+    assert [f"U{n}" for n in range(1, 113)] == re.findall(r"^(U\d+) ", told.out, re.MULTILINE)
 
 
 def test_assumptions_shows_the_values_of_a_policy(tmp_path: Path) -> None:

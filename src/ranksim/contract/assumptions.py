@@ -1,6 +1,6 @@
 """What the specification leaves open: the fields a policy sets (U) and the register that explains them.
 
-`Assumptions` and `Statuses` hold the values the rules read. `ASSUMPTIONS` says, for each of U1 to U110, what
+`Assumptions` and `Statuses` hold the values the rules read. `ASSUMPTIONS` says, for each of U1 to U112, what
 is open, what is assumed, why, and how a real deployment shows it.
 """
 
@@ -16,10 +16,10 @@ from ranksim.contract.register_second_reading import SECOND_READING
 from ranksim.contract.register_webhooks import WEBHOOKS
 from ranksim.contract.register_work import WORK
 
-__all__ = ["ASSUMPTIONS", "Assumption", "Assumptions", "Statuses", "assumption"]
+__all__ = ["ASSUMPTIONS", "Assumption", "Assumptions", "GraphqlLimits", "Statuses", "assumption"]
 
 ASSUMPTIONS = CALLS + WORK + WEBHOOKS + SECOND_READING
-"""The register: U1 to U110, in order."""
+"""The register: U1 to U112, in order."""
 
 
 def assumption(number: int) -> Assumption:
@@ -31,6 +31,22 @@ def assumption(number: int) -> Assumption:
 
 
 Status = Annotated[int, Field(ge=200, le=599)]
+
+
+Most = Annotated[int, Field(ge=1)]
+
+
+class GraphqlLimits(Frozen):
+    """How large a GraphQL request may be (U111); fragments count wherever they are spread."""
+
+    characters: Most = Field(30_000, description="characters of the document")
+    tokens: Most = Field(2_000, description="tokens of the document")
+    depth: Most = Field(15, description="how deep its selections nest")
+    root_fields: Most = Field(20, description="root fields, which are calls")
+    aliases: Most = Field(100, description="aliases")
+    fields_selected: Most = Field(1_000, description="fields")
+    items: Most = Field(1_000, description="items of the pages asked for, which the service makes whole")
+    values: Most = Field(20_000, description="values asked for, of the service and of the schema")
 
 
 class Assumptions(Frozen):
@@ -59,6 +75,9 @@ class Assumptions(Frozen):
     )
     graphql_cost: Literal["request", "field", "separate"] = Field(
         "request", description="U11: what a GraphQL request charges: one unit, one per field, own buckets"
+    )
+    graphql_limits: GraphqlLimits = Field(
+        GraphqlLimits(), description="U111: how large a GraphQL request may be"
     )
     reset_reports: Literal["algorithm", "full"] = Field(
         "algorithm", description="U88: what RateLimit-Reset of an admitted reply points at"

@@ -1,4 +1,4 @@
-"""The register of assumptions, U79 to U110: resources, GraphQL, and a second reading of it all."""
+"""The register of assumptions, U79 to U112: resources, GraphQL, and a second reading of it all."""
 
 from ranksim.contract.register import Assumption
 
@@ -352,5 +352,34 @@ SECOND_READING = (
         confidence="L",
         observe="filter by each",
     ),
+    Assumption(
+        number=111,
+        area="graphql",
+        statement="How large a GraphQL request may be",
+        default=(
+            "30,000 characters, 2,000 tokens, depth 15, 20 root fields, 100 aliases, 1,000 fields with "
+            "fragments spread out, 1,000 items of pages, 20,000 values, those of the schema included; 400 "
+            "for tokens, else 422"
+        ),
+        options=(),
+        reason="what one request makes a server do must be bounded; no client needs more; our judgement",
+        confidence="L",
+        observe="send documents that grow in one of these",
+        fields=("assumptions.graphql_limits",),
+    ),
+    Assumption(
+        number=112,
+        area="graphql",
+        statement="What a GraphQL request costs that is refused before it is executed",
+        default=(
+            "one unit of the write class, as a POST of which nothing more is known; one without a key is "
+            "counted as its caller's, and one without room is not read"
+        ),
+        options=(),
+        reason="else whoever sends what cannot be read would work a server for nothing",
+        confidence="L",
+        observe="send a document that does not parse, and read RateLimit-Remaining",
+        fields=(),
+    ),
 )
-"""U79 to U110, in order."""
+"""U79 to U112, in order."""

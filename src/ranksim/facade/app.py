@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
@@ -35,6 +36,9 @@ from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import problem
 from ranksim.serving.asgi import Gone, Header, Message, Receive, Scope, Send
 from ranksim.serving.control_auth import refusal
+
+if TYPE_CHECKING:
+    from ranksim.facade.http.graphql import GraphqlEndpoint
 
 log = logging.getLogger("ranksim.facade")
 access = logging.getLogger("ranksim.access")
@@ -119,6 +123,7 @@ class Facade:
         self.max_body = max_body
         self.strict_query = strict_query
         self.access_log = access_log
+        self._endpoint: GraphqlEndpoint | None = None
         self._deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
         self._places: dict[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "/graphql": self._graphql,
@@ -216,14 +221,19 @@ class Facade:
         if fault is not None and not await _suffer(fault, call, scope):
             return
         accept = headers.get(b"accept", b"").decode("latin-1")
+        if self._endpoint is None:
+            self._endpoint = graphql.GraphqlEndpoint(self.twin)
+        endpoint = self._endpoint
 
         async def ask() -> HttpResponse:
             try:
-                given = await graphql.execute(self.twin, call, accept)
+                given = await endpoint.execute(call, accept)
+            except NotKept:
+                return await ask()
             except Exception:
                 log.exception("a GraphQL request failed")
                 call.fault = Fault("internal_error")
-                given = await graphql.execute(self.twin, call, accept)
+                given = await endpoint.execute(call, accept)
             extra = _allowing(scope["method"], request.allow, given.status)
             headers = self._headers(given.headers, len(given.body), extra)
             return HttpResponse(given.status, headers, given.body, given.replies)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from ranksim.clock import DAY, SECOND, Micros
+from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.advance import Advance, AdvanceUnderWay
@@ -119,6 +120,10 @@ class Twin:
         self._after(step.tasks, now)
         self.event_log.observe(step.events)
         return step.reply
+
+    def admits(self, call: Call, classes: Collection[RateClass]) -> bool:
+        """Return whether access and the rate limit let a request of one of some classes through, now."""
+        return self.service.admits(call, classes, self.clock.traffic(self.clock.now()))
 
     def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""

@@ -3,7 +3,7 @@
 Only this module reads the traffic clock, which is `now` unless a driver splits the two.
 """
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Collection, MutableSequence, Sequence
 
 from ranksim.clock import SECOND, http_date, whole_seconds
 from ranksim.contract.assumptions import Assumptions
@@ -72,6 +72,23 @@ def charge_caller(
         _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
         return None
     return _charge_one(ctx, window, ring, rate_class, now, headers)
+
+
+def key_has_room(
+    ctx: Context, key: Key, classes: Collection[RateClass], now: int, *, graphql: bool = False
+) -> bool:
+    """Return whether a window of a key has room, of those of some classes; nothing is charged."""
+    first = _first_window(ctx, graphql)
+    return rates_waived(ctx) or any(
+        windows.remaining(now, key.windows[first + one], key.rings[first + one]) for one in classes
+    )
+
+
+def caller_has_room(ctx: Context, caller: str, now: int) -> bool:
+    """Return whether the window of a caller without a key has room; nothing is charged."""
+    if rates_waived(ctx) or caller not in ctx.state.callers:
+        return True
+    return windows.remaining(now, ctx.state.callers[caller], ctx.state.caller_rings[caller]) > 0
 
 
 def rates_waived(ctx: Context) -> bool:

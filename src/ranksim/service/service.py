@@ -25,7 +25,15 @@ from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.events import CallGranted, CallJoined, CallRefused, WindowRefused
 from ranksim.service.operations import OPERATIONS, Operation
-from ranksim.service.rate_limits import charge_caller, charge_key, rates_waived, retry_after, show_only
+from ranksim.service.rate_limits import (
+    caller_has_room,
+    charge_caller,
+    charge_key,
+    key_has_room,
+    rates_waived,
+    retry_after,
+    show_only,
+)
 from ranksim.service.replies import nothing
 from ranksim.service.state import Account, Key, State, Stored
 
@@ -98,6 +106,18 @@ class Service:
         """
         self._advance(now)
         return self._step(self._answer(calls, now, now if traffic_now is None else traffic_now))
+
+    def admits(self, call: Call, classes: Collection[RateClass], traffic_now: int) -> bool:
+        """Return whether a request is neither refused for access nor, in each of `classes`, for traffic.
+
+        Nothing is charged. Where the answer is False, a request of these classes is answered 401 or 429.
+        """
+        ctx = self._ctx
+        if not _needs_key(call):
+            return caller_has_room(ctx, call.caller, traffic_now)
+        key = resolve(ctx.state.keys, call.key, call.environment)
+        graphql = call.surface == "graphql"
+        return key is not None and key_has_room(ctx, key, classes, traffic_now, graphql=graphql)
 
     def written(self, reply: Reply, now: int) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92, U30)."""

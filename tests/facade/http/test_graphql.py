@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import graphql as core
 import pytest
 
+from ranksim.contract.facts import RateClass
 from ranksim.facade.http import graphql
 from ranksim.facade.http.graphql import FIELDS, SCHEMA, GraphqlResponse, snake
 from ranksim.facade.http.requests import call_of
@@ -35,6 +36,11 @@ class Twin:
             stage.key,
         )
 
+    async def commit(self) -> None: ...
+
+    def admits(self, call: Call, classes: Collection[RateClass]) -> bool:
+        return self.service.admits(call, classes, self.now)
+
     def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
         replies = self.service.handle_batch(calls, self.now).replies
         return replies
@@ -53,7 +59,7 @@ class Twin:
         call = call_of({"method": "POST"}, given, "", environment)
         call.surface, call.fault = "graphql", Fault(fault) if fault else None
         call.raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        response = asyncio.run(graphql.execute(self, call, headers.get("accept", "")))
+        response = asyncio.run(graphql.GraphqlEndpoint(self).execute(call, headers.get("accept", "")))
         if written:
             for reply in response.replies:
                 self.service.written(reply, self.now)

@@ -1,26 +1,28 @@
 """GraphQL over the one service layer: a root field is a call of an operation (S4, U11, U33, U83).
 
-A document is parsed, measured and validated, which is remembered. Executing it goes twice over the root
+Access and the rate limit come first: a request that they would refuse is refused unread. A document is then
+parsed, measured (`graphql_cost`) and validated, which is remembered. Executing it goes twice over the root
 fields: first to ask, each field becoming a call; then, when the service has answered all calls of the request
 at once and charged it once, to answer. Resolvers are plain functions over the dicts that REST sends.
+
+What takes long is done in a thread, one request at a time, so that the loop goes on to answer others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import partial
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from graphql import (
     DocumentNode,
     ExecutionResult,
-    FieldNode,
-    FragmentDefinitionNode,
-    FragmentSpreadNode,
     GraphQLEnumType,
     GraphQLError,
     GraphQLInputObjectType,
@@ -28,30 +30,41 @@ from graphql import (
     GraphQLResolveInfo,
     GraphQLSchema,
     OperationDefinitionNode,
-    SelectionSetNode,
+    OperationType,
+    OverlappingFieldsCanBeMergedRule,
     build_schema,
     execute_sync,
     parse,
+    specified_rules,
     validate,
 )
+from pydantic_core import from_json, to_json
 
+from ranksim.contract.assumptions import GraphqlLimits
+from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
+from ranksim.facade.http.graphql_cost import conflict, extent_of, measured
 from ranksim.facade.http.requests import parse_json
 from ranksim.facade.http.wires import WIRES
 from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.errors import problem
 from ranksim.service.operations import OPERATIONS, Operation
 
-MOST_TOKENS = 5_000
-MOST_OPERATIONS = 20
-"""Root fields of one request."""
-MOST_DEPTH = 15
-"""How deep selections may nest."""
-MOST_VALUES = 40_000
-"""Values that one request may ask for: the fields selected, times the items of their page."""
 MOST_ERRORS = 20
-LONGEST_CACHED = 20_000
-"""Characters of a document that is worth remembering."""
+MOST_KNOWN = 512
+"""Documents that are remembered."""
+MOST_INLINE = 16_384
+"""Bytes of a request whose document is known that are read without going to the thread."""
+MOST_VALUES_INLINE = 500
+"""Values that are answered without going to the thread: some milliseconds."""
+MOST_OF_A_STRANGER = 2_000
+"""Characters of a document that are read for somebody without a key, who may ask for event types alone."""
+
+RULES = tuple(rule for rule in specified_rules if rule is not OverlappingFieldsCanBeMergedRule)
+"""What a document is validated by, besides `conflict`, which stands for a rule that is quadratic."""
+
+READS: tuple[RateClass, ...] = (RateClass.READ,)
+WRITES: tuple[RateClass, ...] = (RateClass.WRITE, RateClass.EXPENSIVE)
 
 GRAPHQL_JSON = "application/graphql-response+json"
 
@@ -127,10 +140,22 @@ MADE = {
 """Where the payload of a spending operation holds what it made, when it was no dry run."""
 
 
+KEYLESS = tuple(name for name, operation in FIELDS.items() if OPERATIONS[operation].keyless)
+"""Root fields that need no key."""
+
+T = TypeVar("T")
+
+
 class AnswersCalls(Protocol):
     """What answers the calls of a request: the twin."""
 
     policy: Policy
+
+    def commit(self) -> Awaitable[None]:
+        """Awaited until what led to a reply is kept; raises NotKept if it was undone."""
+
+    def admits(self, call: Call, classes: Collection[RateClass]) -> bool:
+        """Return whether access and the rate limit let a request of one of some classes through."""
 
     def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer the calls of one request, in order; one reply stands for all if it is refused."""
@@ -145,30 +170,102 @@ class GraphqlResponse(NamedTuple):
     replies: list[Reply]
 
 
-async def execute(twin: AnswersCalls, call: Call, accept: str = "") -> GraphqlResponse:
-    """Answer one GraphQL request.
+class GraphqlEndpoint:
+    """Answers GraphQL requests by a twin."""
 
-    `call` is the request as a whole: who asks, the body as sent (`raw`), and the `fault` of its HTTP form;
-    `accept` the media types that its sender takes. What is refused before execution has its own status: 401
-    and 429, 400 what cannot be read, 422 what does not fit the schema. Else the status is 200, and a refused
-    field carries its error body in `errors[].extensions` (U83).
-    """
-    request = GraphqlRequest(twin.policy, _copy(call, raw=None, fault=None))
-    refusal = Refusal(call.fault.code, []) if call.fault else _ask(call.raw or b"", request)
-    if refusal is not None:
-        form = call.fault.code if call.fault else "invalid_request"
-        replies = twin.call_batch([request.stand_in("POST", Fault(form))])
-        return _refuse(twin.policy, accept, replies, refusal)
-    calls = list(request.calls.values()) or [request.stand_in("GET")]
-    replies = twin.call_batch(calls)
-    if len(replies) < len(calls) or replies[0].code in ("unauthorized", "rate_limited"):
-        return _refuse(twin.policy, accept, replies, None)
-    if request.calls:
-        request.replies = dict(zip(request.calls, replies, strict=True))
-        result = request.run()
-    else:
-        result = request.result
-    return GraphqlResponse(200, _headers(twin.policy, accept, replies), _dump(result.formatted), replies)
+    def __init__(self, twin: AnswersCalls) -> None:
+        self._twin = twin
+        self._turn = asyncio.Lock()
+
+    async def execute(self, call: Call, accept: str = "") -> GraphqlResponse:
+        """Answer one GraphQL request.
+
+        `call` is the request as a whole: who asks, the body as sent (`raw`), and the `fault` of its HTTP
+        form; `accept` the media types that its sender takes. What is refused before execution has its own
+        status: 401 and 429, 400 what cannot be read, 422 what does not fit the schema or is too large. Else
+        the status is 200, and a refused field carries its error body in `errors[].extensions` (U83). Raises
+        NotKept where what was done for a long answer could not be kept: it was undone, and is asked again.
+        """
+        twin = self._twin
+        request = GraphqlRequest(twin.policy, _copy(call, raw=None, fault=None))
+        raw = call.raw or b""
+        refusal = Refusal(call.fault.code, []) if call.fault else await self._read(raw, request)
+        if refusal is not None:
+            form = call.fault.code if call.fault else "invalid_request"
+            replies = twin.call_batch([request.stand_in(refusal.method, Fault(form))])
+            return _refuse(twin.policy, accept, replies, refusal)
+        calls = list(request.calls.values()) or [request.stand_in("GET")]
+        replies = twin.call_batch(calls)
+        if len(replies) < len(calls) or replies[0].code in ("unauthorized", "rate_limited"):
+            return _refuse(twin.policy, accept, replies, None)
+        headers = _headers(twin.policy, accept, replies)
+        request.replies = dict(zip(request.calls, replies, strict=True)) if request.calls else {}
+        if request.values <= MOST_VALUES_INLINE:
+            return GraphqlResponse(200, headers, request.answered(), replies)
+        await self._twin.commit()  # what is undone meanwhile would be noticed by nobody else
+        for key, one in request.replies.items():  # the service goes on meanwhile, so what it said is copied
+            body = from_json(to_json(one.body))
+            request.replies[key] = Reply(one.status, body, code=one.code, cursors=one.cursors)
+        return GraphqlResponse(200, headers, await _in_thread(request.answered), replies)
+
+    async def _read(self, raw: bytes, request: GraphqlRequest) -> Refusal | None:
+        """Read a request and run it once, to ask; gives why it is refused, or None.
+
+        What was read before is read at once. The rest is read in the thread, each in its turn, and no further
+        than the rate limit lets it: others were charged since it came, and whether it writes is known only
+        when it is parsed.
+        """
+        if not self._admits(request, raw, tuple(RateClass)):
+            return AWAY
+        limits = request.policy.assumptions.graphql_limits
+        if len(raw) <= MOST_INLINE:
+            if (refusal := _read_body(raw, request)) is not None:
+                return refusal
+            known = _KNOWN.get((request.text, limits))
+            if isinstance(known, Refusal):
+                return known
+            if known is not None and known.told <= MOST_VALUES_INLINE:
+                return _ask(known, request, limits)
+        async with self._turn:
+            return await self._read_in_turn(raw, request, limits)
+
+    async def _read_in_turn(
+        self, raw: bytes, request: GraphqlRequest, limits: GraphqlLimits
+    ) -> Refusal | None:
+        if not self._admits(request, raw, tuple(RateClass)):
+            return AWAY
+        if (refusal := await _in_thread(partial(_read_body, raw, request))) is not None:
+            return refusal
+        found = _KNOWN.get((request.text, limits))
+        document = await _in_thread(partial(_parse, request.text, limits)) if found is None else found
+        if isinstance(document, Refusal):
+            return document
+        classes = WRITES if document.writes else READS
+        if request.policy.assumptions.dry_run_class != "same":
+            classes = (*READS, *WRITES)  # a dry run may be counted as a read
+        if not self._admits(request, raw, classes):
+            return AWAY if document.writes else AWAY_READING
+        if not document.valid:
+            document = await _in_thread(partial(_validate, document))
+            _remember(request.text, limits, document)
+        if isinstance(document, Refusal):
+            return document
+        return await _in_thread(partial(_ask, document, request, limits))
+
+    def _admits(self, request: GraphqlRequest, raw: bytes, classes: Collection[RateClass]) -> bool:
+        """Return whether a request would not be refused for access or traffic, whatever it asks for."""
+        if self._twin.admits(request.base, classes):
+            return True
+        stranger = _copy(request.base, operation=FIELDS[KEYLESS[0]])
+        asks = any(name.encode() in raw for name in KEYLESS)
+        return asks and len(raw) <= MOST_OF_A_STRANGER and self._twin.admits(stranger, READS)
+
+
+_THREAD = ThreadPoolExecutor(1, "ranksim graphql")
+
+
+async def _in_thread(what: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, what)
 
 
 # Reading a request
@@ -180,6 +277,23 @@ class Refusal:
 
     code: str
     errors: list[GraphQLError]
+    method: str = "POST"
+    """The method that decides the class in which it is charged (U112)."""
+
+
+AWAY, AWAY_READING = Refusal("invalid_request", []), Refusal("invalid_request", [], "GET")
+"""Of a request that access or the rate limit refuses, before it is read or when it is known to read."""
+
+
+class Document(NamedTuple):
+    """A document that was parsed and is not too large; whether it is `valid` may be unknown yet."""
+
+    node: DocumentNode
+    writes: bool
+    """Whether all it can do is write."""
+    told: int
+    """How many values of the schema it asks for."""
+    valid: bool = False
 
 
 @dataclass(slots=True)
@@ -188,11 +302,13 @@ class GraphqlRequest:
 
     policy: Policy
     base: Call
+    text: str = ""
     document: DocumentNode | None = None
     operation_name: str | None = None
     variables: dict[str, Any] | None = None
     calls: dict[str, Call] = field(default_factory=dict)
     replies: dict[str, Reply] | None = None
+    items: int = 0
     values: int = 0
     result: ExecutionResult = field(default_factory=lambda: ExecutionResult(None, None))
 
@@ -210,8 +326,10 @@ class GraphqlRequest:
     def ask(self, operation: Operation, info: GraphQLResolveInfo[Any], arguments: dict[str, Any]) -> None:
         """Note the call that a root field makes."""
         call = self.calls[str(info.path.key)] = _call(self.base, operation, dict(arguments))
-        selected = sum(_extent(node.selection_set, info.fragments, {})[0] for node in info.field_nodes)
-        self.values += selected * _page_size(self.policy, operation, call)
+        selected = sum(extent_of(node.selection_set, info.fragments, {}).fields for node in info.field_nodes)
+        items = _page_size(self.policy, operation, call)
+        self.items += items
+        self.values += selected * items
 
     def answer(self, info: GraphQLResolveInfo[Any]) -> Any:
         """Return what a root field resolves to, or raise its refusal."""
@@ -229,6 +347,10 @@ class GraphqlRequest:
             return {"dry_run" if "dry_run" in data else MADE[operation.name]: data}
         return _connection(reply, body) if WIRES[operation.name].paged and not operation.keyless else data
 
+    def answered(self) -> bytes:
+        """Execute the document, whose calls are answered, and write what came of it."""
+        return _dump((self.run() if self.calls else self.result).formatted)
+
     def stand_in(self, method: str, fault: Fault | None = None) -> Call:
         """Make the call that is charged for a request without calls: a read, or a refused write."""
         return _copy(self.base, method=method, fault=fault)
@@ -239,8 +361,8 @@ def _copy(base: Call, **changes: Any) -> Call:
     return Call(**(kept | changes))
 
 
-def _ask(payload: bytes, request: GraphqlRequest) -> Refusal | None:
-    """Read the request and run it once, to ask; gives why it is refused, or None."""
+def _read_body(payload: bytes, request: GraphqlRequest) -> Refusal | None:
+    """Read the body of a request: its document, with variables and the operation's name beside it."""
     try:
         sent = parse_json(payload)
     except ValueError:
@@ -252,19 +374,54 @@ def _ask(payload: bytes, request: GraphqlRequest) -> Refusal | None:
         return _unreadable('"variables" is not an object.')
     if not isinstance(request.operation_name, str | None):
         return _unreadable('"operationName" is not text.')
-    text = sent["query"]
-    read = _read_cached if len(text) <= LONGEST_CACHED else _read
-    found = read(text)
-    if isinstance(found, Refusal):
-        return found
-    request.document = found
+    request.text = sent["query"]
+    return None
+
+
+_KNOWN: dict[tuple[str, GraphqlLimits], Document | Refusal] = {}
+
+
+def _remember(text: str, limits: GraphqlLimits, found: Document | Refusal) -> None:
+    while len(_KNOWN) >= MOST_KNOWN:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
+    _KNOWN[text, limits] = found
+
+
+def _parse(text: str, limits: GraphqlLimits) -> Document | Refusal:
+    """Parse a document and measure it."""
+    if len(text) > limits.characters:
+        return _too_large(f"The document has {len(text)} characters, more than {limits.characters}.")
+    try:
+        node = parse(text, max_tokens=limits.tokens)
+    except GraphQLError as error:
+        return Refusal("invalid_request", [error])
+    told = measured(node, limits, SCHEMA)
+    if isinstance(told, str):
+        return _too_large(told)
+    operations = [one for one in node.definitions if isinstance(one, OperationDefinitionNode)]
+    return Document(node, all(one.operation is OperationType.MUTATION for one in operations), told)
+
+
+def _validate(document: Document) -> Document | Refusal:
+    """Validate a document."""
+    errors = validate(SCHEMA, document.node, RULES, max_errors=MOST_ERRORS)
+    if not errors and (found := conflict(document.node)) is not None:
+        errors = [found]
+    return Refusal("validation_failed", errors) if errors else document._replace(valid=True)
+
+
+def _ask(document: Document, request: GraphqlRequest, limits: GraphqlLimits) -> Refusal | None:
+    """Run a request once, to ask; gives why it is refused, or None."""
+    request.document, request.values = document.node, document.told
     request.result = request.run()
     if request.result.data is None:
         return Refusal("validation_failed", request.result.errors or [])
-    if len(request.calls) > MOST_OPERATIONS:
-        return _too_large(f"More than {MOST_OPERATIONS} root fields.")
-    if request.values > MOST_VALUES:
-        return _too_large(f"The request asks for {request.values} values, more than {MOST_VALUES}.")
+    if len(request.calls) > limits.root_fields:
+        return _too_large(f"More than {limits.root_fields} root fields.")
+    if request.values > limits.values:
+        return _too_large(f"The request asks for {request.values} values, more than {limits.values}.")
+    if request.items > limits.items:
+        return _too_large(f"The request asks for {request.items} items, more than {limits.items}.")
     return None
 
 
@@ -274,60 +431,6 @@ def _unreadable(message: str) -> Refusal:
 
 def _too_large(message: str) -> Refusal:
     return Refusal("validation_failed", [GraphQLError(message)])
-
-
-def _read(text: str) -> DocumentNode | Refusal:
-    """Parse a document, measure it and validate it."""
-    try:
-        document = parse(text, max_tokens=MOST_TOKENS)
-    except GraphQLError as error:
-        return Refusal("invalid_request", [error])
-    if refusal := _measure(document):
-        return refusal
-    errors = validate(SCHEMA, document, max_errors=MOST_ERRORS)
-    return Refusal("validation_failed", errors) if errors else document
-
-
-_read_cached = lru_cache(maxsize=512)(_read)
-
-
-def _measure(document: DocumentNode) -> Refusal | None:
-    """Refuse a document that is too large or too deep, before anything is done with it."""
-    parts = document.definitions
-    fragments = {part.name.value: part for part in parts if isinstance(part, FragmentDefinitionNode)}
-    known: dict[str, tuple[int, int]] = {}
-    for part in parts:
-        if isinstance(part, OperationDefinitionNode | FragmentDefinitionNode):
-            count, depth = _extent(part.selection_set, fragments, known)
-            if depth > MOST_DEPTH:
-                return _too_large(f"Selections nest deeper than {MOST_DEPTH}.")
-            if count > MOST_VALUES:
-                return _too_large(f"The document selects {count} fields, more than {MOST_VALUES}.")
-    return None
-
-
-def _extent(
-    selections: SelectionSetNode | None,
-    fragments: Mapping[str, FragmentDefinitionNode],
-    known: dict[str, tuple[int, int]],
-) -> tuple[int, int]:
-    """Count the fields selected, fragments spread out, and how deep they nest; `known` are fragments'."""
-    total = deepest = 0
-    for node in () if selections is None else selections.selections:
-        if isinstance(node, FieldNode):
-            count, depth = _extent(node.selection_set, fragments, known)
-            count, depth = count + 1, depth + 1
-        elif isinstance(node, FragmentSpreadNode):
-            name = node.name.value
-            if name not in known:
-                known[name] = (0, 0)  # a fragment that spreads itself is refused by validation
-                if name in fragments:
-                    known[name] = _extent(fragments[name].selection_set, fragments, known)
-            count, depth = known[name]
-        else:
-            count, depth = _extent(getattr(node, "selection_set", None), fragments, known)
-        total, deepest = total + count, max(deepest, depth)
-    return total, deepest
 
 
 def _page_size(policy: Policy, operation: Operation, call: Call) -> int:

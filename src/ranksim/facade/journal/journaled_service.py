@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.journal.protocol import Record
@@ -48,6 +49,10 @@ class JournaledService:
     def next_due(self) -> int | None:
         """Return the instant of the next piece of work, or None."""
         return self.service.next_due()
+
+    def admits(self, call: Call, classes: Collection[RateClass], traffic_now: int) -> bool:
+        """Return whether a request is neither refused for access nor for traffic."""
+        return self.service.admits(call, classes, traffic_now)
 
     def save(self) -> bytes:
         """Return the whole state as JSON."""
