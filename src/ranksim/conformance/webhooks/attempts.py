@@ -19,7 +19,7 @@ from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
 from ranksim.conformance.webhooks.endpoints import EndpointHistory, Listing, ObservedEndpoint, WebhookLog
 from ranksim.contract.facts import EVENT_TYPES, JOB_EVENT_TYPES
-from ranksim.contract.views import TEST_EVENT
+from ranksim.contract.views import TEST_EVENT, EventJobView
 
 SIGNATURE = "webhook.signature"
 FRESH = "webhook.fresh"
@@ -54,7 +54,8 @@ RULES = (
 )
 
 SIGNED = re.compile(r"t=[0-9]+,v1=[0-9a-f]{64}(,|$)")
-JOB_FIELDS = frozenset({"id", "kind", "status", "domain_id", "error_detail", "finished_at"})
+JOB_FIELDS = EventJobView.__required_keys__
+"""What the job of an event has (S82)."""
 
 ON_THE_WAY = 30 * SECOND
 """How long after it was signed an attempt may arrive: a sender waits 10 s (S88), and may be slow to begin."""
