@@ -54,29 +54,27 @@ def record_schema(view: View) -> Schema:
 
 def schema_of(hint: Any) -> Schema:
     """Return the schema of a type that a view's field may have."""
-    arguments = get_args(hint)
-    match get_origin(hint):
-        case None if is_typeddict(hint):
-            return ref(name_of(hint))
-        case None:
-            return {"type": _TYPES[hint]}
-        case origin if origin is Annotated:
-            schema = schema_of(arguments[0])
-            for said in arguments[1:]:
-                schema |= said.members if isinstance(said, views.JsonSchema) else {}
-            return schema
-        case origin if origin in (Union, UnionType):
-            [inner] = (argument for argument in arguments if argument is not NoneType)
-            return _or_null(schema_of(inner))
-        case origin if origin is Literal:
-            values = {"enum": list(arguments)} if len(arguments) > 1 else {"const": arguments[0]}
-            return {"type": _TYPES[type(arguments[0])]} | values
-        case origin if origin is list:
-            return {"type": "array", "items": schema_of(arguments[0])}
-        case _ if arguments[1] is object:
-            return {"type": "object"}
-        case _:
-            return {"type": "object", "additionalProperties": schema_of(arguments[1])}
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_typeddict(hint):
+        return ref(name_of(hint))
+    if origin is None:
+        return {"type": _TYPES[hint]}
+    if origin is Annotated:
+        schema = schema_of(arguments[0])
+        for said in arguments[1:]:
+            schema |= said.members if isinstance(said, views.JsonSchema) else {}
+        return schema
+    if origin in (Union, UnionType):
+        [inner] = (argument for argument in arguments if argument is not NoneType)
+        return _or_null(schema_of(inner))
+    if origin is Literal:
+        values = {"enum": list(arguments)} if len(arguments) > 1 else {"const": arguments[0]}
+        return {"type": _TYPES[type(arguments[0])]} | values
+    if origin is list:
+        return {"type": "array", "items": schema_of(arguments[0])}
+    if arguments[1] is object:
+        return {"type": "object"}
+    return {"type": "object", "additionalProperties": schema_of(arguments[1])}
 
 
 def _or_null(schema: Schema) -> Schema:
