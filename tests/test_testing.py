@@ -159,7 +159,7 @@ def test_a_blocking_call_from_the_worlds_own_loop_is_refused_not_stuck() -> None
 
 @TARGETS
 def test_any_number_side_by_side(kind: Kind) -> None:
-    worlds = [kind(seed=seed) for seed in range(8)]
+    worlds = [kind(seed=seed) for seed in range(4)]
     for number, world in enumerate(worlds):
         for index in range(number):
             domain_of(world, f"{index}.example")
@@ -168,9 +168,9 @@ def test_any_number_side_by_side(kind: Kind) -> None:
     times = {str(world.clock) for world in worlds[1:]}
     for world in worlds:
         world.close()
-    assert counts == list(range(8))
+    assert counts == list(range(4))
     assert times == {START}
-    assert len({world.key for world in worlds}) == 8
+    assert len({world.key for world in worlds}) == 4
 
 
 def test_a_closed_world_says_so() -> None:

@@ -1,5 +1,6 @@
 """The same study on a Dask cluster: a real scheduler and two real worker processes give the same rows."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,15 +55,24 @@ variants:
 
 
 @pytest.fixture
-def scheduler(toy: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A scheduler and two workers of one thread each, as a user would start them."""
+def scheduler(workers: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a scheduler, for which a busy machine has time."""
     monkeypatch.setattr("ranksim.study.pools.CONNECT", "300s")
+    return workers
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[str]:
+    """A scheduler and two workers of one thread each, as a user would start them; they can import `toy`."""
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
     programs = [
         subprocess.Popen(
             [*dask, "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"],
             stderr=subprocess.PIPE,
             text=True,
+            env=environment,
         )
     ]
     try:
@@ -72,7 +82,7 @@ def scheduler(toy: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
         for _ in range(2):
             options = ["--no-dashboard", "--host", "127.0.0.1"]
-            programs.append(subprocess.Popen([*worker, *options], stderr=subprocess.DEVNULL))
+            programs.append(subprocess.Popen([*worker, *options], stderr=subprocess.DEVNULL, env=environment))
         with import_module("distributed").Client(address, timeout=300, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=300)
         yield address

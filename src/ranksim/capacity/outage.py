@@ -17,7 +17,7 @@ What is under way when the outage ends counts as over, which matters only for re
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
@@ -170,10 +170,6 @@ class Attempts:
     failed: tuple[Micros, ...]
     counted: tuple[Micros, ...]
     need: int
-
-    def counted_by(self, elapsed: Micros) -> int:
-        """Failures that count up to and with a time."""
-        return bisect_right(self.counted, elapsed)
 
     def counted_before(self, elapsed: Micros) -> int:
         """Failures that count before a time."""

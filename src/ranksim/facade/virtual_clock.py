@@ -11,7 +11,6 @@ from ranksim.clock import Micros, instant
 from ranksim.errors import BadInput
 from ranksim.serving.wall_clock import wall
 
-MODES = ("real", "manual", "scaled")
 TRAFFIC_CLOCKS = ("same", "wall")
 SIGNATURE_CLOCKS = ("virtual", "wall")
 

@@ -21,8 +21,6 @@ from ranksim.service.operations import OPERATIONS
 
 Sign: TypeAlias = tuple[str, Any, Evidence]
 
-COUNTED = frozenset({"quota_exhausted", "allowance_exhausted"})
-
 
 def signs(history: History, options: Options) -> Iterator[Sign]:
     """Return all signs of a trace."""
