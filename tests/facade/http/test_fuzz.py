@@ -1,0 +1,363 @@
+"""Raw HTTP made from a grammar and then mutated: what is answered never depends on how the network cut it.
+
+    RANKSIM_FUZZ=1h .venv/bin/python -m pytest -m heavy -s tests/facade/http/test_fuzz.py
+
+RANKSIM_FUZZ is how long the heavy test goes on (default 2m), RANKSIM_FUZZ_SEED where it begins (it prints
+every seed), RANKSIM_FUZZ_MS how long the normal client may wait (default 100; more on a shared machine).
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from ranksim.clock import SECOND, duration, instant
+from ranksim.facade.app import create_app
+from ranksim.facade.sender import Scripted
+from ranksim.facade.twin import Twin
+from ranksim.serving.uvicorn_protocol import Connection, configured
+
+FUZZ_SECONDS = duration(os.environ.get("RANKSIM_FUZZ", "2m")) // SECOND
+FUZZ_SEED = int(os.environ.get("RANKSIM_FUZZ_SEED", "1"))
+FUZZ_MS = float(os.environ.get("RANKSIM_FUZZ_MS", "100"))
+ROUND = 100
+"""Examples of one seed."""
+
+KEY = b"KEY"
+"""Stands for the key of whoever is spoken to."""
+
+# The grammar
+
+METHODS = (
+    [b"GET"] * 4
+    + [b"POST"] * 4
+    + [b"HEAD", b"OPTIONS", b"PATCH", b"PUT", b"DELETE", b"TRACE", b"get", b"G\0T"]
+)
+TARGETS = [
+    b"/v1/domains", b"/v1/account", b"/v1/domains?limit=2", b"/v1/domains/%00", b"/sandbox/v1/account",
+    b"/graphql", b"/livez", b"/", b"*", b"http://x/v1/account", b"//", b"/v1/%ff", b"/_ranksim/clock",
+    b"/v1/nothing", b"/v1/domains?" + b"a" * 3_000, b"/v1/jobs", b"/v1/\xff",
+]  # fmt: skip
+VERSIONS = [b"HTTP/1.1"] * 30 + [b"HTTP/1.0", b"HTTP/1.1 ", b"HTTP/2.0", b"HTTP/9.9", b""]
+GOOD_FIELDS = [
+    b"Authorization: Bearer " + KEY, b"Content-Type: application/json", b"X-Request-Id: given",
+    b"Expect: 100-continue",
+]  # fmt: skip
+ODD_FIELDS = [
+    b"Authorization: Bearer no", b"Content-Type: text/plain", b"Connection: close",
+    b"Connection: keep-alive", b"Connection: Upgrade\r\nUpgrade: h2c", b"Content-Encoding: br",
+    b"Idempotency-Key: once",
+    b"Host: y", b"X : y", b" folded", b"X\0: a", b"X:", b": x", b"X: \xff", b"Origin: http://evil.example",
+    b"Content-Length: 0", b"Content-Length: +5", b"Content-Length: 5, 5", b"Content-Length: 9" + b"9" * 19,
+    b"Transfer-Encoding: chunked", b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding: \tchunked",
+    b"X: " + b"x" * 20_000, b"Accept: application/graphql-response+json",
+]  # fmt: skip
+CONTENTS = [
+    b"", b"{}", b'{"host": "a.example"}', b'{"host": 1e400}', b'{"query": "{ account { id } }"}', b"[",
+    b"\xff", b'{"host": "' + b"x" * 5_000 + b'"}',
+]  # fmt: skip
+EXTENSIONS = [b""] * 10 + [b";a=b", b' ;a="\r"', b";" + b"x" * 500]
+TRAILERS = [
+    b"",
+    b"",
+    b"",
+    b"Authorization: Bearer " + KEY + b"\r\n",
+    b"X: y\r\n",
+    b"broken\r\n",
+    b"X: " + b"y" * 70_000 + b"\r\n",
+]
+ENDS = [b"\r\n"] * 30 + [b"\n", b"\r", b"\r\r\n"]
+NOISE = [b"\0", b"\r", b"\n", b"\r\n", b" ", b":", b"\xff", b"0", b"GET / HTTP/1.1\r\n\r\n", b"0\r\n\r\n"]
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """The field that frames a body, and the body: as it should be, or nearly."""
+    content = draw(st.sampled_from(CONTENTS))
+    kind = draw(st.sampled_from(["none", "length", "length", "chunked", "chunked", "short", "long", "both"]))
+    if kind == "none":
+        return b"", b""
+    if kind in ("length", "short", "long"):
+        off = {"length": 0, "short": -1, "long": 1}[kind]
+        return b"Content-Length: %d\r\n" % max(0, len(content) + off), content
+    at = sorted(draw(st.lists(st.integers(0, len(content)), max_size=3)))
+    parts = [content[low:high] for low, high in pairwise([0, *at, len(content)])]
+    framed = b"".join(
+        b"%x%b\r\n%b\r\n" % (len(part), draw(st.sampled_from(EXTENSIONS)), part) for part in parts if part
+    )
+    body = framed + b"0\r\n" + draw(st.sampled_from(TRAILERS)) + b"\r\n"
+    return b"Transfer-Encoding: chunked\r\n" + (b"Content-Length: 3\r\n" if kind == "both" else b""), body
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    end = draw(st.sampled_from(ENDS))
+    line = b" ".join(draw(st.sampled_from(part)) for part in (METHODS, TARGETS, VERSIONS))
+    hosts = draw(st.sampled_from([[b"Host: x"]] * 20 + [[], [b"Host: x", b"Host: x"], [b"Host: a b"]]))
+    fields = draw(st.lists(st.sampled_from(GOOD_FIELDS), max_size=3))
+    fields += draw(st.just([]) | st.just([]) | st.lists(st.sampled_from(ODD_FIELDS), max_size=2))
+    framing, body = draw(bodies())
+    return end.join([line, *hosts, *fields, b""]) + framing + b"\r\n" + body
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """What one connection is sent: some requests, and what went wrong on the way."""
+    sent = b"".join(draw(st.lists(requests(), min_size=1, max_size=4)))
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2, 3]))):
+        at = draw(st.integers(0, len(sent)))
+        what, noise = (
+            draw(st.sampled_from(["insert", "replace", "drop", "end"])),
+            draw(st.sampled_from(NOISE)),
+        )
+        sent = {
+            "insert": sent[:at] + noise + sent[at:],
+            "replace": sent[:at] + noise + sent[at + len(noise) :],
+            "drop": sent[:at] + sent[at + 1 :],
+            "end": sent[:at],
+        }[what]
+    return sent
+
+
+def cuts_of(draw: st.DrawFn, sent: bytes) -> list[int]:
+    """Where segments end: anywhere, and often within an end of line."""
+    lines = [at + offset for at in range(len(sent)) if sent[at : at + 1] == b"\r" for offset in (0, 1, 2)]
+    near = st.sampled_from(lines) if lines else st.integers(0, len(sent))
+    return sorted(
+        {at for at in draw(st.lists(st.integers(0, len(sent)) | near, max_size=12)) if at <= len(sent)}
+    )
+
+
+@st.composite
+def cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
+    sent = draw(streams())
+    cuts = cuts_of(draw, sent)
+    return sent, [sent[low:high] for low, high in pairwise([0, *cuts, len(sent)])]
+
+
+# Without a socket: exactly the same answer
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what it is given, and holds back what comes while reading is paused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrote, self.paused, self.closed = b"", False, False
+
+    def write(self, data: Any) -> None:
+        if not self.closed:
+            self.wrote += bytes(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("127.0.0.1", 8080) if name in ("peername", "sockname") else default
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+TURNS = 12
+"""Turns of the loop after which nothing more happens by itself."""
+
+
+async def answered(pieces: list[bytes]) -> tuple[bytes, bool]:
+    """What a fresh deployment writes when it is sent these pieces, and whether it closes then."""
+    twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
+    config = configured(create_app(twin), lifespan="off")
+    config.load()
+    state, wire = ServerState(), Wire()
+    connection = Connection(config, state, {})
+    connection.connection_made(wire)
+    key = twin.keys["production"].encode()
+    for piece in _with_key(pieces, key):
+        for _ in range(20 * TURNS):
+            if not wire.paused or wire.closed:
+                break
+            await asyncio.sleep(0)
+        if wire.closed:
+            break
+        connection.data_received(piece)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+    for _ in range(20 * TURNS):
+        if not state.tasks:
+            break
+        await asyncio.sleep(0)
+    wrote, closed = wire.wrote, wire.closed
+    connection.connection_lost(None)
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+    for task in list(state.tasks):
+        task.cancel()
+    await asyncio.gather(*state.tasks, return_exceptions=True)
+    await twin.close()
+    return wrote, closed
+
+
+def _with_key(pieces: list[bytes], key: bytes) -> list[bytes]:
+    """Put the real key in, cut wherever its place was cut."""
+    ends, whole = [], b""
+    for piece in pieces:
+        whole += piece
+        ends.append(len(whole))
+    places = [at for at in range(len(whole)) if whole.startswith(KEY, at)]
+    moved = [end + sum((len(key) - len(KEY)) for at in places if at + len(KEY) <= end) for end in ends]
+    said = whole.replace(KEY, key)
+    return [said[low:high] for low, high in pairwise([0, *moved])]
+
+
+def check_cuts(sent: bytes, pieces: list[bytes]) -> None:
+    whole, cut = asyncio.run(answered([sent])), asyncio.run(answered(pieces))
+    assert cut == whole
+    for line in whole[0].split(b"\r\n"):
+        if line.startswith(b"HTTP/1.1 "):
+            assert line[9:12] < b"500", line
+
+
+@given(cut_streams())
+def test_the_answer_does_not_depend_on_how_the_bytes_were_cut(case: tuple[bytes, list[bytes]]) -> None:
+    check_cuts(*case)
+
+
+# Over sockets
+
+
+class Normal(threading.Thread):
+    """A good client, which asks without end and notes how long it waited."""
+
+    def __init__(self, port: int, key: bytes) -> None:
+        super().__init__(daemon=True)
+        self.request = (
+            b"GET /v1/account HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n\r\n" % key
+        )
+        self.port, self.waits, self.wrong, self.over = port, [0.0], b"", threading.Event()
+
+    def run(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            while not self.over.wait(0.01):
+                began = time.monotonic()
+                connection.sendall(self.request)
+                answer = connection.recv(65_536)
+                self.waits.append((time.monotonic() - began) * 1000)
+                if not answer.startswith(b"HTTP/1.1 200 "):
+                    self.wrong = answer
+                    return
+
+
+@contextmanager
+def served(tmp_path: Any) -> Iterator[tuple[int, bytes, subprocess.Popen[str]]]:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("facts:\n  rates: {read: 100000000, write: 100000000, expensive: 100000000}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ranksim", "serve", "--port", "0", "--json", "--policy", str(policy)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        yield int(said["base_url"].rpartition(":")[2]), said["key"].encode(), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def resident(process: subprocess.Popen[str]) -> int:
+    """MiB of memory that a process takes."""
+    with open(f"/proc/{process.pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1_048_576
+
+
+def speak(port: int, pieces: list[bytes], manner: str) -> None:
+    """Send pieces as one of three kinds of clients: one that reads, one that does not, one that leaves."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=0.02) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if manner == "leaves":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        for piece in pieces:
+            connection.sendall(piece)
+        if manner == "reads":
+            answer = connection.recv(65_536)
+            assert answer == b"" or answer.startswith(b"HTTP/1.1 "), answer
+            assert not answer.startswith(b"HTTP/1.1 5"), answer
+
+
+@pytest.mark.heavy
+def test_an_hour_of_mutated_requests_hurts_nobody(tmp_path: Any) -> None:
+    """Three kinds of connections at once; meanwhile a normal client is answered in time."""
+    end = time.monotonic() + FUZZ_SECONDS
+    with served(tmp_path) as (port, key, process):
+        normal = Normal(port, key)
+        normal.start()
+        memory, cases = resident(process), 0
+
+        def attack(case: tuple[bytes, list[bytes]]) -> None:
+            nonlocal cases
+            if time.monotonic() > end:
+                return
+            cases += 1
+            check_cuts(*case)
+            pieces = _with_key(case[1], key)
+            kinds = [
+                threading.Thread(target=speak, args=(port, pieces, manner))
+                for manner in ("reads", "keeps silent", "leaves")
+            ]
+            for kind in kinds:
+                kind.start()
+            for kind in kinds:
+                kind.join()
+
+        rounds = 0
+        while time.monotonic() < end:
+            seed = FUZZ_SEED + rounds
+            print(
+                f"seed {seed}: {cases} cases, worst wait {max(normal.waits):.0f} ms, {resident(process)} MiB"
+            )
+            one_round = settings(max_examples=ROUND, database=None, deadline=None)(
+                given(cut_streams())(attack)
+            )
+            hypothesis.seed(seed)(one_round)()
+            rounds += 1
+        normal.over.set()
+        normal.join()
+        waits = sorted(normal.waits)
+        print(f"{cases} cases x 3, {len(waits)} normal requests: worst {waits[-1]:.0f} ms")
+        print(f"99.9 % {waits[len(waits) * 999 // 1000]:.0f} ms; {memory} -> {resident(process)} MiB")
+        assert normal.wrong == b""
+        assert process.poll() is None
+        assert resident(process) < memory + 200
+        assert waits[-1] <= FUZZ_MS
+        process.terminate()
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
