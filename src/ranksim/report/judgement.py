@@ -23,7 +23,7 @@ MOST_EVIDENCE = 2
 
 
 def summary(judgement: Plain) -> list[RenderableType]:
-    """What to print, in order: the verdict, the run, evidence, differences, the table, what is missing."""
+    """Return what to print: the verdict, the run, evidence, differences, the table, what is missing."""
     from rich.text import Text
 
     parts: list[RenderableType] = [
@@ -49,7 +49,7 @@ MODEL = (
 
 
 def model_view(rows: Sequence[Plain]) -> View:
-    """What was measured beside what was predicted, ready to show."""
+    """Return what was measured beside what was predicted, ready to show."""
     shown = tuple(
         (
             row["name"],
@@ -74,22 +74,22 @@ def _with_interval(row: Plain, side: str) -> str:
 
 
 def fails(judgement: Plain) -> bool:
-    """Whether a rule deviates, or a required one does not conform."""
+    """Return whether a rule deviates, or a required one does not conform."""
     return bool(judgement["missing"]) or any(rule["verdict"] == "deviates" for rule in judgement["rules"])
 
 
 def headline(judgement: Plain, *, names: bool = True) -> str:
-    """The whole verdict in one sentence, with the names of the rules that fail or without."""
+    """Return the whole verdict in one sentence, with the names of the rules that fail or without."""
     deviating = [rule["name"] for rule in judgement["rules"] if rule["verdict"] == "deviates"]
     missing = [name for name in judgement["missing"] if name not in deviating]
     failed = f"{many(len(missing), 'required rule')} {'do' if len(missing) > 1 else 'does'} not conform"
     if names:
         failed += f": {', '.join(missing)}"
     if deviating:
-        said = f"{many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
+        sentence = f"{many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
         if names:
-            said += f": {', '.join(deviating)}"
-        return f"{said}; {failed}" if missing else said
+            sentence += f": {', '.join(deviating)}"
+        return f"{sentence}; {failed}" if missing else sentence
     if missing:
         return f"Nothing deviates, but {failed}"
     if not judgement["coverage"]["exercised"]:
@@ -98,7 +98,7 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
 
 
 def run_lines(judgement: Plain) -> list[str]:
-    """The run in a few lines: what was recorded, how much of the rules it shows, and by which clock."""
+    """Return the run in lines: what was recorded, how much of the rules it shows, and by which clock."""
     coverage, agreement = judgement["coverage"], judgement["agreement"]
     lost = f", {units.count(judgement['lost'])} without a reply" if judgement["lost"] else ""
     began, lasted = units.instant(judgement["started"]), judgement["ended"] - judgement["started"]
@@ -144,22 +144,22 @@ def _deviation(rule: Plain, exhibits: Mapping[str, Plain]) -> list[RenderableTyp
 
 
 def exhibit_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
-    """One line for each exchange and delivery that evidence points at."""
+    """Return a line for each exchange and delivery that evidence points at."""
     lines = []
     for name in piece["exchanges"]:
-        seen = exhibits.get(name)
-        lines.append(name if seen is None else f"{name}  {exhibit(seen)}")
+        exchange = exhibits.get(name)
+        lines.append(name if exchange is None else f"{name}  {exhibit(exchange)}")
     return [*lines, *(f"delivery {name}" for name in piece["deliveries"])]
 
 
-def exhibit(seen: Plain) -> str:
-    """One exchange in a line: when, how long, who, what, and what came back."""
+def exhibit(exchange: Plain) -> str:
+    """Return one exchange in a line: when, how long, who, what, and what came back."""
     took, answer = "no reply", "lost"
-    if seen["received"] is not None:
-        took = units.duration(seen["received"] - seen["sent"])
-        answer = f"{seen['status']} {seen['code']}".strip()
-    asked = f"{seen['method']} {seen['path']}"
-    return f"{iso(seen['sent'])}  {took}  {seen['key'] or 'no key'}  {asked} → {answer}"
+    if exchange["received"] is not None:
+        took = units.duration(exchange["received"] - exchange["sent"])
+        answer = f"{exchange['status']} {exchange['code']}".strip()
+    request = f"{exchange['method']} {exchange['path']}"
+    return f"{iso(exchange['sent'])}  {took}  {exchange['key'] or 'no key'}  {request} → {answer}"
 
 
 def _difference(difference: Plain) -> RenderableType:
@@ -192,7 +192,7 @@ def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
 
 
 def _undecided(rules: Sequence[Plain]) -> list[RenderableType]:
-    """Why nothing could be told of the rules that are undecided."""
+    """Return why the undecided rules could not be decided."""
     from rich.padding import Padding
     from rich.text import Text
 

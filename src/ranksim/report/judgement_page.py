@@ -27,7 +27,7 @@ EXPLAINED = (
 
 
 def page(judgement: Plain) -> str:
-    """The page as text; plots are left out where matplotlib is not installed."""
+    """Return the page as text; plots are left out where matplotlib is not installed."""
     title = headline(judgement, names=False)
     images = _images(judgement)
     body = [
@@ -189,8 +189,8 @@ def _plots(images: Mapping[str, bytes]) -> list[str]:
 
 def _figure(data: bytes, name: str, caption: str) -> str:
     source = f"data:image/png;base64,{b64encode(data).decode('ascii')}"
-    told = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f'<figure style="max-width: 44rem"><img src="{source}" alt="Plot: {escape(name)}">{told}</figure>'
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure style="max-width: 44rem"><img src="{source}" alt="Plot: {escape(name)}">{below}</figure>'
 
 
 def _table(headings: Sequence[str], rows: Iterable[str]) -> list[str]:

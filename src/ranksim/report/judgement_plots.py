@@ -66,7 +66,7 @@ def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
 def draw_latency(rows: Sequence[Row], ax: Axes) -> None:
     """Draw latency quantiles; dashed from when a call was meant to be sent, where that was planned."""
     times = _seconds(rows)
-    for prefix, style, said in (("", "-", ""), ("planned_", "--", " from plan")):
+    for prefix, style, suffix in (("", "-", ""), ("planned_", "--", " from plan")):
         for name, colour in (("p50", BLUE), ("p95", ORANGE), ("p99", VERMILLION)):
             points = [
                 (t, row[prefix + name] / MILLISECOND)
@@ -75,7 +75,7 @@ def draw_latency(rows: Sequence[Row], ax: Axes) -> None:
             ]
             if points:
                 ax.plot(*zip(*points, strict=True), style, color=colour, linewidth=1.2)
-                label = f"{name}{said}"
+                label = f"{name}{suffix}"
                 ax.annotate(label, points[-1], xytext=(4, 0), textcoords="offset points",
                             color=colour, fontsize=8, va="center")  # fmt: skip
     ax.set_yscale("log")
@@ -124,8 +124,8 @@ def draw_predictions(rows: Mapping[str, Row], ax: Axes) -> None:
         )
         ax.plot([low, high], [number, number], color=INK, linewidth=1)
         ax.plot(100 * row["predicted"], number, "o", color=INK, markersize=5)
-        said = f"{units.percent(row['predicted'])}, {row['says']}"
-        ax.annotate(said, (100 * row["predicted"], number), xytext=(0, 6), textcoords="offset points",
+        label = f"{units.percent(row['predicted'])}, {row['says']}"
+        ax.annotate(label, (100 * row["predicted"], number), xytext=(0, 6), textcoords="offset points",
                     ha="center", color=INK, fontsize=8,
                     bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.5})  # fmt: skip
     ax.set_yticks(range(len(rows)), list(rows))

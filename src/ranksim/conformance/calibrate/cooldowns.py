@@ -38,7 +38,7 @@ class Tried:
     or by a dry run would have been.
     """
 
-    seen: Observation
+    exchange: Observation
     kind: str
     domain: str
     job: str = ""
@@ -111,11 +111,11 @@ def _measures(
 def _stated(history: History) -> dict[Which, tuple[Micros, str]]:
     """The lengths that entitlements state, where all readings of an account agree."""
     said: dict[Which, dict[int, str]] = defaultdict(dict)
-    for seen in history.by_operation("account.entitlements"):
-        lengths = seen.data.get("cooldown_seconds") if isinstance(seen.data, dict) else None
+    for exchange in history.by_operation("account.entitlements"):
+        lengths = exchange.data.get("cooldown_seconds") if isinstance(exchange.data, dict) else None
         for kind, length in lengths.items() if isinstance(lengths, dict) else ():
             if isinstance(length, int):
-                said[seen.account, str(kind)].setdefault(length, seen.id)
+                said[exchange.account, str(kind)].setdefault(length, exchange.id)
     agreed = {which: next(iter(found.items())) for which, found in said.items() if len(found) == 1}
     return {which: (length * SECOND, by) for which, (length, by) in agreed.items()}
 
@@ -127,15 +127,15 @@ class _World:
         self.rate, self.exclusive = history.run.rate, history.run.exclusive
         self.lives = lives(history)
         self.made = {
-            str(seen.data.get("id"))
-            for seen in history.by_operation("domains.create")
-            if seen.ok and isinstance(seen.data, dict)
+            str(exchange.data.get("id"))
+            for exchange in history.by_operation("domains.create")
+            if exchange.ok and isinstance(exchange.data, dict)
         }
         self.tried: dict[Which, list[Tried]] = defaultdict(list)
-        for seen in history.by_operation("jobs.create"):
-            one = _tried(seen)
+        for exchange in history.by_operation("jobs.create"):
+            one = _tried(exchange)
             if one is not None:
-                self.tried[seen.account, one.kind].append(one)
+                self.tried[exchange.account, one.kind].append(one)
 
     def try_out(self, reading: CooldownFit) -> None:
         """Hold a reading against all attempts; sets its bounds, and `against` when it cannot be."""
@@ -144,7 +144,7 @@ class _World:
             for one in attempts:
                 subjects[one.domain if reading.scope == "domain" else ""].append(one)
             for subject, own in subjects.items():
-                if not any(one.seen.lost for one in own):
+                if not any(one.exchange.lost for one in own):
                     self._subject(own, subject in self.made, reading, reading.bounds[which])
             self._contradicts(which, reading)
 
@@ -164,9 +164,11 @@ class _World:
         used: set[str] = set()
         busy = DISTANT_PAST
         for one, following in zip(attempts, [*attempts[1:], None], strict=True):
-            alone = one.seen.sent >= busy and (following is None or following.seen.sent >= one.seen.received)
-            busy = max(busy, one.seen.received)
-            key = one.seen.idempotency_key
+            alone = one.exchange.sent >= busy and (
+                following is None or following.exchange.sent >= one.exchange.received
+            )
+            busy = max(busy, one.exchange.received)
+            key = one.exchange.idempotency_key
             if one.job in runs or key in used:
                 continue  # joined, or told again
             if alone and (one.free or (one.refused and self.exclusive)):
@@ -177,29 +179,29 @@ class _World:
                 used.add(key)
 
     def _bound(self, one: Tried, runs: list[Tried], made: bool, reading: CooldownFit, bounds: Bounds) -> None:
-        begun = [(run, self._begun(run, one.seen, reading)) for run in runs]
+        begun = [(run, self._begun(run, one.exchange, reading)) for run in runs]
         spans = [(span, run) for run, span in begun if span]
         unknown = any(span is None for _, span in begun)
         if (unknown and not one.free) or (spans and self._may_clear(runs, reading)):
             return
         if one.free:
             for span, run in spans:
-                bounds.most((one.seen.received - span[0]) * self.rate, run.seen.id, one.seen.id)
+                bounds.most((one.exchange.received - span[0]) * self.rate, run.exchange.id, one.exchange.id)
         elif spans:
             span, run = max(spans, key=lambda found: found[0][1])
             earliest = max(found[0] for found, _ in spans)
-            least, most = one.seen.sent - span[1], one.seen.received - earliest
-            bounds.least(least * self.rate, run.seen.id, one.seen.id)
+            least, most = one.exchange.sent - span[1], one.exchange.received - earliest
+            bounds.least(least * self.rate, run.exchange.id, one.exchange.id)
             if one.left is not None:
-                bounds.least(least * self.rate + (one.left - 1) * SECOND, run.seen.id, one.seen.id)
-                bounds.most(most * self.rate + one.left * SECOND, run.seen.id, one.seen.id)
+                bounds.least(least * self.rate + (one.left - 1) * SECOND, run.exchange.id, one.exchange.id)
+                bounds.most(most * self.rate + one.left * SECOND, run.exchange.id, one.exchange.id)
         elif made and reading.against is None:
             says = (
                 f"{one.kind} was refused as cooldown_active, and no run had begun one if it is per "
                 f"{reading.scope}, from {reading.begins}"
                 f"{'' if reading.failed_arms else ', and failed runs do not arm it'}"
             )
-            reading.against = Evidence(says, (*(run.seen.id for run in runs[-2:]), one.seen.id))
+            reading.against = Evidence(says, (*(run.exchange.id for run in runs[-2:]), one.exchange.id))
 
     def _may_clear(self, runs: list[Tried], reading: CooldownFit) -> bool:
         """Whether a run that failed may have cleared the cooldown of one before it (U91)."""
@@ -227,26 +229,26 @@ class _World:
         return () if life.outcome == "failed" else None
 
 
-def _tried(seen: Observation) -> Tried | None:
+def _tried(exchange: Observation) -> Tried | None:
     """Read one POST jobs; None where it says nothing of cooldowns, such as a joined or a replayed one."""
-    body = seen.body if isinstance(seen.body, dict) else {}
+    body = exchange.body if isinstance(exchange.body, dict) else {}
     kind, domain = str(body.get("kind")), str(body.get("domain_id"))
-    if seen.surface != "rest" or seen.replayed or seen.happened is False:
+    if exchange.surface != "rest" or exchange.replayed or exchange.happened is False:
         return None
-    if seen.lost:
-        return None if seen.dry_run else Tried(seen, kind, domain)
-    if seen.code == "cooldown_active":
-        return Tried(seen, kind, domain, refused=True, left=_seconds(seen.meta))
-    data = seen.data if seen.ok and isinstance(seen.data, dict) else {}
-    if seen.dry_run:
+    if exchange.lost:
+        return None if exchange.dry_run else Tried(exchange, kind, domain)
+    if exchange.code == "cooldown_active":
+        return Tried(exchange, kind, domain, refused=True, left=_seconds(exchange.meta))
+    data = exchange.data if exchange.ok and isinstance(exchange.data, dict) else {}
+    if exchange.dry_run:
         refusal = data.get("refusal")
         if data.get("allowed") is True and not data.get("would_join"):
-            return Tried(seen, kind, domain, free=True)
+            return Tried(exchange, kind, domain, free=True)
         if isinstance(refusal, dict) and refusal.get("code") == "cooldown_active":
-            return Tried(seen, kind, domain, refused=True, left=_seconds(refusal.get("meta")))
+            return Tried(exchange, kind, domain, refused=True, left=_seconds(refusal.get("meta")))
         return None
     if data.get("id"):
-        return Tried(seen, kind, domain, job=job_name(data), free=True)
+        return Tried(exchange, kind, domain, job=job_name(data), free=True)
     return None
 
 

@@ -24,77 +24,94 @@ Sign: TypeAlias = tuple[str, Any, Evidence]
 
 def signs(history: History, options: Options) -> Iterator[Sign]:
     """Return all signs of a trace."""
-    for seen in history.seen:
-        if not seen.lost:
+    for exchange in history.seen:
+        if not exchange.lost:
             for read in ONE:
-                yield from read(seen, options)
+                yield from read(exchange, options)
     yield from _repeated_keys(history)
     yield from _months(history)
     yield from _signed(history)
 
 
-def _sign(name: str, value: Any, says: str, *seen: Observation) -> Sign:
-    return name, value, Evidence(says, tuple(one.id for one in seen), at=seen[0].sent)
+def _sign(name: str, value: Any, says: str, *exchanges: Observation) -> Sign:
+    return name, value, Evidence(says, tuple(one.id for one in exchanges), at=exchanges[0].sent)
 
 
 # One exchange
 
 
-def _page_limit(seen: Observation, options: Options) -> Iterator[Sign]:
+def _page_limit(exchange: Observation, options: Options) -> Iterator[Sign]:
     """A limit beyond the largest page is clamped or refused (U34)."""
-    limit = seen.query.get("limit", "")
+    limit = exchange.query.get("limit", "")
     number = int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
-    if number <= options.facts.page_max or not seen.operation.endswith(".list"):
+    if number <= options.facts.page_max or not exchange.operation.endswith(".list"):
         return
-    if seen.ok:
-        yield _sign("page_limit_over", "refuse", f"limit={limit} was answered {seen.status}", seen)
-    elif seen.code == "validation_failed":
-        yield _sign("page_limit_over", "clamp", f"limit={limit} was refused as {seen.code}", seen)
+    if exchange.ok:
+        yield _sign("page_limit_over", "refuse", f"limit={limit} was answered {exchange.status}", exchange)
+    elif exchange.code == "validation_failed":
+        yield _sign("page_limit_over", "clamp", f"limit={limit} was refused as {exchange.code}", exchange)
 
 
-def _dry_run(seen: Observation, options: Options) -> Iterator[Sign]:
+def _dry_run(exchange: Observation, options: Options) -> Iterator[Sign]:
     """A dry run that would be refused is reported or answered with the refusal (U56)."""
-    operation = OPERATIONS.get(seen.operation)
-    if not seen.dry_run or operation is None or not operation.spends:
+    operation = OPERATIONS.get(exchange.operation)
+    if not exchange.dry_run or operation is None or not operation.spends:
         return
-    if seen.code in AFTER_RATE_LIMIT and not seen.code.startswith(("idempotency", "invalid")):
-        yield _sign("dry_run_reply", "report", f"a dry run was answered {seen.status} {seen.code}", seen)
-    elif seen.ok and isinstance(seen.data, dict) and seen.data.get("allowed") is False:
-        yield _sign("dry_run_reply", "live_error", f"a dry run was answered {seen.status}, not allowed", seen)
+    if exchange.code in AFTER_RATE_LIMIT and not exchange.code.startswith(("idempotency", "invalid")):
+        yield _sign(
+            "dry_run_reply", "report", f"a dry run was answered {exchange.status} {exchange.code}", exchange
+        )
+    elif exchange.ok and isinstance(exchange.data, dict) and exchange.data.get("allowed") is False:
+        yield _sign(
+            "dry_run_reply", "live_error", f"a dry run was answered {exchange.status}, not allowed", exchange
+        )
 
 
-def _bad_key(seen: Observation, options: Options) -> Iterator[Sign]:
+def _bad_key(exchange: Observation, options: Options) -> Iterator[Sign]:
     """A bad key is counted in its caller's reads, or like a good one where the limiter comes first (U9)."""
-    stated, wanted = classes_by_limit(options).get(seen.limit or -1), nominal(seen, options)
-    if seen.status != 401 or wanted in (None, RateClass.READ) or stated is None:
+    stated, wanted = classes_by_limit(options).get(exchange.limit or -1), nominal(exchange, options)
+    if exchange.status != 401 or wanted in (None, RateClass.READ) or stated is None:
         return
-    says = f"a 401 of a {wanted.label if wanted is not None else ''} call tells of the limit {seen.limit}"
-    yield _sign("limiter_order", "limiter_first" if stated == RateClass.READ else "auth_first", says, seen)
+    says = f"a 401 of a {wanted.label if wanted is not None else ''} call tells of the limit {exchange.limit}"
+    yield _sign(
+        "limiter_order", "limiter_first" if stated == RateClass.READ else "auth_first", says, exchange
+    )
 
 
-def _codes(seen: Observation, options: Options) -> Iterator[Sign]:
+def _codes(exchange: Observation, options: Options) -> Iterator[Sign]:
     """Codes that only one option has."""
-    if seen.code == "idempotency_in_progress":
-        yield _sign("in_flight_until", "never", "a repeated key was answered idempotency_in_progress", seen)
-    if seen.code == "allowance_exhausted":
-        yield _sign("weekly_exhaustion_code", "quota_exhausted", f"the code is {seen.code}", seen)
-    if seen.code == "quota_exhausted" and str(seen.meta.get("metric", "")).startswith("keyword_brief"):
-        yield _sign("weekly_exhaustion_code", "allowance_exhausted", f"the code is {seen.code}", seen)
-    if seen.code == "cost_cap_reached" and seen.operation in ("keywords.create", "scans.create"):
-        yield _sign("ceiling_stops_tracking", False, f"{seen.operation} was refused as {seen.code}", seen)
-    if seen.replayed and seen.code in AFTER_RATE_LIMIT - {"idempotency_mismatch", "idempotency_in_progress"}:
-        yield _sign("idempotency_stores", "success", f"a refusal ({seen.code}) was replayed", seen)
+    if exchange.code == "idempotency_in_progress":
+        yield _sign(
+            "in_flight_until", "never", "a repeated key was answered idempotency_in_progress", exchange
+        )
+    if exchange.code == "allowance_exhausted":
+        yield _sign("weekly_exhaustion_code", "quota_exhausted", f"the code is {exchange.code}", exchange)
+    if exchange.code == "quota_exhausted" and str(exchange.meta.get("metric", "")).startswith(
+        "keyword_brief"
+    ):
+        yield _sign("weekly_exhaustion_code", "allowance_exhausted", f"the code is {exchange.code}", exchange)
+    if exchange.code == "cost_cap_reached" and exchange.operation in ("keywords.create", "scans.create"):
+        yield _sign(
+            "ceiling_stops_tracking", False, f"{exchange.operation} was refused as {exchange.code}", exchange
+        )
+    if exchange.replayed and exchange.code in AFTER_RATE_LIMIT - {
+        "idempotency_mismatch",
+        "idempotency_in_progress",
+    }:
+        yield _sign("idempotency_stores", "success", f"a refusal ({exchange.code}) was replayed", exchange)
 
 
-def _reserved(seen: Observation, options: Options) -> Iterator[Sign]:
+def _reserved(exchange: Observation, options: Options) -> Iterator[Sign]:
     """Only reservations make usage show a reserved part (U49)."""
     cost = (
-        seen.data.get("cost") if seen.operation == "account.usage" and isinstance(seen.data, dict) else None
+        exchange.data.get("cost")
+        if exchange.operation == "account.usage" and isinstance(exchange.data, dict)
+        else None
     )
     reserved = cost.get("reserved") if isinstance(cost, dict) else None
     if isinstance(reserved, str) and reserved.strip("0.") != "":
         for value in ("acceptance", "completion"):
-            yield _sign("cost_timing", value, f"usage shows {reserved} reserved", seen)
+            yield _sign("cost_timing", value, f"usage shows {reserved} reserved", exchange)
 
 
 ONE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
@@ -112,9 +129,14 @@ ONE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
 def _repeated_keys(history: History) -> Iterator[Sign]:
     """One Idempotency-Key again: with its members in another order (U28), or with another API key (U27)."""
     groups: dict[tuple[str, str], list[Observation]] = defaultdict(list)
-    for seen in history.seen:
-        if seen.idempotency_key and seen.method == "POST" and not seen.lost and seen.surface == "rest":
-            groups[seen.account, seen.idempotency_key].append(seen)
+    for exchange in history.seen:
+        if (
+            exchange.idempotency_key
+            and exchange.method == "POST"
+            and not exchange.lost
+            and exchange.surface == "rest"
+        ):
+            groups[exchange.account, exchange.idempotency_key].append(exchange)
     for group in groups.values():
         first = group[0]
         if not first.ok:
@@ -139,37 +161,37 @@ def _repeated(first: Observation, later: Observation) -> Iterator[Sign]:
             yield _sign("fingerprint", "canonical", "another wording of one body was another", first, later)
 
 
-def _made(seen: Observation) -> str | None:
-    made = seen.data.get("id") if isinstance(seen.data, dict) else None
+def _made(exchange: Observation) -> str | None:
+    made = exchange.data.get("id") if isinstance(exchange.data, dict) else None
     return made if isinstance(made, str) else None
 
 
 def _months(history: History) -> Iterator[Sign]:
     """Monthly allowances reset at the anchor's time of the month, or where the calendar's begins (U51)."""
     anchors: dict[str, Observation] = {}
-    for seen in history.by_operation("account.get"):
-        if isinstance(seen.data, dict) and _instant(seen.data.get("billing_anchor")) is not None:
-            anchors.setdefault(seen.account, seen)
-    for seen in history.by_operation("account.usage"):
-        metrics = seen.data.get("metrics") if isinstance(seen.data, dict) else None
+    for exchange in history.by_operation("account.get"):
+        if isinstance(exchange.data, dict) and _instant(exchange.data.get("billing_anchor")) is not None:
+            anchors.setdefault(exchange.account, exchange)
+    for exchange in history.by_operation("account.usage"):
+        metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
             resets = _instant(metric.get("resets_at")) if isinstance(metric, dict) else None
             if resets is None or metric.get("period") != "month":
                 continue
-            yield from _month(resets, seen, anchors.get(seen.account))
+            yield from _month(resets, exchange, anchors.get(exchange.account))
 
 
-def _month(resets: int, seen: Observation, account: Observation | None) -> Iterator[Sign]:
+def _month(resets: int, exchange: Observation, account: Observation | None) -> Iterator[Sign]:
     if resets % SECOND:
         return
     says = "a monthly allowance resets where the {} month does not end"
     if billing_month(calendar_anchor(), resets)[0] != resets:
-        yield _sign("month", "calendar", says.format("calendar"), seen)
+        yield _sign("month", "calendar", says.format("calendar"), exchange)
     anchor = None if account is None else _instant(account.data.get("billing_anchor"))
     if account is None or anchor is None or anchor % SECOND:
         return
     if billing_month(anchor, resets)[0] != resets:
-        yield _sign("month", "anchor", says.format("billing"), account, seen)
+        yield _sign("month", "anchor", says.format("billing"), account, exchange)
 
 
 def _signed(history: History) -> Iterator[Sign]:

@@ -65,37 +65,37 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
 def lives(history: History) -> dict[str, Life]:
     """Return what is known of each job that was accepted in the trace, by its name."""
     found: dict[str, Life] = {}
-    for seen in history.seen:
-        if seen.lost or not seen.ok:
+    for exchange in history.seen:
+        if exchange.lost or not exchange.ok:
             continue
-        if seen.operation == "jobs.create" and not seen.dry_run and not seen.replayed:
-            _accept(seen, found)
-        elif seen.operation == "jobs.get" and isinstance(seen.data, dict):
-            _poll(seen, seen.data, found, history)
-        elif seen.operation == "jobs.list" and isinstance(seen.items, list):
-            for item in seen.items:
+        if exchange.operation == "jobs.create" and not exchange.dry_run and not exchange.replayed:
+            _accept(exchange, found)
+        elif exchange.operation == "jobs.get" and isinstance(exchange.data, dict):
+            _poll(exchange, exchange.data, found, history)
+        elif exchange.operation == "jobs.list" and isinstance(exchange.items, list):
+            for item in exchange.items:
                 if isinstance(item, dict):
-                    _poll(seen, item, found, history)
+                    _poll(exchange, item, found, history)
     return found
 
 
-def _accept(seen: Observation, lives: dict[str, Life]) -> None:
-    job = seen.data if isinstance(seen.data, dict) else {}
+def _accept(exchange: Observation, lives: dict[str, Life]) -> None:
+    job = exchange.data if isinstance(exchange.data, dict) else {}
     if isinstance(job.get("id"), str):
-        life = lives.setdefault(job_name(job), Life(str(job.get("kind")), (seen.sent, seen.received)))
-        life.accepted = (life.accepted[0], min(life.accepted[1], seen.received))
+        life = lives.setdefault(job_name(job), Life(str(job.get("kind")), (exchange.sent, exchange.received)))
+        life.accepted = (life.accepted[0], min(life.accepted[1], exchange.received))
 
 
-def _poll(seen: Observation, item: dict[str, Any], lives: dict[str, Life], history: History) -> None:
+def _poll(exchange: Observation, item: dict[str, Any], lives: dict[str, Life], history: History) -> None:
     life = lives.get(job_name(item))
     if life is None:
         return
     finished = _instant(item.get("finished_at"))
     outcome = ending(item)
     if not outcome:
-        life.alive = max(life.alive, seen.sent)
+        life.alive = max(life.alive, exchange.sent)
     else:
-        life.ended, life.outcome = min(life.ended, seen.received), outcome
+        life.ended, life.outcome = min(life.ended, exchange.received), outcome
         if (
             finished is not None
             and history.run.offset.known

@@ -89,14 +89,14 @@ class Bounds:
 def _longest_key(history: History) -> Iterator[Measure]:
     """Idempotency-Keys that were taken, and refused as invalid, bound the longest allowed (U32)."""
     bounds = Bounds()
-    for seen in history.seen:
-        key = seen.idempotency_key
-        if key is None or seen.lost or not seen.key:
+    for exchange in history.seen:
+        key = exchange.idempotency_key
+        if key is None or exchange.lost or not exchange.key:
             continue
-        if seen.code == "idempotency_key_invalid" and len(key) > 1:
-            bounds.most(len(key) - 1, seen.id)
-        elif seen.ok and seen.method == "POST":
-            bounds.least(len(key), seen.id)
+        if exchange.code == "idempotency_key_invalid" and len(key) > 1:
+            bounds.most(len(key) - 1, exchange.id)
+        elif exchange.ok and exchange.method == "POST":
+            bounds.least(len(key), exchange.id)
     if bounds.high < DISTANT_FUTURE:
         yield from bounds.measure("idempotency_key_max", 32, "characters")
 
@@ -107,14 +107,14 @@ def _longest_key(history: History) -> Iterator[Measure]:
 def _week_offset(history: History) -> Iterator[Measure]:
     """When weekly allowances reset, relative to Monday 00:00 UTC (U52)."""
     said: dict[int, str] = {}
-    for seen in history.by_operation("account.usage"):
-        metrics = seen.data.get("metrics") if isinstance(seen.data, dict) else None
+    for exchange in history.by_operation("account.usage"):
+        metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
             if isinstance(metric, dict) and metric.get("period") == "week":
                 resets = _instant(metric.get("resets_at"))
                 if resets is not None:
                     after = resets - week_start(resets, 0)
-                    said.setdefault(after if after <= WEEK // 2 else after - WEEK, seen.id)
+                    said.setdefault(after if after <= WEEK // 2 else after - WEEK, exchange.id)
     if len(said) == 1:
         ((offset, by),) = said.items()
         yield Measure("week_offset", 52, offset, offset, exchanges=(by,))
@@ -136,9 +136,9 @@ def _retry_delays(history: History, options: Options) -> Iterator[Measure]:
         return
     gaps: dict[int, list[tuple[Micros, Micros, str]]] = defaultdict(list)
     for one, other in _retries(history.arrived):
-        seen = outcome(one, options.facts.webhook_timeout)
-        if seen.acknowledged is False:
-            least = (other.received - seen.at) * history.run.rate
+        answer = outcome(one, options.facts.webhook_timeout)
+        if answer.acknowledged is False:
+            least = (other.received - answer.at) * history.run.rate
             most = (other.received - one.received) * history.run.rate
             gaps[one.attempt].append((least, most, f"{one.event}/{other.attempt}"))
     for attempt, found in sorted(gaps.items()):

@@ -71,8 +71,8 @@ def _catalogue(found: Found) -> Catalogue | None:
     }
     plans = dict(catalogue.plans)
     known = set(catalogue.capability_of.values())
-    for account, name, told in _told_plans(found.history):
-        plan = _plan(name, told, _cooldowns(found, account), plans.get(name))
+    for account, name, read in _read_plans(found.history):
+        plan = _plan(name, read, _cooldowns(found, account), plans.get(name))
         if plan is not None and known >= set(
             plan.capabilities
         ):  # else its capabilities go by names that the rules do not know
@@ -103,28 +103,28 @@ def _cooldowns(found: Found, account: str) -> dict[str, int]:
     return lengths
 
 
-def _told_plans(history: History) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _read_plans(history: History) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """What each account read about itself, entitlements and usage, with the name of its plan."""
     names: dict[str, str] = {}
-    told: dict[str, dict[str, Any]] = {}
-    for seen in history.by_operation("account.get", "account.entitlements", "account.usage"):
-        if not isinstance(seen.data, Mapping):
+    read: dict[str, dict[str, Any]] = {}
+    for exchange in history.by_operation("account.get", "account.entitlements", "account.usage"):
+        if not isinstance(exchange.data, Mapping):
             continue
-        if seen.operation == "account.get":
-            names.setdefault(seen.account, str(seen.data.get("plan")))
+        if exchange.operation == "account.get":
+            names.setdefault(exchange.account, str(exchange.data.get("plan")))
         else:
-            told.setdefault(seen.account, {}).setdefault(seen.operation, seen.data)
-    for account, said in told.items():
-        if account in names and len(said) == 2:
-            yield account, names[account], said
+            read.setdefault(exchange.account, {}).setdefault(exchange.operation, exchange.data)
+    for account, replies in read.items():
+        if account in names and len(replies) == 2:
+            yield account, names[account], replies
 
 
-def _plan(name: str, told: Mapping[str, Any], cooldowns: dict[str, int], known: Plan | None) -> Plan | None:
+def _plan(name: str, read: Mapping[str, Any], cooldowns: dict[str, int], known: Plan | None) -> Plan | None:
     """Make a plan of what an account read; what it cannot read is the known plan's, or nothing.
 
-    None where the numbers told are beyond all that a plan may have.
+    None where the numbers read are beyond all that a plan may have.
     """
-    entitled, usage = told["account.entitlements"], told["account.usage"]
+    entitled, usage = read["account.entitlements"], read["account.usage"]
     capabilities = entitled.get("capabilities")
     sizes = entitled.get("dimensions") if isinstance(entitled.get("dimensions"), Mapping) else {}
     given: dict[str, Any] = {

@@ -34,45 +34,45 @@ def statuses(history: History, options: Options) -> Iterator[Shown]:
     found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     examples: dict[str, str] = {}
     jobs: set[str] = set()
-    for seen in history.seen:
-        name = _case(seen, jobs)
+    for exchange in history.seen:
+        name = _case(exchange, jobs)
         if name in Statuses.model_fields:
-            found[name][seen.status] += 1
-            examples.setdefault(name, seen.id)
+            found[name][exchange.status] += 1
+            examples.setdefault(name, exchange.id)
     for name, about in Statuses.model_fields.items():
         if name in found:
             number = (about.description or "").partition(":")[0]
             yield Shown(name, number, options.default_status(name), dict(found[name]), examples[name])
 
 
-def _case(seen: Observation, jobs: set[str]) -> str:
+def _case(exchange: Observation, jobs: set[str]) -> str:
     """Name the code, or the case of a success, that an exchange shows; "" for none."""
-    if seen.lost or seen.surface != "rest":
+    if exchange.lost or exchange.surface != "rest":
         return ""
-    if seen.code:
-        return seen.code
-    if seen.method == "OPTIONS":
+    if exchange.code:
+        return exchange.code
+    if exchange.method == "OPTIONS":
         return "preflight"
-    operation = OPERATIONS.get(seen.operation)
-    if operation is None or not seen.ok or seen.replayed:
+    operation = OPERATIONS.get(exchange.operation)
+    if operation is None or not exchange.ok or exchange.replayed:
         return ""
-    if seen.dry_run and operation.spends:
+    if exchange.dry_run and operation.spends:
         return "dry_run"
-    if seen.operation == "jobs.create":
-        return _job(seen, jobs)
-    if seen.operation == "webhooks.test":
+    if exchange.operation == "jobs.create":
+        return _job(exchange, jobs)
+    if exchange.operation == "webhooks.test":
         return "test_accepted"
     if operation.method == "DELETE":
         return "deleted"
-    return "created" if seen.operation.endswith(".create") else ""
+    return "created" if exchange.operation.endswith(".create") else ""
 
 
-def _job(seen: Observation, jobs: set[str]) -> str:
-    """A job that an earlier reply told of was joined; with an Idempotency-Key it may be a replay instead."""
-    job = seen.data.get("id") if isinstance(seen.data, dict) else None
+def _job(exchange: Observation, jobs: set[str]) -> str:
+    """A job that an earlier reply named was joined; with an Idempotency-Key it may be a replay instead."""
+    job = exchange.data.get("id") if isinstance(exchange.data, dict) else None
     if not isinstance(job, str):
         return ""
     if job not in jobs:
         jobs.add(job)
         return "job_accepted"
-    return "" if seen.idempotency_key is not None else "job_joined"
+    return "" if exchange.idempotency_key is not None else "job_joined"

@@ -1,4 +1,4 @@
-"""What is told apart once the algorithm of rate windows is known: the phase of clock windows, and U88."""
+"""What can be measured once the algorithm of rate windows is known: the phase of clock windows, and U88."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterato
         return
     low, high = stretches[0] if len(stretches) == 1 else (stretches[1][0] - length, stretches[0][1])
     low, high = low + history.run.offset.low, high + history.run.offset.high
-    turns = (low + SECOND) // length * length  # so that it is told as near to zero as it may be
+    turns = (low + SECOND) // length * length  # so that it is stated as near to zero as it may be
     yield Measure("window phase", 1, low - turns, high - turns, count=len(found.low))
 
 

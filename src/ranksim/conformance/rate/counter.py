@@ -80,7 +80,7 @@ def check_counter(calls: WindowCalls, refused_count: bool) -> Evidence | None:
 
 
 def check_counter_stated(calls: WindowCalls, refused_count: bool) -> Evidence | None:
-    """An admitted call is told no fewer than are certainly counted, and no more than may be (S105)."""
+    """An admitted reply states no fewer than are certainly counted, and no more than may be (S105)."""
     who = _excluded(calls, refused_count, stated=True)
     if who is None:
         return None
@@ -166,11 +166,11 @@ class _Tests:
         return side.who[which[most <= (self.calls.limit - 1 + self.own) * cell.length]]
 
     def _told_otherwise(self, cell: Cell) -> Ints:
-        told, which = self.calls.stated, self.stated
-        sent, done, counted = told.sent[which], told.done[which], told.counted[which]
+        stated, which = self.calls.stated, self.stated
+        sent, done, counted = stated.sent[which], stated.done[which], stated.counted[which]
         few = counted < np.minimum(1 + cell.least(self.counted, sent, done), self.calls.limit)
         many = (counted - 1) * cell.length >= cell.most(self.possible, sent, done)
-        return told.who[which[few | (many & (sent >= self.since))]]
+        return stated.who[which[few | (many & (sent >= self.since))]]
 
 
 def _drift(calls: WindowCalls) -> Micros:

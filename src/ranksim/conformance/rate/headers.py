@@ -80,9 +80,9 @@ class HeaderJudge:
         """All calls: each is in the way of what follows it."""
         return True
 
-    def see(self, seen: Observation) -> None:
+    def see(self, exchange: Observation) -> None:
         """Keep it until the next settling."""
-        self.pending.append(seen)
+        self.pending.append(exchange)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """No rule here speaks of webhooks."""
@@ -90,19 +90,19 @@ class HeaderJudge:
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge each response, and each call that followed a refusal."""
         limits, even = classes_by_limit(self.options), steady(run)
-        for seen in self.pending:
-            rate_class, known = nominal(seen, self.options), not foreign(seen, run)
-            if not seen.lost:
-                _judge_headers(seen, rate_class is not None and known, self.options, self.tally)
+        for exchange in self.pending:
+            rate_class, known = nominal(exchange, self.options), not foreign(exchange, run)
+            if not exchange.lost:
+                _judge_headers(exchange, rate_class is not None and known, self.options, self.tally)
                 if limits:
-                    _judge_class(seen, rate_class, limits, self.options, self.tally)
-                if limited(seen):
-                    _judge_refusal(seen, self.options, self.tally)
+                    _judge_class(exchange, rate_class, limits, self.options, self.tally)
+                if limited(exchange):
+                    _judge_refusal(exchange, self.options, self.tally)
             if even:
-                following = self._next_calls(seen, rate_class, limits) if known else ()
+                following = self._next_calls(exchange, rate_class, limits) if known else ()
                 for pair in following:
                     _judge_honoured(*pair, run, self.options, self.tally)
-            elif limited(seen) and not self.unsteady:
+            elif limited(exchange) and not self.unsteady:
                 self.unsteady = True
                 self.tally.open(HONOURED, "the clock of the rate windows was changed while running")
         self.pending.clear()
@@ -111,79 +111,79 @@ class HeaderJudge:
                 _judge_honoured(*self.following.pop(window), run, self.options, self.tally)
 
     def _next_calls(
-        self, seen: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]
+        self, exchange: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]
     ) -> Iterator[tuple[Observation, Observation]]:
         """Return each refusal with the call after it, where no other call of their window can lie between.
 
         Where a call is charged in more than one window, it is in the way in each, and when it is refused only
         its RateLimit-Limit tells by which.
         """
-        if rate_class is None or seen.happened is False:
+        if rate_class is None or exchange.happened is False:
             return
-        own = limits.get(-1 if seen.limit is None else seen.limit)
-        for touched in _touched(seen, rate_class, own):
-            window = (seen.environment, seen.key, touched)
+        own = limits.get(-1 if exchange.limit is None else exchange.limit)
+        for touched in _touched(exchange, rate_class, own):
+            window = (exchange.environment, exchange.key, touched)
             pair = self.following.pop(window, None)
-            if pair is not None and seen.sent >= pair[1].received:
+            if pair is not None and exchange.sent >= pair[1].received:
                 yield pair
-            alone, before = seen.sent >= self.busy[window], self.refused.pop(window, None)
-            self.busy[window] = max(self.busy[window], seen.received)
-            if before is not None and alone and (not limited(seen) or own == touched):
-                self.following[window] = before, seen
-            if alone and limited(seen) and own == touched:
-                self.refused[window] = seen
+            alone, before = exchange.sent >= self.busy[window], self.refused.pop(window, None)
+            self.busy[window] = max(self.busy[window], exchange.received)
+            if before is not None and alone and (not limited(exchange) or own == touched):
+                self.following[window] = before, exchange
+            if alone and limited(exchange) and own == touched:
+                self.refused[window] = exchange
 
 
-def _evidence(says: str, *seen: Observation) -> Evidence:
-    about = f"key {seen[0].key or 'none'}, {seen[0].operation or seen[0].path}"
-    return Evidence(says, tuple(one.id for one in seen), about=about, at=seen[0].sent)
+def _evidence(says: str, *exchanges: Observation) -> Evidence:
+    about = f"key {exchanges[0].key or 'none'}, {exchanges[0].operation or exchanges[0].path}"
+    return Evidence(says, tuple(one.id for one in exchanges), about=about, at=exchanges[0].sent)
 
 
 # The three headers
 
 
-def _judge_headers(seen: Observation, keyed: bool, options: Options, tally: Tally) -> None:
+def _judge_headers(exchange: Observation, keyed: bool, options: Options, tally: Tally) -> None:
     given = {
-        "RateLimit-Limit": seen.limit,
-        "RateLimit-Remaining": seen.remaining,
-        "RateLimit-Reset": seen.reset,
+        "RateLimit-Limit": exchange.limit,
+        "RateLimit-Remaining": exchange.remaining,
+        "RateLimit-Reset": exchange.reset,
     }
     missing = [name for name, value in given.items() if value is None]
-    if missing and seen.outside:
+    if missing and exchange.outside:
         return
     if missing:
-        if seen.status in GATEWAY and len(missing) == len(given):
+        if exchange.status in GATEWAY and len(missing) == len(given):
             tally.open(HEADERS, "answered by a gateway")
         else:
-            says = f"a {seen.status} has no {', '.join(missing)} that is a whole number"
-            tally.broke(HEADERS, _evidence(says, seen))
+            says = f"a {exchange.status} has no {', '.join(missing)} that is a whole number"
+            tally.broke(HEADERS, _evidence(says, exchange))
         return
-    wrong = _impossible(seen, keyed, options)
+    wrong = _impossible(exchange, keyed, options)
     if wrong:
-        tally.broke(HEADERS, _evidence(wrong, seen))
+        tally.broke(HEADERS, _evidence(wrong, exchange))
     else:
         tally.held(HEADERS)
-    _judge_reset_format(seen, options, tally)
+    _judge_reset_format(exchange, options, tally)
 
 
-def _impossible(seen: Observation, keyed: bool, options: Options) -> str:
+def _impossible(exchange: Observation, keyed: bool, options: Options) -> str:
     """Return what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
-    limit, left = seen.limit or 0, seen.remaining or 0
+    limit, left = exchange.limit or 0, exchange.remaining or 0
     limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
-    if keyed and seen.status != 401 and limit not in limits:
+    if keyed and exchange.status != 401 and limit not in limits:
         return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
     if left > limit:
         return f"RateLimit-Remaining is {left}, above RateLimit-Limit {limit}"
     return ""
 
 
-def _judge_reset_format(seen: Observation, options: Options, tally: Tally) -> None:
+def _judge_reset_format(exchange: Observation, options: Options, tally: Tally) -> None:
     """An instant instead of seconds is the other option of U5."""
-    found = "epoch" if (seen.reset or 0) >= EPOCH else "delta"
+    found = "epoch" if (exchange.reset or 0) >= EPOCH else "delta"
     assumed = options.default("reset_format")
-    if found == assumed or (assumed == "epoch" and seen.reset == 0):
+    if found == assumed or (assumed == "epoch" and exchange.reset == 0):
         return
-    evidence = _evidence(f"RateLimit-Reset is {seen.reset}", seen)
+    evidence = _evidence(f"RateLimit-Reset is {exchange.reset}", exchange)
     if options.pinned("reset_format"):
         tally.broke(HEADERS, evidence)
     tally.differs(5, f"reset_format: {assumed}", found, evidence)
@@ -193,25 +193,27 @@ def _judge_reset_format(seen: Observation, options: Options, tally: Tally) -> No
 
 
 def _judge_class(
-    seen: Observation,
+    exchange: Observation,
     wanted: RateClass | None,
     limits: dict[int, RateClass],
     options: Options,
     tally: Tally,
 ) -> None:
     """RateLimit-Limit names the class that an admitted call was counted in (S102-S104)."""
-    stated = limits.get(-1 if seen.limit is None else seen.limit)
-    routed = seen.operation in OPERATIONS
-    if wanted is None or stated is None or not routed or seen.status in (401, 429) or seen.replayed:
+    stated = limits.get(-1 if exchange.limit is None else exchange.limit)
+    routed = exchange.operation in OPERATIONS
+    if wanted is None or stated is None or not routed or exchange.status in (401, 429) or exchange.replayed:
         return
     if stated == wanted:
         tally.held(CLASSES)
         return
-    says = f"RateLimit-Limit is {seen.limit}, that of the class {stated.label}, and this is {wanted.label}"
-    evidence = _evidence(says, seen)
-    if seen.dry_run and RateClass.READ in (stated, wanted):
+    says = (
+        f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is {wanted.label}"
+    )
+    evidence = _evidence(says, exchange)
+    if exchange.dry_run and RateClass.READ in (stated, wanted):
         number, name, found = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
-    elif OPERATIONS[seen.operation].tracking and stated != RateClass.READ:
+    elif OPERATIONS[exchange.operation].tracking and stated != RateClass.READ:
         number, name, found = 2, "tracking_class", stated.label
     else:
         tally.broke(CLASSES, evidence)
@@ -224,28 +226,31 @@ def _judge_class(
 # Refusals
 
 
-def _judge_refusal(seen: Observation, options: Options, tally: Tally) -> None:
+def _judge_refusal(exchange: Observation, options: Options, tally: Tally) -> None:
     """A 429 says when to come back, and that nothing is left."""
-    present = seen.retry_after is not None or seen.retry_at is not None
-    tally.check(RETRY_AFTER, present, _evidence("a 429 has no Retry-After that can be read", seen))
+    present = exchange.retry_after is not None or exchange.retry_at is not None
+    tally.check(RETRY_AFTER, present, _evidence("a 429 has no Retry-After that can be read", exchange))
     if present:
-        found, assumed = _retry_format(seen), options.default("retry_after_format")
+        found, assumed = _retry_format(exchange), options.default("retry_after_format")
         if found != assumed:
-            evidence = _evidence(f"Retry-After is {found.replace('_', ' ')}", seen)
+            evidence = _evidence(f"Retry-After is {found.replace('_', ' ')}", exchange)
             if options.pinned("retry_after_format"):
                 tally.broke(RETRY_AFTER, evidence)
             tally.differs(6, f"retry_after_format: {assumed}", found, evidence)
-    if seen.code != "rate_limited" and seen.surface == "rest":
+    if exchange.code != "rate_limited" and exchange.surface == "rest":
         tally.differs(
-            7, "rate_limited", seen.code or "no code", _evidence(f"the code is {seen.code!r}", seen)
+            7,
+            "rate_limited",
+            exchange.code or "no code",
+            _evidence(f"the code is {exchange.code!r}", exchange),
         )
-    if seen.remaining is not None and seen.surface == "rest":
-        says = f"refused with 429 although RateLimit-Remaining is {seen.remaining}"
-        tally.check(TRAFFIC_ONLY, seen.remaining == 0, _evidence(says, seen))
+    if exchange.remaining is not None and exchange.surface == "rest":
+        says = f"refused with 429 although RateLimit-Remaining is {exchange.remaining}"
+        tally.check(TRAFFIC_ONLY, exchange.remaining == 0, _evidence(says, exchange))
 
 
-def _retry_format(seen: Observation) -> str:
-    return "seconds" if seen.retry_after is not None else "http_date"
+def _retry_format(exchange: Observation) -> str:
+    return "seconds" if exchange.retry_after is not None else "http_date"
 
 
 def _judge_honoured(
@@ -273,14 +278,14 @@ def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | No
     return None
 
 
-def _touched(seen: Observation, rate_class: RateClass, own: RateClass | None) -> set[RateClass]:
+def _touched(exchange: Observation, rate_class: RateClass, own: RateClass | None) -> set[RateClass]:
     """Return the classes that a call may be charged in: its own, writes too (U3), or where else it may count.
 
     Without a RateLimit-Limit additions may count as expensive (U2) and dry runs as reads (U10).
     """
     touched = {rate_class} if own is None else {rate_class, own}
-    if own is None and seen.operation in OPERATIONS and OPERATIONS[seen.operation].tracking:
+    if own is None and exchange.operation in OPERATIONS and OPERATIONS[exchange.operation].tracking:
         touched.add(RateClass.EXPENSIVE)
-    if own is None and seen.dry_run:
+    if own is None and exchange.dry_run:
         touched.add(RateClass.READ)
     return touched | {RateClass.WRITE} if RateClass.EXPENSIVE in touched else touched

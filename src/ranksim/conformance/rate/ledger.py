@@ -132,41 +132,41 @@ def classes_by_limit(options: Options) -> dict[int, RateClass]:
     return found if len(found) == len(RateClass) else {}
 
 
-def nominal(seen: Observation, options: Options) -> RateClass | None:
+def nominal(exchange: Observation, options: Options) -> RateClass | None:
     """Return the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
-    return _class(seen, options.default("tracking_class"), options.default("dry_run_class"))
+    return _class(exchange, options.default("tracking_class"), options.default("dry_run_class"))
 
 
-def _class(seen: Observation, tracking: str, dry_run: str) -> RateClass | None:
-    if seen.method == "OPTIONS" or not seen.key:
+def _class(exchange: Observation, tracking: str, dry_run: str) -> RateClass | None:
+    if exchange.method == "OPTIONS" or not exchange.key:
         return None
-    if seen.surface == "rest":
-        names = [seen.operation] if seen.operation else []
+    if exchange.surface == "rest":
+        names = [exchange.operation] if exchange.operation else []
     else:
-        names = [name for name in (seen.operations or (seen.operation,)) if name in OPERATIONS]
+        names = [name for name in (exchange.operations or (exchange.operation,)) if name in OPERATIONS]
     if not names:
-        return RateClass.READ if seen.method in ("GET", "HEAD") else RateClass.WRITE
+        return RateClass.READ if exchange.method in ("GET", "HEAD") else RateClass.WRITE
     if all(OPERATIONS[name].keyless for name in names):
         return None
-    if seen.dry_run and OPERATIONS[names[0]].spends and dry_run == "read":
+    if exchange.dry_run and OPERATIONS[names[0]].spends and dry_run == "read":
         return RateClass.READ
     tracked = RateClass.EXPENSIVE if tracking == "expensive" else RateClass.WRITE
     return max(tracked if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
 
 
-def limited(seen: Observation) -> bool:
+def limited(exchange: Observation) -> bool:
     """Return whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
-    return seen.status == 429 and seen.code not in AFTER_RATE_LIMIT
+    return exchange.status == 429 and exchange.code not in AFTER_RATE_LIMIT
 
 
-def foreign(seen: Observation, run: ObservedRun) -> bool:
+def foreign(exchange: Observation, run: ObservedRun) -> bool:
     """Return whether a call carries a key that is none where it was sent: its caller is charged (U8, U9)."""
     keys = run.header.keys
-    return bool(keys) and (seen.key not in keys or keys[seen.key].environment != seen.environment)
+    return bool(keys) and (exchange.key not in keys or keys[exchange.key].environment != exchange.environment)
 
 
 StatedLimits: TypeAlias = dict[tuple[str, bool], dict[int, None]]
-"""Each RateLimit-Limit told of an operation, or of its dry run, in order of the last telling."""
+"""Each RateLimit-Limit stated for an operation, or for its dry run, in order of the last statement."""
 
 Alike: TypeAlias = tuple[object, ...]
 """What of an exchange tells how it is counted."""
@@ -192,27 +192,48 @@ class CallLog:
     _ids: bytearray = field(default_factory=bytearray)
     _ends: array[int] = field(default_factory=lambda: array("Q", [0]))
 
-    def add(self, seen: Observation) -> None:
+    def add(self, exchange: Observation) -> None:
         """Log the next call."""
-        several = () if seen.surface == "rest" else seen.operations
+        several = () if exchange.surface == "rest" else exchange.operations
         alike = (
-            *(seen.environment, seen.account, seen.key, seen.surface, seen.operation, several, seen.method),
-            *(seen.status, seen.code, seen.dry_run, seen.limit, seen.replayed, seen.repeat, seen.happened),
+            *(
+                exchange.environment,
+                exchange.account,
+                exchange.key,
+                exchange.surface,
+                exchange.operation,
+                several,
+                exchange.method,
+            ),
+            *(
+                exchange.status,
+                exchange.code,
+                exchange.dry_run,
+                exchange.limit,
+                exchange.replayed,
+                exchange.repeat,
+                exchange.happened,
+            ),
         )
         number = self._numbers.setdefault(alike, len(self._examples))
         if number == len(self._examples):
-            self._examples.append(seen)
-        if seen.limit is not None and seen.ok and seen.surface == "rest" and not seen.replayed:
-            told = self.limits.setdefault((seen.operation, seen.dry_run), {})
-            told.pop(seen.limit, None)
-            told[seen.limit] = None
+            self._examples.append(exchange)
+        if (
+            exchange.limit is not None
+            and exchange.ok
+            and exchange.surface == "rest"
+            and not exchange.replayed
+        ):
+            limits = self.limits.setdefault((exchange.operation, exchange.dry_run), {})
+            limits.pop(exchange.limit, None)
+            limits[exchange.limit] = None
         self._kind.append(number)
-        stale = seen.repeat  # headers of a replay may be those of the first reply
-        self._sent.append(seen.sent)
-        self._done.append(seen.received)
-        self._remaining.append(-1 if seen.remaining is None or stale else seen.remaining)
-        self._reset.append(-1 if seen.reset is None or stale else seen.reset)
-        self._ids += seen.id.encode("utf-8", "surrogatepass")
+        stale = exchange.repeat  # headers of a replay may be those of the first reply
+        self._sent.append(exchange.sent)
+        self._done.append(exchange.received)
+        self._remaining.append(-1 if exchange.remaining is None or stale else exchange.remaining)
+        self._reset.append(-1 if exchange.reset is None or stale else exchange.reset)
+        self._ids += exchange.id.encode("utf-8", "surrogatepass")
         self._ends.append(len(self._ids))
 
     def id(self, position: int) -> str:
@@ -247,7 +268,7 @@ class CallLog:
         own = {"sent": self._sent, "done": self._done, "remaining": self._remaining, "reset": self._reset}
         columns |= {name: np.frombuffer(column, np.int64)[who] for name, column in own.items()}
         columns["who"] = who
-        owners = [(seen.environment, seen.account, seen.key) for seen in self._examples]
+        owners = [(exchange.environment, exchange.account, exchange.key) for exchange in self._examples]
         numbers = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
         owned = np.array([numbers[owner] for owner in owners], np.int64)[kinds[who]]
         found, firsts = np.unique(owned, return_index=True)
@@ -264,61 +285,64 @@ class CallLog:
     def _rows(self, run: ObservedRun, options: Options) -> list[list[tuple[int, ...]]]:
         """Return of each kind of call how it is counted: once, or in each class that it may have debited."""
         known = classes_by_limit(options)
-        told = {
+        learnt = {
             name: known[limit] for name, found in self.limits.items() for limit in found if limit in known
         }
         return [
             []
-            if foreign(seen, run)
+            if foreign(exchange, run)
             else [
                 (
-                    _kind(seen, rate_class),
+                    _kind(exchange, rate_class),
                     rate_class,
-                    int(seen.dry_run),
-                    int(seen.surface == "graphql"),
-                    -1 if seen.limit is None else seen.limit,
+                    int(exchange.dry_run),
+                    int(exchange.surface == "graphql"),
+                    -1 if exchange.limit is None else exchange.limit,
                 )
-                for rate_class in _classes(seen, known, told, options)
+                for rate_class in _classes(exchange, known, learnt, options)
             ]
-            for seen in self._examples
+            for exchange in self._examples
         ]
 
 
 def _classes(
-    seen: Observation, known: dict[int, RateClass], told: dict[tuple[str, bool], RateClass], options: Options
+    exchange: Observation,
+    known: dict[int, RateClass],
+    learnt: dict[tuple[str, bool], RateClass],
+    options: Options,
 ) -> list[RateClass]:
     """Return the class that an exchange debits, or each that a call of unknown fate may have debited."""
-    assumed = nominal(seen, options)
+    assumed = nominal(exchange, options)
     if assumed is None:
         return []
-    stated = known.get(-1 if seen.limit is None else seen.limit)
-    if stated is None and seen.surface == "rest":
-        stated = told.get((seen.operation, seen.dry_run))
+    stated = known.get(-1 if exchange.limit is None else exchange.limit)
+    if stated is None and exchange.surface == "rest":
+        stated = learnt.get((exchange.operation, exchange.dry_run))
     if stated is not None:
         return [stated]
-    if _kind(seen, assumed) != UNSURE:
+    if _kind(exchange, assumed) != UNSURE:
         return [assumed]
     choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
-    found = {_class(seen, str(tracking), str(dry_run)) for tracking, dry_run in choices}
+    found = {_class(exchange, str(tracking), str(dry_run)) for tracking, dry_run in choices}
     return sorted(rate_class for rate_class in found if rate_class is not None)
 
 
-def _kind(seen: Observation, rate_class: RateClass) -> int:
+def _kind(exchange: Observation, rate_class: RateClass) -> int:
     """Admitted for certain: successes and refusals that come after the rate limit (U86, U87).
 
     A 429 of an expensive call that names no limit may be of the writes' window (U3).
     """
-    if limited(seen):
-        return UNSURE if seen.limit is None and rate_class == RateClass.EXPENSIVE else REFUSED
-    answered = 200 <= seen.status <= 399 or seen.code in AFTER_RATE_LIMIT
-    return ADMITTED if answered and not seen.repeat else UNSURE
+    if limited(exchange):
+        return UNSURE if exchange.limit is None and rate_class == RateClass.EXPENSIVE else REFUSED
+    answered = 200 <= exchange.status <= 399 or exchange.code in AFTER_RATE_LIMIT
+    return ADMITTED if answered and not exchange.repeat else UNSURE
 
 
 def logged(history: History) -> CallLog:
     """Log the calls of a whole history that may have happened."""
     log = CallLog()
-    for seen in history.where(lambda seen: seen.happened is not False):
-        log.add(seen)
+    for exchange in history.where(lambda exchange: exchange.happened is not False):
+        log.add(exchange)
     return log
 
 

@@ -44,8 +44,8 @@ def _out_of_range(calls: WindowCalls, window: str, refused_count: bool) -> Evide
     late = np.flatnonzero(stated.high - stated.done > calls.length + calls.second)  # rounded twice
     if not len(late):
         return None
-    told = int(stated.high[late[0]] - stated.done[late[0]]) // calls.second
-    says = f"RateLimit-Reset is {told}, beyond the {calls.length // calls.second} s of the window"
+    reset = int(stated.high[late[0]] - stated.done[late[0]]) // calls.second
+    says = f"RateLimit-Reset is {reset}, beyond the {calls.length // calls.second} s of the window"
     return calls.evidence(says, int(stated.who[late[0]]))
 
 
@@ -80,13 +80,13 @@ def _too_few_counted(calls: WindowCalls, window: str, refused_count: bool) -> Ev
     return _first(calls, stated.counted < least, stated.counted, least, "at least {} were")
 
 
-def _first(calls: WindowCalls, wrong: Mask, told: Ints, bound: Ints, what: str) -> Evidence | None:
+def _first(calls: WindowCalls, wrong: Mask, stated: Ints, bound: Ints, what: str) -> Evidence | None:
     found = np.flatnonzero(wrong)
     if not len(found):
         return None
     which = found[0]
     says = (
-        f"RateLimit-Remaining is {calls.limit - int(told[which])} of {calls.limit}: {int(told[which])} "
+        f"RateLimit-Remaining is {calls.limit - int(stated[which])} of {calls.limit}: {int(stated[which])} "
         f"counted, but {what.format(int(bound[which]))}"
     )
     return calls.evidence(says, int(calls.stated.who[which]))
@@ -120,7 +120,7 @@ def _edges(calls: WindowCalls, window: str) -> Evidence | None:
 
 
 def _one_number_twice(calls: WindowCalls, known: Ints, which: Ints) -> Evidence | None:
-    """Two admitted calls of one window are never told the same Remaining: one of them was not counted."""
+    """Two admitted replies of one window never state the same Remaining: one of them was not counted."""
     stated = calls.stated
     order = np.lexsort((stated.counted[known], which))
     number, window = stated.counted[known][order], which[order]
@@ -159,7 +159,7 @@ def _out_of_order(calls: WindowCalls, known: Ints, which: Ints) -> Evidence | No
 
 
 def _ends_apart(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
-    """All calls of a window are told one end."""
+    """All replies of a window state one end."""
     stated = calls.stated
     low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
     apart = np.flatnonzero(low > high + calls.slack)
@@ -202,7 +202,7 @@ def _no_phase(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
 
 
 def edge_arcs(calls: WindowCalls) -> Arcs:
-    """Return the phases that the told ends exclude; rounding is up or down, which adds a second."""
+    """Return the phases that the stated ends exclude; rounding is up or down, which adds a second."""
     known, first = _by_window(calls)
     if not len(known):
         return Arcs(NONE, NONE, NONE, NONE)
@@ -212,7 +212,7 @@ def edge_arcs(calls: WindowCalls) -> Arcs:
 
 
 def stated_arcs(calls: WindowCalls, known: Ints, first: Ints) -> Arcs:
-    """Return the phases that the told ends exclude, as `clocked` counts them."""
+    """Return the phases that the stated ends exclude, as `clocked` counts them."""
     stated = calls.stated
     low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
     last = [*first[1:], len(known)]
@@ -227,7 +227,7 @@ def stated_arcs(calls: WindowCalls, known: Ints, first: Ints) -> Arcs:
 
 
 def _openers(calls: WindowCalls) -> Evidence | None:
-    """A call that is told it is the first opens a window: at least one length after the one before it did."""
+    """A reply that states the first call opens a window: at least one length after the one before did."""
     stated = calls.stated
     first = np.flatnonzero(stated.counted == 1)
     one, other = first[:-1], first[1:]  # whichever of them came first
@@ -239,12 +239,12 @@ def _openers(calls: WindowCalls) -> Evidence | None:
             f"window lasts {calls.length / 1e6:g} s"
         )
         return calls.evidence(says, int(stated.who[one[soon[0]]]), int(stated.who[other[soon[0]]]))
-    told = first[stated.high[first] >= stated.low[first]]
-    wrong = (stated.low[told] > stated.done[told] + calls.long) | (
-        stated.high[told] + calls.second < stated.sent[told] + calls.short
+    timed = first[stated.high[first] >= stated.low[first]]
+    wrong = (stated.low[timed] > stated.done[timed] + calls.long) | (
+        stated.high[timed] + calls.second < stated.sent[timed] + calls.short
     )
     if wrong.any():
-        which = told[np.argmax(wrong)]
+        which = timed[np.argmax(wrong)]
         reset = (int(stated.high[which]) - int(stated.done[which])) // calls.second
         says = f"the first call of a window of {calls.length / 1e6:g} s is told RateLimit-Reset {reset}"
         return calls.evidence(says, int(stated.who[which]))

@@ -123,7 +123,7 @@ class WindowCalls:
     `limit` calls in `length` µs are promised. `slack` is how far the clocks of client and deployment may
     drift apart in one window. `possible` holds the admitted calls, those whose fate is unknown, and, unless
     the window is known to have been fresh, `limit` hidden ones before the trace. Without `exclusive` others
-    may have used the window too, so nothing can be said of refusals. `stated` is what admitted replies told.
+    may have used the window too, so nothing can be said of refusals. `stated` is what admitted replies say.
     """
 
     about: str

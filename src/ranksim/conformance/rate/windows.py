@@ -76,12 +76,12 @@ class WindowJudge:
         """All calls that may have happened."""
         return like.happened is not False
 
-    def see(self, seen: Observation) -> None:
+    def see(self, exchange: Observation) -> None:
         """Log it."""
-        owner = seen.environment, seen.account
+        owner = exchange.environment, exchange.account
         if owner not in self.logs:
             self.logs[owner] = CallLog(self.limits, resumes=owner in self.excluded)
-        self.logs[owner].add(seen)
+        self.logs[owner].add(exchange)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """No rule here speaks of webhooks."""

@@ -47,7 +47,7 @@ def plain(
             (s.sent if s.lost else s.received for s in history.seen), default=history.run.header.started
         ),
         "exchanges": len(history.seen),
-        "lost": sum(seen.lost for seen in history.seen),
+        "lost": sum(exchange.lost for exchange in history.seen),
         "deliveries": len(history.arrived),
         "targets": dict(history.run.header.targets),
         "keys": {name: key.model_dump() for name, key in sorted(history.run.header.keys.items())},
@@ -65,7 +65,7 @@ def plain(
         "model": None if model is None else [asdict(row) for row in model],
         "answers": throughput.answers(history),
         "throughput": throughput.throughput(history),
-        "exhibits": {name: _exhibit(seen) for name, seen in sorted(judgement.exhibits.items())},
+        "exhibits": {name: _exhibit(exchange) for name, exchange in sorted(judgement.exhibits.items())},
     }
 
 
@@ -109,16 +109,16 @@ def _difference(difference: Difference) -> Plain:
     }
 
 
-def _exhibit(seen: Observation) -> Plain:
+def _exhibit(exchange: Observation) -> Plain:
     return {
-        "sent": seen.sent,
-        "received": None if seen.received == DISTANT_FUTURE else seen.received,
-        "key": seen.key,
-        "operation": seen.operation,
-        "method": seen.method,
-        "path": seen.path,
-        "status": seen.status or None,
-        "code": seen.code,
-        "remaining": seen.remaining,
-        "idempotency_key": seen.idempotency_key,
+        "sent": exchange.sent,
+        "received": None if exchange.received == DISTANT_FUTURE else exchange.received,
+        "key": exchange.key,
+        "operation": exchange.operation,
+        "method": exchange.method,
+        "path": exchange.path,
+        "status": exchange.status or None,
+        "code": exchange.code,
+        "remaining": exchange.remaining,
+        "idempotency_key": exchange.idempotency_key,
     }

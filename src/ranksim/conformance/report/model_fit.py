@@ -92,8 +92,8 @@ def against(history: History, result: Mapping[str, Any]) -> list[Compared]:
 
 
 def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
-    told = [seen for seen in history.seen if not seen.lost]
-    measured = Counter(seen.code for seen in told if seen.code)
+    answered = [exchange for exchange in history.seen if not exchange.lost]
+    measured = Counter(exchange.code for exchange in answered if exchange.code)
     calls = sum(row["count"] for row in tables["calls"])
     predicted: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for row in tables["refusals"]:
@@ -101,10 +101,10 @@ def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
             predicted[row["code"]][place] += row["count"] if row[name] is None else row[name]
     rows = []
     for code in sorted(measured.keys() | predicted.keys()):
-        if told and calls:
-            low, high = wilson(measured[code], len(told), LEVEL)
+        if answered and calls:
+            low, high = wilson(measured[code], len(answered), LEVEL)
             model = [count / calls for count in predicted[code]]
-            share = measured[code] / len(told)
+            share = measured[code] / len(answered)
             rows.append(_compared(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))
     return rows
 
@@ -129,17 +129,19 @@ def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
     accepted: dict[str, Observation] = {}
     queued: dict[str, Micros] = {}
     begun: dict[str, tuple[Micros, str]] = {}
-    for seen in history.by_operation("jobs.create", "jobs.get"):
-        job = seen.data if seen.ok and isinstance(seen.data, dict) and not seen.dry_run else {}
+    for exchange in history.by_operation("jobs.create", "jobs.get"):
+        job = (
+            exchange.data if exchange.ok and isinstance(exchange.data, dict) and not exchange.dry_run else {}
+        )
         name, status = job_name(job), job.get("status")
-        if not job.get("id") or seen.replayed:
+        if not job.get("id") or exchange.replayed:
             continue
-        if seen.operation == "jobs.create" and seen.status != 200:
-            accepted.setdefault(name, seen)
+        if exchange.operation == "jobs.create" and exchange.status != 200:
+            accepted.setdefault(name, exchange)
         if status == "queued":
-            queued[name] = max(queued.get(name, 0), seen.sent)
-        elif name not in begun or seen.received < begun[name][0]:
-            begun[name] = (seen.received, str(job.get("kind", "")))
+            queued[name] = max(queued.get(name, 0), exchange.sent)
+        elif name not in begun or exchange.received < begun[name][0]:
+            begun[name] = (exchange.received, str(job.get("kind", "")))
     waits: dict[str, list[tuple[Micros, Micros]]] = defaultdict(list)
     for name, (until, kind) in begun.items():
         if name in accepted:

@@ -23,15 +23,15 @@ AROUND = 20
 """Exchanges shown on each side of the evidence."""
 
 
-def answer(seen: Observation) -> str:
+def answer(exchange: Observation) -> str:
     """Sort an exchange by its outcome: ok, limited, refused, failed or lost."""
-    if seen.lost:
+    if exchange.lost:
         return "lost"
-    if seen.ok:
+    if exchange.ok:
         return "ok"
-    if seen.code == "rate_limited":
+    if exchange.code == "rate_limited":
         return "limited"
-    return "failed" if seen.status >= 500 else "refused"
+    return "failed" if exchange.status >= 500 else "refused"
 
 
 def throughput(history: History) -> list[Row]:
@@ -44,25 +44,25 @@ def throughput(history: History) -> list[Row]:
         return []
     begin, step = history.seen[0].sent, _step(history.seen)
     bins: dict[int, list[Observation]] = defaultdict(list)
-    for seen in history.seen:
-        bins[(seen.sent - begin) // step].append(seen)
+    for exchange in history.seen:
+        bins[(exchange.sent - begin) // step].append(exchange)
     return [_bin(begin + number * step, step, bins[number]) for number in range(max(bins) + 1)]
 
 
-def _step(seen: Sequence[Observation]) -> Micros:
+def _step(exchanges: Sequence[Observation]) -> Micros:
     """A step of whole seconds that gives no more than MOST_BINS."""
-    span = seen[-1].sent - seen[0].sent
+    span = exchanges[-1].sent - exchanges[0].sent
     return SECOND * max(1, -(-span // (MOST_BINS * SECOND)))
 
 
-def _bin(t: Micros, step: Micros, seen: Sequence[Observation]) -> Row:
-    counts = Counter(answer(one) for one in seen)
-    told = [one for one in seen if not one.lost]
+def _bin(t: Micros, step: Micros, exchanges: Sequence[Observation]) -> Row:
+    counts = Counter(answer(one) for one in exchanges)
+    answered = [one for one in exchanges if not one.lost]
     row: Row = {"t": t}
     for outcome in ("ok", "limited", "refused", "failed", "lost"):
         row[outcome] = counts[outcome] * SECOND / step
-    row |= _quantiles("", [one.received - one.sent for one in told])
-    planned = [one.received - one.planned for one in told if one.planned is not None]
+    row |= _quantiles("", [one.received - one.sent for one in answered])
+    planned = [one.received - one.planned for one in answered if one.planned is not None]
     return row | (_quantiles("planned_", planned) if planned else {})
 
 
@@ -78,7 +78,9 @@ def quantile(values: Sequence[Micros], q: float) -> Micros:
 
 def answers(history: History) -> list[Row]:
     """Calls by operation, status and code, the most frequent first."""
-    counts = Counter((seen.operation, seen.status or None, seen.code) for seen in history.seen)
+    counts = Counter(
+        (exchange.operation, exchange.status or None, exchange.code) for exchange in history.seen
+    )
     return [
         {"operation": operation, "status": status, "code": code, "count": count}
         for (operation, status, code), count in counts.most_common()
@@ -93,25 +95,30 @@ def surroundings(history: History, evidence: Evidence) -> list[Row]:
     if evidence.deliveries:
         return _deliveries(history, evidence)
     marked = frozenset(evidence.exchanges)
-    chosen = [seen for seen in history.seen if seen.id in marked]
+    chosen = [exchange for exchange in history.seen if exchange.id in marked]
     if not chosen:
         return []
-    keys, operations = {seen.key for seen in chosen}, {seen.operation for seen in chosen}
-    alike = [seen for seen in history.seen if seen.key in keys and seen.operation in operations]
-    times = [seen.sent for seen in alike]
+    keys, operations = {exchange.key for exchange in chosen}, {exchange.operation for exchange in chosen}
+    alike = [
+        exchange for exchange in history.seen if exchange.key in keys and exchange.operation in operations
+    ]
+    times = [exchange.sent for exchange in alike]
     low = max(0, bisect_left(times, chosen[0].sent) - AROUND)
     high = bisect_right(times, chosen[-1].sent) + AROUND
-    near = [seen for seen in alike[low:high] if seen.id not in marked][: 4 * AROUND]
-    return [_row(seen, seen.id in marked) for seen in sorted([*chosen, *near], key=lambda seen: seen.sent)]
+    near = [exchange for exchange in alike[low:high] if exchange.id not in marked][: 4 * AROUND]
+    return [
+        _row(exchange, exchange.id in marked)
+        for exchange in sorted([*chosen, *near], key=lambda exchange: exchange.sent)
+    ]
 
 
-def _row(seen: Observation, marked: bool) -> Row:
+def _row(exchange: Observation, marked: bool) -> Row:
     return {
-        "id": seen.id,
-        "t": seen.sent,
-        "until": None if seen.lost else seen.received,
-        "label": seen.operation or seen.path,
-        "outcome": answer(seen),
+        "id": exchange.id,
+        "t": exchange.sent,
+        "until": None if exchange.lost else exchange.received,
+        "label": exchange.operation or exchange.path,
+        "outcome": answer(exchange),
         "marked": marked,
     }
 

@@ -57,19 +57,19 @@ class SpendWork:
     granted: bool = False
 
     @property
-    def seen(self) -> Observation:
+    def exchange(self) -> Observation:
         """The exchange that stands for it."""
         return self.calls[0]
 
     @property
     def body(self) -> Mapping[str, Json]:
         """What was asked for."""
-        return body_of(self.seen)
+        return body_of(self.exchange)
 
     @property
     def made(self) -> Mapping[str, Json]:
         """What the reply says was made; empty when it was not granted in words that can be read."""
-        return thing_of(self.seen) if self.granted else {}
+        return thing_of(self.exchange) if self.granted else {}
 
 
 @dataclass(slots=True)
@@ -81,12 +81,12 @@ class RefusedSpend:
     domain: str
     low: Micros
     high: Micros
-    seen: Observation
+    exchange: Observation
 
     @property
     def body(self) -> Mapping[str, Json]:
         """What was asked for."""
-        return body_of(self.seen)
+        return body_of(self.exchange)
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class DryRunReport:
     domain: str
     low: Micros
     high: Micros
-    seen: Observation
+    exchange: Observation
     failing: tuple[int, ...] | None = None
     joins: str = ""
     names: tuple[str, ...] = ()
@@ -110,21 +110,21 @@ class DryRunReport:
 
 @dataclass(slots=True)
 class JobLifetime:
-    """What was seen of a job: when it was last alive, and by when it was seen done or failed."""
+    """What was observed of a job: when it was last alive, and by when it was done or failed."""
 
     alive: Micros = DISTANT_PAST
     done: Micros = DISTANT_FUTURE
     failed: Micros = DISTANT_FUTURE
 
-    def end(self, event: str, seen: Micros) -> None:
-        """Note that an end was seen, by the type of the event that tells it (S76)."""
+    def end(self, event: str, at: Micros) -> None:
+        """Note that an end was observed, by the type of the event that reports it (S76)."""
         if event == "job.completed":
-            self.done = min(self.done, seen)
+            self.done = min(self.done, at)
         elif event == "job.failed":
-            self.failed = min(self.failed, seen)
+            self.failed = min(self.failed, at)
 
     def join(self, other: JobLifetime) -> None:
-        """Note what else was seen of it."""
+        """Note what else was observed of it."""
         self.alive = max(self.alive, other.alive)
         self.done, self.failed = min(self.done, other.done), min(self.failed, other.failed)
 
@@ -182,10 +182,10 @@ class AccountActivity:
 class NoActivity:
     """Tells when nothing but the passing of time can have changed an account's books."""
 
-    def __init__(self, dealings: AccountActivity) -> None:
-        works = [(work.low, work.high) for work in dealings.works]
-        self._lows = RunningSums((low, 1) for low, _ in (*works, *dealings.changes))
-        self._highs = RunningSums((high, 1) for _, high in (*works, *dealings.changes))
+    def __init__(self, activity: AccountActivity) -> None:
+        works = [(work.low, work.high) for work in activity.works]
+        self._lows = RunningSums((low, 1) for low, _ in (*works, *activity.changes))
+        self._highs = RunningSums((high, 1) for _, high in (*works, *activity.changes))
 
     def between(self, low: Micros, high: Micros) -> bool:
         """Return whether no work and no other change can have happened in [low, high]."""
@@ -196,9 +196,9 @@ class NoActivity:
         return self._lows.upto(high) - self._highs.before(low)
 
 
-def minds(dealings: AccountActivity, spend: str, check: int, options: Options) -> bool:
+def minds(activity: AccountActivity, spend: str, check: int, options: Options) -> bool:
     """Return whether a check surely applies to an operation: its row has it, or it has refused it (U58)."""
     if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
         return True
-    told: list[RefusedSpend | DryRunReport] = [*dealings.refusals, *dealings.reports]
-    return any(one.check == check and one.spend == spend for one in told)
+    stated: list[RefusedSpend | DryRunReport] = [*activity.refusals, *activity.reports]
+    return any(one.check == check and one.spend == spend for one in stated)

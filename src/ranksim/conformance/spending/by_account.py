@@ -69,29 +69,35 @@ class AccountLog:
     received: array[int] = field(default_factory=lambda: array("q"))
     """When other reads that were answered were sent and received."""
 
-    def add(self, seen: Observation) -> None:
+    def add(self, exchange: Observation) -> None:
         """Keep what matters of the next call."""
-        self.busy = seen.sent
-        keyed = seen.idempotency_key is not None and seen.method == "POST"
-        if keyed or _spends(seen) or _writes(seen) or seen.code in CHECKS or seen.operation in STATED:
-            self.calls.add(seen)
-        elif seen.ok:
-            self.sent.append(seen.sent)
-            self.received.append(seen.received)
+        self.busy = exchange.sent
+        keyed = exchange.idempotency_key is not None and exchange.method == "POST"
+        if (
+            keyed
+            or _spends(exchange)
+            or _writes(exchange)
+            or exchange.code in CHECKS
+            or exchange.operation in STATED
+        ):
+            self.calls.add(exchange)
+        elif exchange.ok:
+            self.sent.append(exchange.sent)
+            self.received.append(exchange.received)
 
     def activity(self, rate: int) -> AccountActivity:
         """Return all that the account did; `rate` is that of its business time."""
         record = AccountRecord(AccountActivity(self.account, self.environment, False, begins=self.begins))
-        for seen in self.calls:
-            record.add(seen)
-        dealings = record.finished(rate)
-        dealings.reads += zip(self.sent, self.received, strict=True)
-        return dealings
+        for exchange in self.calls:
+            record.add(exchange)
+        activity = record.finished(rate)
+        activity.reads += zip(self.sent, self.received, strict=True)
+        return activity
 
 
 @dataclass(slots=True)
 class ObservedAccounts:
-    """What every account did, and what webhooks told of its jobs."""
+    """What every account did, and the ends of its jobs that webhooks reported."""
 
     logs: dict[Owner, AccountLog] = field(default_factory=dict)
     used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -99,19 +105,19 @@ class ObservedAccounts:
     created: dict[str, set[Owner]] = field(default_factory=lambda: defaultdict(set))
     """Who created each job, by its name."""
     ended: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
-    """When webhooks told the ends of jobs (S76), by their names."""
+    """When webhooks reported the ends of jobs (S76), by their names."""
 
-    def add(self, seen: Observation) -> None:
+    def add(self, exchange: Observation) -> None:
         """Keep the next call."""
-        owner = (seen.environment, seen.account)
-        if seen.ok and seen.operation == "jobs.create":
-            self.created[job_name(thing_of(seen))].add(owner)
-        if seen.key and seen.happened is not False:
+        owner = (exchange.environment, exchange.account)
+        if exchange.ok and exchange.operation == "jobs.create":
+            self.created[job_name(thing_of(exchange))].add(owner)
+        if exchange.key and exchange.happened is not False:
             if owner not in self.logs:
-                self.logs[owner] = AccountLog(seen.account, seen.environment, seen.sent)
-            self.logs[owner].add(seen)
-            if 200 <= seen.status <= 299:
-                self.used[seen.environment].add(seen.key)
+                self.logs[owner] = AccountLog(exchange.account, exchange.environment, exchange.sent)
+            self.logs[owner].add(exchange)
+            if 200 <= exchange.status <= 299:
+                self.used[exchange.environment].add(exchange.key)
 
     def add_attempt(self, attempt: ReceivedAttempt) -> None:
         """Keep the end of a job, if the webhook attempt tells one."""
@@ -126,18 +132,18 @@ class ObservedAccounts:
             owner for owner, log in self.logs.items() if (watermark - log.busy) * max(1, run.rate) >= IDLE
         ]
         for owner in idle:
-            dealings = self.logs.pop(owner).activity(run.rate)
-            for work in dealings.works:
+            activity = self.logs.pop(owner).activity(run.rate)
+            for work in activity.works:
                 if len(self.created.get(work.id, ())) == 1:
                     del self.created[work.id]
                     if work.id in self.ended:
-                        dealings.fates[work.id].join(self.ended.pop(work.id))
-            dealings.meters = {metric: aligned(found) for metric, found in dealings.meters.items()}
-            dealings.cost, dealings.slots = sharpened(aligned(dealings.cost)), aligned(dealings.slots)
-            dealings.alone = _alone(run, self.used[dealings.environment]) and not _runs_by_itself(dealings)
-            _settle_rank_runs(dealings, options)
-            dealings.works.sort(key=lambda work: work.low)
-            yield dealings
+                        activity.fates[work.id].join(self.ended.pop(work.id))
+            activity.meters = {metric: aligned(found) for metric, found in activity.meters.items()}
+            activity.cost, activity.slots = sharpened(aligned(activity.cost)), aligned(activity.slots)
+            activity.alone = _alone(run, self.used[activity.environment]) and not _runs_by_itself(activity)
+            _settle_rank_runs(activity, options)
+            activity.works.sort(key=lambda work: work.low)
+            yield activity
 
 
 def _alone(run: ObservedRun, keys: Collection[str]) -> bool:
@@ -153,225 +159,231 @@ def _alone(run: ObservedRun, keys: Collection[str]) -> bool:
 class AccountRecord:
     """What one account's keys did, sorted into works, refusals, dry runs and statements as it is observed."""
 
-    dealings: AccountActivity
+    activity: AccountActivity
     repeats: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
     works: dict[object, SpendWork] = field(default_factory=dict)
     unanswered: list[Observation] = field(default_factory=list)
     shown: list[tuple[str, Observation, Json]] = field(default_factory=list)
     """Jobs shown under an Idempotency-Key: they tell nothing if it is repeated, as a replay is old (E6)."""
 
-    def add(self, seen: Observation) -> None:
+    def add(self, exchange: Observation) -> None:
         """Sort the next call of the account."""
-        if seen.idempotency_key is not None and seen.method == "POST":
-            self.repeats[seen.idempotency_key].append(seen)
-        if _spends(seen):
-            self._ask(seen)
-        elif _writes(seen):
-            if not 300 <= seen.status <= 499:
-                self._change(seen)
-            self._other(seen)
-        elif seen.code in CHECKS:
-            self.dealings.refused_reads.append(seen)
-        elif seen.ok:
-            self.dealings.reads.append((seen.sent, seen.received))
-            if seen.operation in ("jobs.get", "jobs.list"):
-                self.dealings.polls.append(seen)
-            self._other(seen)
+        if exchange.idempotency_key is not None and exchange.method == "POST":
+            self.repeats[exchange.idempotency_key].append(exchange)
+        if _spends(exchange):
+            self._ask(exchange)
+        elif _writes(exchange):
+            if not 300 <= exchange.status <= 499:
+                self._change(exchange)
+            self._other(exchange)
+        elif exchange.code in CHECKS:
+            self.activity.refused_reads.append(exchange)
+        elif exchange.ok:
+            self.activity.reads.append((exchange.sent, exchange.received))
+            if exchange.operation in ("jobs.get", "jobs.list"):
+                self.activity.polls.append(exchange)
+            self._other(exchange)
 
     def finished(self, rate: int) -> AccountActivity:
         """Return all that the account did; `rate` is that of its business time."""
-        for key, seen, job in self.shown:
+        for key, exchange, job in self.shown:
             if len(self.repeats.get(key, ())) <= 1:
-                self._tell(seen, job)
-        for seen in self.unanswered:
-            self._maybe(seen, rate)
-        self.dealings.works.extend(self.works.values())
-        return self.dealings
+                self._tell(exchange, job)
+        for exchange in self.unanswered:
+            self._maybe(exchange, rate)
+        self.activity.works.extend(self.works.values())
+        return self.activity
 
     # Calls that spend
 
-    def _ask(self, seen: Observation) -> None:
-        body = body_of(seen)
-        self.dealings.asked.append(seen)
+    def _ask(self, exchange: Observation) -> None:
+        body = body_of(exchange)
+        self.activity.asked.append(exchange)
         if body.get("dry_run") is True:
-            self._dry_run(seen, body)
-        elif unanswered(seen):
-            self.unanswered.append(seen)
-        elif seen.code in CHECKS:
-            low = self._since(seen)
+            self._dry_run(exchange, body)
+        elif unanswered(exchange):
+            self.unanswered.append(exchange)
+        elif exchange.code in CHECKS:
+            low = self._since(exchange)
             if low is not None:
-                spend, domain = spend_of(seen, body), domain_of(body, {})
-                refused = RefusedSpend(CHECKS[seen.code], spend, domain, low, seen.received, seen)
-                self.dealings.refusals.append(refused)
-                self._meta(seen, seen.meta, low)
-        elif seen.ok:
-            self._granted(seen, body)
-        elif seen.surface == "graphql" and 200 <= seen.status <= 299:
-            self.unanswered.append(seen)  # an error of some field; others may have been executed
+                spend, domain = spend_of(exchange, body), domain_of(body, {})
+                refused = RefusedSpend(CHECKS[exchange.code], spend, domain, low, exchange.received, exchange)
+                self.activity.refusals.append(refused)
+                self._meta(exchange, exchange.meta, low)
+        elif exchange.ok:
+            self._granted(exchange, body)
+        elif exchange.surface == "graphql" and 200 <= exchange.status <= 299:
+            self.unanswered.append(exchange)  # an error of some field; others may have been executed
 
-    def _since(self, seen: Observation) -> Micros | None:
+    def _since(self, exchange: Observation) -> Micros | None:
         """Return when the reply can first have been decided: a replay was earlier; None if unknown."""
-        earlier = self.repeats.get(seen.idempotency_key or "", [seen])
-        if seen.replayed and earlier[0].index == seen.index:
+        earlier = self.repeats.get(exchange.idempotency_key or "", [exchange])
+        if exchange.replayed and earlier[0].index == exchange.index:
             return None
-        return min(seen.sent, earlier[0].sent)
+        return min(exchange.sent, earlier[0].sent)
 
-    def _granted(self, seen: Observation, body: Mapping[str, Json]) -> None:
-        low, made = self._since(seen), thing_of(seen)
+    def _granted(self, exchange: Observation, body: Mapping[str, Json]) -> None:
+        low, made = self._since(exchange), thing_of(exchange)
         if low is None:
             return
-        if not body or (seen.operation == "jobs.create" and "id" not in made):
-            self.unanswered.append(seen)  # nobody can tell what it was, or whether it was joined
+        if not body or (exchange.operation == "jobs.create" and "id" not in made):
+            self.unanswered.append(exchange)  # nobody can tell what it was, or whether it was joined
             return
-        identity = identity_of(seen, made)
-        work = self.works.get((seen.operation, identity))
+        identity = identity_of(exchange, made)
+        work = self.works.get((exchange.operation, identity))
         if work is None:
-            spend, domain = spend_of(seen, body), domain_of(body, made)
+            spend, domain = spend_of(exchange, body), domain_of(body, made)
             name = str(identity) if made.get("id") else ""
-            work = SpendWork(spend, domain, low, seen.received, True, [], name, granted=True)
-            self.works[seen.operation, identity] = work
-        work.low, work.high = min(work.low, low), min(work.high, seen.received)
-        work.calls.append(seen)
-        self._job(seen, made)
+            work = SpendWork(spend, domain, low, exchange.received, True, [], name, granted=True)
+            self.works[exchange.operation, identity] = work
+        work.low, work.high = min(work.low, low), min(work.high, exchange.received)
+        work.calls.append(exchange)
+        self._job(exchange, made)
 
-    def _maybe(self, seen: Observation, rate: int) -> None:
+    def _maybe(self, exchange: Observation, rate: int) -> None:
         """Count a call without an answer as one work that may exist, unless a repeat of it was answered."""
-        key = seen.idempotency_key
-        group = [other for other in self.repeats.get(key or "", []) if other.key == seen.key]  # U27
+        key = exchange.idempotency_key
+        group = [other for other in self.repeats.get(key or "", []) if other.key == exchange.key]  # U27
         near = rate > 0 and group and (group[-1].sent - group[0].sent) * rate < MEMORY
-        body = body_of(seen)
-        identity: object = ("lost", seen.id)
-        if key is not None and near and seen.surface == "rest":
-            if any(other.ok and not dry(other) and other.operation == seen.operation for other in group):
+        body = body_of(exchange)
+        identity: object = ("lost", exchange.id)
+        if key is not None and near and exchange.surface == "rest":
+            if any(other.ok and not dry(other) and other.operation == exchange.operation for other in group):
                 return
-            identity = ("lost", seen.key, key)
-        if (seen.operation, identity) in self.works:
-            self.works[seen.operation, identity].calls.append(seen)
+            identity = ("lost", exchange.key, key)
+        if (exchange.operation, identity) in self.works:
+            self.works[exchange.operation, identity].calls.append(exchange)
             return
-        work = SpendWork(spend_of(seen, body), domain_of(body, {}), seen.sent, DISTANT_FUTURE, False, [seen])
-        self.works[seen.operation, identity] = work
+        work = SpendWork(
+            spend_of(exchange, body), domain_of(body, {}), exchange.sent, DISTANT_FUTURE, False, [exchange]
+        )
+        self.works[exchange.operation, identity] = work
 
-    def _dry_run(self, seen: Observation, body: Mapping[str, Json]) -> None:
-        self.dealings.dry_runs.append(seen)
-        low = self._since(seen)
-        if seen.lost or low is None or not (seen.ok or seen.code in CHECKS):
+    def _dry_run(self, exchange: Observation, body: Mapping[str, Json]) -> None:
+        self.activity.dry_runs.append(exchange)
+        low = self._since(exchange)
+        if exchange.lost or low is None or not (exchange.ok or exchange.code in CHECKS):
             return
-        report, metas = report_of(seen, body, low)
-        self.dealings.reports.append(report)
+        report, metas = report_of(exchange, body, low)
+        self.activity.reports.append(report)
         for meta in metas.values():
-            self._meta(seen, meta, low)
+            self._meta(exchange, meta, low)
 
-    def _meta(self, seen: Observation, meta: Json, low: Micros) -> None:
+    def _meta(self, exchange: Observation, meta: Json, low: Micros) -> None:
         """Take the numbers behind a refusal as statements."""
-        if seen.surface == "graphql":
+        if exchange.surface == "graphql":
             meta = snaked(meta)
         if not isinstance(meta, dict):
             return
-        meter = statements.meter_of(seen, meta, low, seen.received)
+        meter = statements.meter_of(exchange, meta, low, exchange.received)
         if meter is not None:
-            self.dealings.meters[meter.metric].append(meter)
+            self.activity.meters[meter.metric].append(meter)
         elif "requested" in meta:
-            slots = statements.slots_of(seen, meta, low, seen.received)
-            self.dealings.slots += [] if slots is None else [slots]
+            slots = statements.slots_of(exchange, meta, low, exchange.received)
+            self.activity.slots += [] if slots is None else [slots]
         else:
-            cost = statements.cost_of(seen, meta, low, seen.received)
-            self.dealings.cost += [] if cost is None else [cost]
+            cost = statements.cost_of(exchange, meta, low, exchange.received)
+            self.activity.cost += [] if cost is None else [cost]
 
     # Other calls
 
-    def _other(self, seen: Observation) -> None:
-        dealings = self.dealings
-        if not seen.ok:
+    def _other(self, exchange: Observation) -> None:
+        activity = self.activity
+        if not exchange.ok:
             return
-        match seen.operation:
+        match exchange.operation:
             case "account.usage":
-                for meter in statements.meters_of(seen):
-                    dealings.meters[meter.metric].append(meter)
-                cost = statements.cost_of(seen, plain(seen).get("cost"), seen.sent, seen.received)
-                dealings.cost += [] if cost is None else [cost]
+                for meter in statements.meters_of(exchange):
+                    activity.meters[meter.metric].append(meter)
+                cost = statements.cost_of(
+                    exchange, plain(exchange).get("cost"), exchange.sent, exchange.received
+                )
+                activity.cost += [] if cost is None else [cost]
             case "slots.get":
-                slots = statements.slots_of(seen, plain(seen), seen.sent, seen.received)
-                dealings.slots += [] if slots is None else [slots]
+                slots = statements.slots_of(exchange, plain(exchange), exchange.sent, exchange.received)
+                activity.slots += [] if slots is None else [slots]
             case "account.entitlements":
-                dealings.entitled.append(statements.entitled_of(seen))
+                activity.entitled.append(statements.entitled_of(exchange))
             case "account.get":
-                dealings.health.append(StatusStatement(seen, str(plain(seen).get("status", "")).lower()))
+                activity.health.append(
+                    StatusStatement(exchange, str(plain(exchange).get("status", "")).lower())
+                )
             case "jobs.get":
-                self._job(seen, plain(seen))
+                self._job(exchange, plain(exchange))
             case "jobs.list":
-                for item in seen.items or ():
-                    self._job(seen, snaked(item) if seen.surface == "graphql" else item)
+                for item in exchange.items or ():
+                    self._job(exchange, snaked(item) if exchange.surface == "graphql" else item)
             case "domains.create":
-                dealings.domains.setdefault(str(thing_of(seen).get("id")), seen)
+                activity.domains.setdefault(str(thing_of(exchange).get("id")), exchange)
             case "keyword_lists.create":
-                dealings.lists.setdefault(str(thing_of(seen).get("id")), seen)
+                activity.lists.setdefault(str(thing_of(exchange).get("id")), exchange)
 
-    def _change(self, seen: Observation) -> None:
+    def _change(self, exchange: Observation) -> None:
         """Note a write that may have changed something without spending."""
-        self.dealings.changes.append((seen.sent, seen.received))
-        named = {seen.operation, *seen.operations}
+        self.activity.changes.append((exchange.sent, exchange.received))
+        named = {exchange.operation, *exchange.operations}
         if "scans.update" in named:
-            self.dealings.patches.append(seen)
+            self.activity.patches.append(exchange)
         if named & REMOVALS:
-            self.dealings.removals.append(seen.sent)
+            self.activity.removals.append(exchange.sent)
 
-    def _job(self, seen: Observation, job: Json) -> None:
+    def _job(self, exchange: Observation, job: Json) -> None:
         """Note what a reply shows of a job; what a repeat shows may be old (E6)."""
-        if seen.replayed or not isinstance(job, dict) or not isinstance(job.get("status"), str):
+        if exchange.replayed or not isinstance(job, dict) or not isinstance(job.get("status"), str):
             return
-        if seen.idempotency_key is not None:
-            told = {name: job.get(name) for name in ("id", "kind", "status", "error_detail")}
-            self.shown.append((seen.idempotency_key, seen, told))
+        if exchange.idempotency_key is not None:
+            state = {name: job.get(name) for name in ("id", "kind", "status", "error_detail")}
+            self.shown.append((exchange.idempotency_key, exchange, state))
         else:
-            self._tell(seen, job)
+            self._tell(exchange, job)
 
-    def _tell(self, seen: Observation, job: Mapping[str, Json]) -> None:
-        """Note when a job was seen alive, done or failed."""
-        fate = self.dealings.fates[job_name(job)]
+    def _tell(self, exchange: Observation, job: Mapping[str, Json]) -> None:
+        """Note when a job was observed alive, done or failed."""
+        fate = self.activity.fates[job_name(job)]
         status = job["status"].lower()
         if status == "done":
-            fate.end("job.completed", seen.received)
+            fate.end("job.completed", exchange.received)
         elif job.get("error_detail") or status in ("failed", "error"):
-            fate.end("job.failed", seen.received)
+            fate.end("job.failed", exchange.received)
         elif status in ("queued", "running"):
-            fate.alive = max(fate.alive, seen.sent)
+            fate.alive = max(fate.alive, exchange.sent)
 
 
-def _spends(seen: Observation) -> bool:
+def _spends(exchange: Observation) -> bool:
     """Return whether a call may want to spend."""
-    return seen.operation in SPENDING or (
-        not seen.operation and any(name in SPENDING for name in seen.operations)
+    return exchange.operation in SPENDING or (
+        not exchange.operation and any(name in SPENDING for name in exchange.operations)
     )
 
 
-def _writes(seen: Observation) -> bool:
+def _writes(exchange: Observation) -> bool:
     """Return whether a call may change something; what a GraphQL call does, its operations tell."""
-    if seen.surface != "graphql":
-        return seen.method not in ("GET", "HEAD", "OPTIONS")
-    named = (seen.operation, *seen.operations)
+    if exchange.surface != "graphql":
+        return exchange.method not in ("GET", "HEAD", "OPTIONS")
+    named = (exchange.operation, *exchange.operations)
     return any(name.rpartition(".")[2] in ("create", "update", "delete") for name in named)
 
 
-def _runs_by_itself(dealings: AccountActivity) -> bool:
+def _runs_by_itself(activity: AccountActivity) -> bool:
     """Return whether a rank run is under way that no call asked for, dry or not: one of a scan."""
-    asked = {work.id for work in dealings.works}
-    if any(work.spend in ("", RANK_RUN) and not work.id for work in dealings.works):
+    asked = {work.id for work in activity.works}
+    if any(work.spend in ("", RANK_RUN) and not work.id for work in activity.works):
         return False  # a call without an answer may have begun it
-    dry = [(seen, body_of(seen)) for seen in dealings.dry_runs]
-    tried = {domain_of(body, {}) for seen, body in dry if spend_of(seen, body) in ("", RANK_RUN)}
+    dry = [(exchange, body_of(exchange)) for exchange in activity.dry_runs]
+    tried = {domain_of(body, {}) for exchange, body in dry if spend_of(exchange, body) in ("", RANK_RUN)}
     return any(
         str(job.get("kind")).lower() == RANK_RUN
         and str(job.get("status")).lower() in ("queued", "running")
         and job_name(job) not in asked
         and str(job.get("domain_id")) not in tried
-        for seen in dealings.polls
-        if seen.ok
-        for job in (snaked([plain(seen)] if seen.operation == "jobs.get" else seen.items or []))
+        for exchange in activity.polls
+        if exchange.ok
+        for job in (snaked([plain(exchange)] if exchange.operation == "jobs.get" else exchange.items or []))
         if isinstance(job, dict)
     )
 
 
-def _settle_rank_runs(dealings: AccountActivity, options: Options) -> None:
+def _settle_rank_runs(activity: AccountActivity, options: Options) -> None:
     """Note which rank runs were surely begun in the trace: a reply may be that of a run already under way.
 
     It was begun here when the run's domain was made here, when an earlier call on the domain was answered
@@ -379,18 +391,18 @@ def _settle_rank_runs(dealings: AccountActivity, options: Options) -> None:
     may have begun it.
     """
     runs: dict[str, list[SpendWork]] = defaultdict(list)
-    for work in dealings.works:
+    for work in activity.works:
         if work.spend == RANK_RUN:
             runs[work.domain].append(work)
     begun = _statuses_of_begun(runs.values(), options)
-    anywhere = [work for work in dealings.works if work.spend in ("", RANK_RUN) and not work.domain]
+    anywhere = [work for work in activity.works if work.spend in ("", RANK_RUN) and not work.domain]
     for domain, works in runs.items():
         works.sort(key=lambda work: work.high)
         lost = min((work.low for work in works + anywhere if not work.sure), default=DISTANT_FUTURE)
         first = min((work.high for work in works if work.sure), default=DISTANT_FUTURE)
         for work in works:
-            known = work.seen.status in begun or domain in dealings.domains or first < work.low
-            if work.sure and (not dealings.alone or not known or lost <= work.high):
+            known = work.exchange.status in begun or domain in activity.domains or first < work.low
+            if work.sure and (not activity.alone or not known or lost <= work.high):
                 work.sure = False
 
 
@@ -402,9 +414,13 @@ def _statuses_of_begun(runs: Iterable[list[SpendWork]], options: Options) -> set
     begun, joins = set(), set()
     for works in runs:
         for work in works:
-            first = min(work.calls, key=lambda seen: seen.received)
-            for seen in work.calls:
-                if seen.sent > first.received and not seen.replayed and seen.idempotency_key is None:
-                    joins.add(seen.status)
+            first = min(work.calls, key=lambda exchange: exchange.received)
+            for exchange in work.calls:
+                if (
+                    exchange.sent > first.received
+                    and not exchange.replayed
+                    and exchange.idempotency_key is None
+                ):
+                    joins.add(exchange.status)
                     begun.add(first.status)
     return begun - joins

@@ -103,19 +103,19 @@ ACTIVE = "active"
 PAST_DUE = "past_due"
 
 
-def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
     """Judge what one account was refused and granted."""
-    failures = FailedChecks(dealings, clock, options)
-    for refused in dealings.refusals:
+    failures = FailedChecks(activity, clock, options)
+    for refused in activity.refusals:
         judge_outcome(failures, CheckOutcome.of_refusal(refused), tally)
-        judge_status(dealings, refused, options, tally)
+        judge_status(activity, refused, options, tally)
         if refused.check == 2:
             judge_healthy(failures, refused, tally)
-    for work in dealings.works:
+    for work in activity.works:
         judge_names(failures, work, options, tally)
         if work.sure or (work.spend in JOBS and work.high < DISTANT_FUTURE):
             judge_outcome(failures, CheckOutcome.of_work(work), tally)
-    judge_codes(dealings, options, tally)
+    judge_codes(activity, options, tally)
     judge_reads(failures, tally)
 
 
@@ -123,23 +123,25 @@ CAPPED = ("crawl", "ai_scan")
 """Jobs that a plan caps (S53, S55)."""
 
 
-def judge_codes(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+def judge_codes(activity: AccountActivity, options: Options, tally: Tally) -> None:
     """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17).
 
     Where a job beyond a cap is refused, no code is stated for that (U47).
     """
     refuses = "refuse" in options.candidates("cap")
-    for seen in dealings.asked:
-        if seen.lost or seen.ok:
+    for exchange in activity.asked:
+        if exchange.lost or exchange.ok:
             continue
-        if seen.code in CHECKS:
+        if exchange.code in CHECKS:
             tally.held("guards.codes")
-        elif seen.status == 402 and seen.code not in AFTER_RATE_LIMIT and seen.surface == "rest":
-            if refuses and spend_of(seen, body_of(seen)) in CAPPED:
+        elif exchange.status == 402 and exchange.code not in AFTER_RATE_LIMIT and exchange.surface == "rest":
+            if refuses and spend_of(exchange, body_of(exchange)) in CAPPED:
                 tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
                 continue
-            says = f"refused with status 402 and code {seen.code!r}, which is of none of the six checks"
-            tally.broke("guards.codes", Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
+            says = f"refused with status 402 and code {exchange.code!r}, which is of none of the six checks"
+            tally.broke(
+                "guards.codes", Evidence(says, (exchange.id,), about=activity.about, at=exchange.sent)
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,24 +153,24 @@ class CheckOutcome:
     domain: str
     low: Micros
     high: Micros
-    seen: Observation
+    exchange: Observation
     joined: bool = False
 
     @classmethod
     def of_refusal(cls, refused: RefusedSpend) -> CheckOutcome:
         """See a refusal."""
-        return cls(refused.check, refused.spend, refused.domain, refused.low, refused.high, refused.seen)
+        return cls(refused.check, refused.spend, refused.domain, refused.low, refused.high, refused.exchange)
 
     @classmethod
     def of_work(cls, work: SpendWork) -> CheckOutcome:
         """See what was granted; a job that may have been begun elsewhere was joined perhaps."""
-        return cls(0, work.spend, work.domain, work.low, work.high, work.seen, not work.sure)
+        return cls(0, work.spend, work.domain, work.low, work.high, work.exchange, not work.sure)
 
     @property
     def says(self) -> str:
         """Return the outcome in a word."""
         if self.check:
-            return self.seen.code
+            return self.exchange.code
         return "granted or joined" if self.joined else "granted"
 
 
@@ -184,23 +186,23 @@ class CheckFailure:
 class FailedChecks:
     """Tells which checks certainly failed throughout a call."""
 
-    def __init__(self, dealings: AccountActivity, clock: BusinessClock, options: Options) -> None:
-        self.dealings, self.clock, self.options = dealings, clock, options
-        self.health = Bracket([(h.seen.sent, h.seen.received, h) for h in dealings.health])
-        self.entitled = Bracket([(e.seen.sent, e.seen.received, e) for e in dealings.entitled])
-        self.cost = Bracket([(c.low, c.high, c) for c in dealings.cost if c.settled is not None])
+    def __init__(self, activity: AccountActivity, clock: BusinessClock, options: Options) -> None:
+        self.activity, self.clock, self.options = activity, clock, options
+        self.health = Bracket([(h.exchange.sent, h.exchange.received, h) for h in activity.health])
+        self.entitled = Bracket([(e.exchange.sent, e.exchange.received, e) for e in activity.entitled])
+        self.cost = Bracket([(c.low, c.high, c) for c in activity.cost if c.settled is not None])
         self.meters = {
             metric: Bracket([(m.low, m.high, m) for m in found if m.ends is not None])
-            for metric, found in dealings.meters.items()
+            for metric, found in activity.meters.items()
         }
-        self.metrics = {spend.label: metric_of(dealings, spend.label) for spend in Spend}
+        self.metrics = {spend.label: metric_of(activity, spend.label) for spend in Spend}
         self.lacking = self._learn_lacking()
-        self.quiet = NoActivity(dealings)
-        self.refundable = {work.seen.index: work.low for work in refundable(dealings)}
+        self.quiet = NoActivity(activity)
+        self.refundable = {work.exchange.index: work.low for work in refundable(activity)}
         self.refunded = sorted(self.refundable.values())
         grouped: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = {}
-        for report in dealings.reports:
-            grouped.setdefault(subject_of(report.seen), []).append((report.low, report.high, report))
+        for report in activity.reports:
+            grouped.setdefault(subject_of(report.exchange), []).append((report.low, report.high, report))
         self.reports: dict[tuple[object, ...], Bracket[DryRunReport]] = {
             subject: Bracket(found) for subject, found in grouped.items()
         }
@@ -210,9 +212,9 @@ class FailedChecks:
 
         Scans are left out: theirs may be the dimensions of one scan (U59). A cap may be of one domain (U47).
         """
-        told: list[RefusedSpend | DryRunReport] = [*self.dealings.refusals, *self.dealings.reports]
-        refused = [r for r in told if r.check == 1]
-        return {(r.spend, r.domain): r.seen for r in refused if r.spend and r.spend != "scans"}
+        stated: list[RefusedSpend | DryRunReport] = [*self.activity.refusals, *self.activity.reports]
+        refused = [r for r in stated if r.check == 1]
+        return {(r.spend, r.domain): r.exchange for r in refused if r.spend and r.spend != "scans"}
 
     def of(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
         """Return the checks that certainly failed while a call was under way."""
@@ -220,7 +222,7 @@ class FailedChecks:
             if found is not None:
                 yield found
         if outcome.spend in JOBS:
-            ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.seen)
+            ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.exchange)
             if ceiling is not None:
                 yield ceiling
         exhausted = self.exhausted(outcome)
@@ -237,20 +239,20 @@ class FailedChecks:
         before, after = self.entitled.before(outcome.low), self.entitled.after(outcome.high)
         if before is None or after is None or before.capabilities != after.capabilities:
             return None
-        if not self.dealings.alone or before.capabilities is None:
+        if not self.activity.alone or before.capabilities is None:
             return None
         needed = self._needed(outcome.spend, before.capabilities)
         if needed and needed not in before.capabilities:
-            return CheckFailure(1, f"the plan has no {needed}", (before.seen.id,))
+            return CheckFailure(1, f"the plan has no {needed}", (before.exchange.id,))
         learnt = self.lacking.get((outcome.spend, outcome.domain))
-        if learnt is None or learnt is outcome.seen or not self._same_plan(learnt, before.capabilities):
+        if learnt is None or learnt is outcome.exchange or not self._same_plan(learnt, before.capabilities):
             return None
         return CheckFailure(
             1, f"{outcome.spend} was refused as entitlement_required on this plan", (learnt.id,)
         )
 
-    def _same_plan(self, seen: Observation, capabilities: frozenset[str]) -> bool:
-        before, after = self.entitled.before(seen.sent), self.entitled.after(seen.received)
+    def _same_plan(self, exchange: Observation, capabilities: frozenset[str]) -> bool:
+        before, after = self.entitled.before(exchange.sent), self.entitled.after(exchange.received)
         return (
             before is not None
             and after is not None
@@ -276,7 +278,7 @@ class FailedChecks:
             return None
         pinned = self.options.default("inactive_statuses") if self.options.pinned("inactive_statuses") else ()
         if before.status == PAST_DUE or before.status in pinned:
-            return CheckFailure(2, f"the account is {before.status}", (before.seen.id, after.seen.id))
+            return CheckFailure(2, f"the account is {before.status}", (before.exchange.id, after.exchange.id))
         return None
 
     def at_ceiling(self, low: Micros, high: Micros, own: Observation | None = None) -> CheckFailure | None:
@@ -292,7 +294,7 @@ class FailedChecks:
         if bisect_right(self.refunded, high) > (own is not None and own.index in self.refundable):
             return None
         says = f"{before.settled / 1_000_000} of {before.ceiling / 1_000_000} USD had been settled"
-        return CheckFailure(3, says, (before.seen.id,))
+        return CheckFailure(3, says, (before.exchange.id,))
 
     def _same_month(self, before: CostStatement | MeterStatement, high: Micros) -> bool:
         """Return whether the period of a statement surely lasted to the end of a call."""
@@ -316,10 +318,10 @@ class FailedChecks:
         refunds = self.options.candidates("quota_refund") != ("never",)
         if (
             refunds
-            and any(work.spend in JOBS for work in self.dealings.works if self._consumes(work, metric))
+            and any(work.spend in JOBS for work in self.activity.works if self._consumes(work, metric))
         ) or (not self._same_month(before, outcome.high)):
             return None
-        return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.seen.id,))
+        return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.exchange.id,))
 
     def _consumes(self, work: SpendWork, metric: str) -> bool:
         return self.metrics.get(work.spend) == metric
@@ -330,10 +332,10 @@ class FailedChecks:
         A plan or a subscription that fails on both sides failed between. An allowance or slots may have been
         mended by time, and failed again only by what was done in between; so nothing may have been.
         """
-        found = self.reports.get(subject_of(outcome.seen))
+        found = self.reports.get(subject_of(outcome.exchange))
         before = None if found is None else found.before(outcome.low)
         after = None if found is None else found.after(outcome.high)
-        if before is None or after is None or not self.dealings.alone:
+        if before is None or after is None or not self.activity.alone:
             return
         if before.failing is None or after.failing is None:
             return
@@ -342,7 +344,7 @@ class FailedChecks:
             if check in before.failing and check in after.failing:
                 name = rule_of(check).removeprefix("guards.")
                 says = f"dry runs of the same before and after show check {check}, {name}, to fail"
-                yield CheckFailure(check, says, (before.seen.id, after.seen.id))
+                yield CheckFailure(check, says, (before.exchange.id, after.exchange.id))
 
 
 def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -> None:
@@ -351,18 +353,18 @@ def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -
     The checks run in order and the first that fails ends them; a check that failed at every instant of the
     call failed at the instant of the decision. A running job may be joined before any check (U45).
     """
-    seen = set[int]()
+    decided = set[int]()
     for failure in failures.of(outcome):
-        if failure.check in seen or 0 < outcome.check < failure.check:
+        if failure.check in decided or 0 < outcome.check < failure.check:
             continue
-        seen.add(failure.check)
+        decided.add(failure.check)
         if outcome.check == failure.check:
             tally.held(rule_of(failure.check))
             continue
         evidence = Evidence(
             f"{outcome.spend} was {outcome.says}, although {failure.says}",
-            tuple(dict.fromkeys((*failure.ids, outcome.seen.id))),
-            about=failures.dealings.about,
+            tuple(dict.fromkeys((*failure.ids, outcome.exchange.id))),
+            about=failures.activity.about,
             at=outcome.low,
         )
         _weigh(failures, outcome, failure, evidence, tally)
@@ -385,12 +387,12 @@ def judge_names(failures: FailedChecks, work: SpendWork, options: Options, tally
         return
     before, after = failures.entitled.before(work.low), failures.entitled.after(work.high)
     needed = NEEDED[work.spend]
-    if before is None or after is None or before.capabilities is None or not failures.dealings.alone:
+    if before is None or after is None or before.capabilities is None or not failures.activity.alone:
         return
     if before.capabilities == after.capabilities and needed not in before.capabilities:
         says = f"{work.spend} was granted on a plan without {needed}"
-        ids = (before.seen.id, work.seen.id)
-        found = Evidence(says, ids, about=failures.dealings.about, at=work.low)
+        ids = (before.exchange.id, work.exchange.id)
+        found = Evidence(says, ids, about=failures.activity.about, at=work.low)
         tally.differs(60, f"{work.spend} needs {needed}", "something else, or nothing", found)
 
 
@@ -401,36 +403,36 @@ def judge_healthy(failures: FailedChecks, refused: RefusedSpend, tally: Tally) -
         return
     if before.status == ACTIVE:
         says = "refused as subscription_inactive, although the account reads active before and after"
-        ids = (before.seen.id, refused.seen.id, after.seen.id)
-        tally.broke("guards.healthy", Evidence(says, ids, about=failures.dealings.about, at=refused.low))
+        ids = (before.exchange.id, refused.exchange.id, after.exchange.id)
+        tally.broke("guards.healthy", Evidence(says, ids, about=failures.activity.about, at=refused.low))
     else:
         tally.held("guards.healthy")
 
 
-def judge_status(dealings: AccountActivity, refused: RefusedSpend, options: Options, tally: Tally) -> None:
+def judge_status(activity: AccountActivity, refused: RefusedSpend, options: Options, tally: Tally) -> None:
     """A code has one status; one other than the default differs (U19-U23), or deviates where it is pinned."""
-    seen, numbers = refused.seen, {1: 19, 2: 20, 3: 21, 5: 22, 6: 23}
-    if seen.surface != "rest" or refused.check not in numbers:
+    exchange, numbers = refused.exchange, {1: 19, 2: 20, 3: 21, 5: 22, 6: 23}
+    if exchange.surface != "rest" or refused.check not in numbers:
         return
-    expected = options.default_status(seen.code)
-    if seen.status == expected:
+    expected = options.default_status(exchange.code)
+    if exchange.status == expected:
         return
-    says = f"{seen.code} with status {seen.status}, assumed {expected}"
-    evidence = Evidence(says, (seen.id,), about=dealings.about, at=seen.sent)
-    if options.status(seen.code) is None:
-        tally.differs(numbers[refused.check], expected, seen.status, evidence)
+    says = f"{exchange.code} with status {exchange.status}, assumed {expected}"
+    evidence = Evidence(says, (exchange.id,), about=activity.about, at=exchange.sent)
+    if options.status(exchange.code) is None:
+        tally.differs(numbers[refused.check], expected, exchange.status, evidence)
     else:
         tally.broke("guards.codes", evidence)
 
 
 def judge_reads(failures: FailedChecks, tally: Tally) -> None:
     """No read is refused for the health of the account or its spending: reads pass no such check."""
-    for seen in failures.dealings.refused_reads:
-        free = (2, 3, 4) if seen.operation == "keyword_briefs.list" else (2, 3)
-        if CHECKS[seen.code] in free:
-            says = f"a read was refused as {seen.code}"
-            evidence = Evidence(says, (seen.id,), about=failures.dealings.about, at=seen.sent)
+    for exchange in failures.activity.refused_reads:
+        free = (2, 3, 4) if exchange.operation == "keyword_briefs.list" else (2, 3)
+        if CHECKS[exchange.code] in free:
+            says = f"a read was refused as {exchange.code}"
+            evidence = Evidence(says, (exchange.id,), about=failures.activity.about, at=exchange.sent)
             tally.broke("guards.reads", evidence)
-    for sent, received in failures.dealings.reads:
+    for sent, received in failures.activity.reads:
         if failures.unhealthy(sent, received) or failures.at_ceiling(sent, received):
             tally.held("guards.reads")

@@ -70,13 +70,13 @@ class CooldownGroup:
 class CooldownGroups:
     """The works of an account by what they do, how long their cooldown is, and what became of them."""
 
-    def __init__(self, dealings: AccountActivity, rate: int, options: Options) -> None:
-        self.dealings, self.rate, self.options = dealings, max(1, rate), options
+    def __init__(self, activity: AccountActivity, rate: int, options: Options) -> None:
+        self.activity, self.rate, self.options = activity, max(1, rate), options
         self.clears = "clear" in options.candidates("cooldown_after_failure")
         self.works: dict[str, list[SpendWork]] = defaultdict(list)
         self._on: dict[tuple[str, str], list[SpendWork]] = defaultdict(list)
         self._shared: dict[tuple[str, str, CooldownInterpretation], CooldownGroup] = {}
-        for work in dealings.works:
+        for work in activity.works:
             self.works[work.spend].append(work)
             self._on[work.spend, work.domain].append(work)
         self.lengths = self._lengths()
@@ -115,17 +115,17 @@ class CooldownGroups:
 
     def minded(self, spend: str) -> bool:
         """Return whether the cooldown surely applies to an operation (U58)."""
-        return minds(self.dealings, spend, 6, self.options)
+        return minds(self.activity, spend, 6, self.options)
 
     def _lengths(self) -> dict[str, Micros]:
         """Take the lengths of cooldowns from entitlements, where these never change."""
-        stated = [entitled.cooldowns for entitled in self.dealings.entitled]
+        stated = [entitled.cooldowns for entitled in self.activity.entitled]
         return dict(stated[0]) if stated and all(found == stated[0] for found in stated) else {}
 
     def fate(self, work: SpendWork) -> JobLifetime:
-        """Return what was seen of a work's job; nothing else can fail once it is answered."""
+        """Return what was observed of a work's job; nothing else can fail once it is answered."""
         if work.spend in JOBS:
-            return self.dealings.fates.get(work.id, JobLifetime())
+            return self.activity.fates.get(work.id, JobLifetime())
         return JobLifetime(done=work.high)
 
     def unfailed(self, work: SpendWork, until: Micros) -> bool | None:
@@ -141,4 +141,4 @@ class CooldownGroups:
 
     def about(self, work: SpendWork | RefusedSpend) -> str:
         """Name what is repeated."""
-        return f"{self.dealings.about}, {work.spend} on {work.domain or 'a domain not known'}"
+        return f"{self.activity.about}, {work.spend} on {work.domain or 'a domain not known'}"

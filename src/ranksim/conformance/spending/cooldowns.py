@@ -82,10 +82,10 @@ class Trials:
                 tally.broke(rule, evidence)
 
 
-def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
     """Judge the cooldowns and joins of one account."""
-    runs = CooldownGroups(dealings, clock.rate, options)
-    waits = [refused for refused in dealings.refusals if refused.check == 6 and refused.spend]
+    runs = CooldownGroups(activity, clock.rate, options)
+    waits = [refused for refused in activity.refusals if refused.check == 6 and refused.spend]
     if not clock.rate:
         if waits:
             tally.open("cooldown.refused", "business time changed its pace while running", len(waits))
@@ -113,7 +113,7 @@ def judge_enforced(runs: CooldownGroups, kind: CooldownInterpretation, trials: T
     """Two acceptances of the same thing lie at least its cooldown apart, unless the first failed meanwhile.
 
     The first was accepted no sooner than its call was sent, the second no later than it was answered; the
-    cooldown begins at the acceptance, or at a finish that was seen before the second call.
+    cooldown begins at the acceptance, or at a finish that was observed before the second call.
     """
     for spend, works in list(runs.works.items()):
         length = runs.lengths.get(spend)
@@ -153,7 +153,7 @@ def _judge_pair(
         f"{first.spend} was accepted twice within {gap / SECOND:.3f} s, "
         f"with a cooldown of {length // SECOND} s"
     )
-    ids = (first.seen.id, second.seen.id)
+    ids = (first.exchange.id, second.exchange.id)
     evidence = Evidence(says, ids, about=runs.about(first), at=second.low)
     trials.add("cooldown.enforced", kind, False if lasted else None, evidence)
 
@@ -166,14 +166,14 @@ def judge_refused(
     Every call that may have begun it is taken at its latest; a call without an answer may have begun it at
     any time. What went before the trace may have, unless the domain was made in it or the cooldown is over.
     """
-    if not runs.dealings.alone:
+    if not runs.activity.alone:
         trials.add("cooldown.refused", kind, None, Evidence(""))
         return
-    made = runs.dealings.domains.get(refused.domain) if kind.scope == "domain" else None
+    made = runs.activity.domains.get(refused.domain) if kind.scope == "domain" else None
     own = latest = runs.sharing(refused, kind).latest(refused.high)
     if made is None:  # a run from before the trace may have begun it, or its finish
         finishes = kind.begins == "finish" and refused.spend in JOBS
-        latest = max(latest, DISTANT_FUTURE if finishes else runs.dealings.begins)
+        latest = max(latest, DISTANT_FUTURE if finishes else runs.activity.begins)
     nearest = min(latest, refused.low)
     length = runs.lengths.get(refused.spend)
     elapsed = (refused.low - nearest) * runs.rate
@@ -189,7 +189,11 @@ def judge_refused(
             f"with a cooldown of {length // SECOND} s"
         )
         holds = False
-    ids = (made.id, refused.seen.id) if made is not None and latest == DISTANT_PAST else (refused.seen.id,)
+    ids = (
+        (made.id, refused.exchange.id)
+        if made is not None and latest == DISTANT_PAST
+        else (refused.exchange.id,)
+    )
     trials.add(
         "cooldown.refused", kind, holds, Evidence(says, ids, about=runs.about(refused), at=refused.low)
     )
@@ -203,7 +207,7 @@ def judge_stated(
     The anchor is the last acceptance before, or one during the call; it surely is not later than that, so
     wait and elapsed time together reach the length. It is known only while no run has failed.
     """
-    wait = wait_of(refused.seen)
+    wait = wait_of(refused.exchange)
     if wait is None:
         return
     if kind.scope == "domain" and not refused.domain:
@@ -235,7 +239,7 @@ def _judge_length(
         f"accepted at most {span * runs.rate / SECOND:.3f} s before, "
         f"refused with {wait // SECOND} s to wait, and the cooldown is {length // SECOND} s"
     )
-    ids = (first.seen.id, refused.seen.id)
+    ids = (first.exchange.id, refused.exchange.id)
     evidence = Evidence(says, ids, about=runs.about(refused), at=refused.low)
     trials.add("cooldown.stated", kind, holds, evidence)
 
@@ -256,11 +260,13 @@ def _judge_kept(
     known = shared.last_before(refused.low) is not None
     lasted = known and all(work.sure and runs.unfailed(work, second.high) for work in before)
     says = f"refused with {wait // SECOND} s to wait, and accepted {span * runs.rate / SECOND:.3f} s later"
-    evidence = Evidence(says, (refused.seen.id, second.seen.id), about=runs.about(refused), at=second.low)
+    evidence = Evidence(
+        says, (refused.exchange.id, second.exchange.id), about=runs.about(refused), at=second.low
+    )
     trials.add("cooldown.stated", kind, False if lasted else None, evidence)
 
 
-def wait_of(seen: Observation) -> int | None:
+def wait_of(exchange: Observation) -> int | None:
     """Return the seconds of business time that a refusal says to wait, by its meta, else its Retry-After."""
-    stated = whole(seen.meta.get("retry_after"))
-    return seen.retry_after if stated is None and not seen.replayed else stated
+    stated = whole(exchange.meta.get("retry_after"))
+    return exchange.retry_after if stated is None and not exchange.replayed else stated

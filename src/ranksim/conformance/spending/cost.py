@@ -65,18 +65,18 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE = re.compile(r"[0-9]{4}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])")
 
 
-def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
     """Judge the provider spend of one account."""
-    for cost in dealings.cost:
-        judge_sum(dealings, cost, options, tally)
-    ordered = sorted(dealings.cost, key=lambda cost: cost.low)
-    judge_counted(dealings, ordered, tally)
-    judge_reset(dealings, ordered, clock, tally)
-    usage = Bracket([(c.low, c.high, c) for c in ordered if c.seen.operation == "account.usage"])
-    for refused in dealings.refusals:
+    for cost in activity.cost:
+        judge_sum(activity, cost, options, tally)
+    ordered = sorted(activity.cost, key=lambda cost: cost.low)
+    judge_counted(activity, ordered, tally)
+    judge_reset(activity, ordered, clock, tally)
+    usage = Bracket([(c.low, c.high, c) for c in ordered if c.exchange.operation == "account.usage"])
+    for refused in activity.refusals:
         if refused.check == 3:
-            judge_refused(dealings, refused, options, tally)
-            judge_meta(dealings, refused, usage, tally)
+            judge_refused(activity, refused, options, tally)
+            judge_meta(activity, refused, usage, tally)
 
 
 def usd(amount: int) -> str:
@@ -84,14 +84,14 @@ def usd(amount: int) -> str:
     return f"{amount / 1_000_000:.6f}".rstrip("0").rstrip(".") + " USD"
 
 
-def judge_refused(dealings: AccountActivity, refused: RefusedSpend, options: Options, tally: Tally) -> None:
+def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Options, tally: Tally) -> None:
     """A refusal states what was spent at its decision: that has reached the ceiling it states.
 
     Where a request that would pass the ceiling is refused too (U48), less may have been spent, by as much as
     the request itself would cost; that is not known, so only the default can be excluded, and what costs
     nothing at once leaves no such excuse (S57, S58).
     """
-    spent, ceiling = (money(refused.seen.meta.get(name)) for name in ("spent", "ceiling"))
+    spent, ceiling = (money(refused.exchange.meta.get(name)) for name in ("spent", "ceiling"))
     if spent is None or ceiling is None:
         tally.open("cost.refused", "the refusal states no spent and ceiling")
         return
@@ -99,7 +99,7 @@ def judge_refused(dealings: AccountActivity, refused: RefusedSpend, options: Opt
         tally.held("cost.refused")
         return
     says = f"refused with {usd(spent)} of {usd(ceiling)} spent"
-    evidence = Evidence(says, (refused.seen.id,), about=dealings.about, at=refused.low)
+    evidence = Evidence(says, (refused.exchange.id,), about=activity.about, at=refused.low)
     if options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ("keywords", "scans"):
         tally.broke("cost.refused", evidence)
     else:
@@ -108,44 +108,47 @@ def judge_refused(dealings: AccountActivity, refused: RefusedSpend, options: Opt
 
 
 def judge_meta(
-    dealings: AccountActivity, refused: RefusedSpend, usage: Bracket[CostStatement], tally: Tally
+    activity: AccountActivity, refused: RefusedSpend, usage: Bracket[CostStatement], tally: Tally
 ) -> None:
     """Each refusal has two amounts and a date; where their names and form are usual, they agree with usage.
 
     The ceiling belongs to the plan and the reset to the month, so replies before and after that agree with
     each other leave no other value between.
     """
-    seen, meta = refused.seen, refused.seen.meta
+    exchange, meta = refused.exchange, refused.exchange.meta
     wrong = ""
     if not _tells_all(meta):
         wrong = "expected the amount spent, the ceiling and the reset date"
     ceiling, ends = money(meta.get("ceiling")), moment(meta.get("resets_at"))
     before, after = usage.before(refused.low), usage.after(refused.high)
-    ids: tuple[str, ...] = (seen.id,)
+    ids: tuple[str, ...] = (exchange.id,)
     if not wrong and before is not None and after is not None:
         if None is not ceiling != before.ceiling == after.ceiling is not None:
-            wrong, ids = f"usage has a ceiling of {usd(before.ceiling or 0)}", (before.seen.id, seen.id)
+            wrong, ids = (
+                f"usage has a ceiling of {usd(before.ceiling or 0)}",
+                (before.exchange.id, exchange.id),
+            )
         elif ends is not None and before.ends == after.ends and abs(ends - (after.ends or ends)) > ROUNDING:
-            wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.seen.id, seen.id)
-    evidence = Evidence(f"meta {dict(meta)}: {wrong}", ids, about=dealings.about, at=seen.sent)
+            wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.exchange.id, exchange.id)
+    evidence = Evidence(f"meta {dict(meta)}: {wrong}", ids, about=activity.about, at=exchange.sent)
     tally.check("cost.meta", not wrong, evidence)
 
 
 def _tells_all(meta: Mapping[str, Any]) -> bool:
     """Return whether three values have digits, one a date and two none: names, units, nesting vary (U26)."""
-    told = [str(value) for value in leaves(dict(meta)) if not isinstance(value, bool)]
-    counted = [value for value in told if _DIGIT.search(value)]
+    written = [str(value) for value in leaves(dict(meta)) if not isinstance(value, bool)]
+    counted = [value for value in written if _DIGIT.search(value)]
     dates = sum(_DATE.match(value) is not None for value in counted)
     days = sum(_DAY.match(value) is not None for value in counted)  # an amount may look like 20260401
     return dates >= 1 and len(counted) >= max(3, days + 2)
 
 
-def judge_sum(dealings: AccountActivity, cost: CostStatement, options: Options, tally: Tally) -> None:
+def judge_sum(activity: AccountActivity, cost: CostStatement, options: Options, tally: Tally) -> None:
     """One reply is one snapshot: its amounts agree. What is settled may alone count as spent (U96)."""
     if cost.spent is None or cost.settled is None or cost.reserved is None:
         return
     says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
-    evidence = Evidence(says, (cost.seen.id,), about=dealings.about, at=cost.low)
+    evidence = Evidence(says, (cost.exchange.id,), about=activity.about, at=cost.low)
     sums = {
         "settled_and_reserved": cost.settled + cost.reserved,
         "settled": cost.settled,
@@ -158,39 +161,39 @@ def judge_sum(dealings: AccountActivity, cost: CostStatement, options: Options, 
         tally.differs(96, options.default("spent_counts"), allowed[0], evidence)
 
 
-def judge_counted(dealings: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
+def judge_counted(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
     """Settled cost never falls within a month; reserved cost rises only where work may have been accepted.
 
     Settling and releasing only lower what is reserved, and only acceptance raises it. Two readings of one
     reset lie in one month.
     """
-    quiet = NoActivity(dealings)
+    quiet = NoActivity(activity)
     stated = [cost for cost in ordered if cost.settled is not None and cost.ends is not None]
     for first, second in pairwise(stated):
         if first.high >= second.low or first.ends != second.ends:
             continue
         wrong = ""
         if (second.settled or 0) < (first.settled or 0):
-            if any(work.low <= second.high for work in refundable(dealings)):
+            if any(work.low <= second.high for work in refundable(activity)):
                 tally.open("cost.counted", "what a failed job had cost may have been given back (U49)")
                 continue
             wrong = f"settled cost fell from {usd(first.settled or 0)} to {usd(second.settled or 0)}"
-        elif _rose(first, second) and dealings.alone and quiet.between(first.low, second.high):
+        elif _rose(first, second) and activity.alone and quiet.between(first.low, second.high):
             rise = f"{usd(first.reserved or 0)} to {usd(second.reserved or 0)}"
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
-        ids = (first.seen.id, second.seen.id)
-        tally.check("cost.counted", not wrong, Evidence(wrong, ids, about=dealings.about, at=second.low))
+        ids = (first.exchange.id, second.exchange.id)
+        tally.check("cost.counted", not wrong, Evidence(wrong, ids, about=activity.about, at=second.low))
 
 
-def refundable(dealings: AccountActivity) -> list[SpendWork]:
+def refundable(activity: AccountActivity) -> list[SpendWork]:
     """Return the jobs whose settled cost may be given back as they fail: where none was reserved (U49)."""
-    if any(cost.reserved for cost in dealings.cost):
+    if any(cost.reserved for cost in activity.cost):
         return []
-    jobs = [work for work in dealings.works if work.spend in JOBS or not work.spend]
+    jobs = [work for work in activity.works if work.spend in JOBS or not work.spend]
     return [
         work
         for work in jobs
-        if work.id not in dealings.fates or dealings.fates[work.id].done == DISTANT_FUTURE
+        if work.id not in activity.fates or activity.fates[work.id].done == DISTANT_FUTURE
     ]
 
 
@@ -199,7 +202,7 @@ def _rose(first: CostStatement, second: CostStatement) -> bool:
 
 
 def judge_reset(
-    dealings: AccountActivity, ordered: Sequence[CostStatement], clock: BusinessClock, tally: Tally
+    activity: AccountActivity, ordered: Sequence[CostStatement], clock: BusinessClock, tally: Tally
 ) -> None:
     """A stated reset lies ahead, within a month, and never moves back."""
     latest: CostStatement | None = None
@@ -207,14 +210,14 @@ def judge_reset(
         if cost.ends is None:
             continue
         wrong = _wrong_reset(cost, cost.ends, clock)
-        ids: tuple[str, ...] = (cost.seen.id,)
+        ids: tuple[str, ...] = (cost.exchange.id,)
         if latest is not None and latest.high < cost.low and (latest.ends or 0) > cost.ends:
-            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.seen.id, cost.seen.id)
+            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.exchange.id, cost.exchange.id)
         if latest is None or cost.ends > (latest.ends or 0):
             latest = cost
         if wrong != "?":
             says = f"the month's spend resets at {iso(cost.ends)}: {wrong}"
-            evidence = Evidence(says, ids, about=dealings.about, at=cost.low)
+            evidence = Evidence(says, ids, about=activity.about, at=cost.low)
             tally.check("cost.reset", not wrong, evidence)
 
 

@@ -59,15 +59,15 @@ RULES = (
 )
 
 
-def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
     """Judge the dry runs of one account."""
-    if not dealings.dry_runs:
+    if not activity.dry_runs:
         return
-    judge_free(dealings, tally)
-    judge_queues(dealings, tally)
-    judge_verdicts(dealings, options, tally)
-    for report in dealings.reports:
-        judge_order(dealings, report, options, tally)
+    judge_free(activity, tally)
+    judge_queues(activity, tally)
+    judge_verdicts(activity, options, tally)
+    for report in activity.reports:
+        judge_order(activity, report, options, tally)
 
 
 # Nothing happens
@@ -82,39 +82,39 @@ class StatedNumber:
     high: Micros
     value: int
     ends: Micros | None
-    seen: Observation
+    exchange: Observation
 
 
-def readings_of(dealings: AccountActivity) -> Iterator[list[StatedNumber]]:
+def readings_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
     """Return what a dry run might consume, each in order: units, slots, reserved and settled cost."""
-    for metric, meters in dealings.meters.items():
-        yield [StatedNumber(metric, m.low, m.high, m.used, m.ends, m.seen) for m in meters]
-    yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.seen) for s in dealings.slots]
+    for metric, meters in activity.meters.items():
+        yield [StatedNumber(metric, m.low, m.high, m.used, m.ends, m.exchange) for m in meters]
+    yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.exchange) for s in activity.slots]
     yield [
-        StatedNumber("reserved µUSD", c.low, c.high, c.reserved, c.ends, c.seen)
-        for c in dealings.cost
+        StatedNumber("reserved µUSD", c.low, c.high, c.reserved, c.ends, c.exchange)
+        for c in activity.cost
         if c.reserved is not None
     ]
     if any(
-        c.reserved for c in dealings.cost
+        c.reserved for c in activity.cost
     ):  # cost is reserved (U49): with none reserved, no work will settle
         yield [
-            StatedNumber("settled µUSD", c.low, c.high, c.settled, c.ends, c.seen)
-            for c in dealings.cost
+            StatedNumber("settled µUSD", c.low, c.high, c.settled, c.ends, c.exchange)
+            for c in activity.cost
             if c.settled is not None and c.reserved == 0
         ]
 
 
-def judge_free(dealings: AccountActivity, tally: Tally) -> None:
+def judge_free(activity: AccountActivity, tally: Tally) -> None:
     """Between two readings with dry runs and surely no work between them, nothing has grown.
 
     Only accepted work raises used units, used slots and reserved cost, and what is settled where nothing was
     reserved; and all calls that may have been accepted in between are counted out.
     """
-    quiet = NoActivity(dealings)
-    tried = RunningSums((seen.sent, 1) for seen in dealings.dry_runs)
-    sent = [seen.sent for seen in dealings.dry_runs]
-    for found in readings_of(dealings):
+    quiet = NoActivity(activity)
+    tried = RunningSums((exchange.sent, 1) for exchange in activity.dry_runs)
+    sent = [exchange.sent for exchange in activity.dry_runs]
+    for found in readings_of(activity):
         found.sort(key=lambda reading: reading.low)
         for first, second in pairwise(found):
             inside = tried.before(second.low) - tried.upto(first.high)
@@ -122,99 +122,109 @@ def judge_free(dealings: AccountActivity, tally: Tally) -> None:
                 continue
             if not quiet.between(first.low, second.high):
                 continue
-            dry = dealings.dry_runs[bisect_right(sent, first.high)]
+            dry = activity.dry_runs[bisect_right(sent, first.high)]
             says = (
                 f"{first.what}: {first.value} before and {second.value} after {inside} dry runs, "
                 "with no other call that spends"
             )
-            ids = (first.seen.id, dry.id, second.seen.id)
-            if not dealings.alone:
+            ids = (first.exchange.id, dry.id, second.exchange.id)
+            if not activity.alone:
                 tally.open("dry_run.free", "others may have used the account")
             else:
-                evidence = Evidence(says, ids, about=dealings.about, at=second.low)
+                evidence = Evidence(says, ids, about=activity.about, at=second.low)
                 tally.check("dry_run.free", second.value <= first.value, evidence)
 
 
-def judge_queues(dealings: AccountActivity, tally: Tally) -> None:
+def judge_queues(activity: AccountActivity, tally: Tally) -> None:
     """No job that a dry run returned exists, and no job appears that no call asked for.
 
     An id that only dry runs returned, and that a read then shows, is work that a dry run started. A job
     that was not in a complete list, and is in a later one, was started between by some call.
     """
     shown: dict[str, Observation] = {}
-    for seen in dealings.polls:
-        if seen.ok and seen.operation == "jobs.get":
-            shown.setdefault(job_name(plain(seen)), seen)
-        elif seen.ok and seen.operation == "jobs.list" and isinstance(seen.data, tuple):
-            for job in seen.data:
-                shown.setdefault(job, seen)
-    returned = {work.id for work in dealings.works if work.id}
-    tried = [seen for seen in dealings.dry_runs if seen.operation == "jobs.create" and seen.ok]
-    for seen in tried:
-        job = job_name(plain(seen))
+    for exchange in activity.polls:
+        if exchange.ok and exchange.operation == "jobs.get":
+            shown.setdefault(job_name(plain(exchange)), exchange)
+        elif exchange.ok and exchange.operation == "jobs.list" and isinstance(exchange.data, tuple):
+            for job in exchange.data:
+                shown.setdefault(job, exchange)
+    returned = {work.id for work in activity.works if work.id}
+    tried = [
+        exchange for exchange in activity.dry_runs if exchange.operation == "jobs.create" and exchange.ok
+    ]
+    for exchange in tried:
+        job = job_name(plain(exchange))
         if job in shown and job not in returned:
             says = f"a dry run was answered with the job {job}, which exists"
-            ids = (seen.id, shown[job].id)
-            tally.broke("dry_run.queues", Evidence(says, ids, about=dealings.about, at=seen.sent))
+            ids = (exchange.id, shown[job].id)
+            tally.broke("dry_run.queues", Evidence(says, ids, about=activity.about, at=exchange.sent))
         else:
             tally.held("dry_run.queues")
-    judge_appeared(dealings, returned, tried, tally)
+    judge_appeared(activity, returned, tried, tally)
 
 
 def judge_appeared(
-    dealings: AccountActivity, returned: set[str], tried: Sequence[Observation], tally: Tally
+    activity: AccountActivity, returned: set[str], tried: Sequence[Observation], tally: Tally
 ) -> None:
     """Compare complete lists of jobs: what is new was returned by a call, or by one without answer."""
-    if not dealings.alone:
+    if not activity.alone:
         return
-    lost = RunningSums((work.low, 1) for work in dealings.works if not work.sure)
+    lost = RunningSums((work.low, 1) for work in activity.works if not work.sure)
     lists: dict[tuple[str, str], list[Observation]] = defaultdict(list)
-    for seen in dealings.polls:
-        whole = seen.has_more is False and "cursor" not in seen.query and isinstance(seen.data, tuple)
-        if seen.ok and seen.operation == "jobs.list" and whole:
-            filters = {name: value for name, value in seen.query.items() if name != "limit"}
+    for exchange in activity.polls:
+        whole = (
+            exchange.has_more is False and "cursor" not in exchange.query and isinstance(exchange.data, tuple)
+        )
+        if exchange.ok and exchange.operation == "jobs.list" and whole:
+            filters = {name: value for name, value in exchange.query.items() if name != "limit"}
             if "status" not in filters:
-                lists[seen.key, repr(sorted(filters.items()))].append(seen)
+                lists[exchange.key, repr(sorted(filters.items()))].append(exchange)
     for found in lists.values():
         for first, second in pairwise(found):
-            dry = [seen for seen in tried if first.received < seen.sent and seen.received < second.sent]
+            dry = [
+                exchange
+                for exchange in tried
+                if first.received < exchange.sent and exchange.received < second.sent
+            ]
             if first.received >= second.sent or not dry or lost.upto(second.received):
                 continue
             new = set(second.data) - set(first.data) - returned
             says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
             ids = (first.id, dry[0].id, second.id)
-            evidence = Evidence(says, ids, about=dealings.about, at=second.sent)
+            evidence = Evidence(says, ids, about=activity.about, at=second.sent)
             tally.check("dry_run.queues", not new, evidence)
 
 
 # What it says
 
 
-def judge_verdicts(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+def judge_verdicts(activity: AccountActivity, options: Options, tally: Tally) -> None:
     """A dry run, and the same call for real with surely nothing between: the same refusal, or none in both.
 
     Time alone mends checks 3 to 6 and the join, and breaks 3 and 6 only as a job ends; so what else differs
     cannot be right in both.
     """
-    quiet = NoActivity(dealings)
+    quiet = NoActivity(activity)
     said: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = defaultdict(list)
-    for report in dealings.reports:
-        said[subject_of(report.seen)].append((report.low, report.high, report))
+    for report in activity.reports:
+        said[subject_of(report.exchange)].append((report.low, report.high, report))
     dry = {subject: Bracket(found) for subject, found in said.items()}
     live: list[RefusedSpend | SpendWork] = [
-        *dealings.refusals,
-        *(work for work in dealings.works if work.high < DISTANT_FUTURE),
+        *activity.refusals,
+        *(work for work in activity.works if work.high < DISTANT_FUTURE),
     ]
     for outcome in live:
-        found = dry.get(subject_of(outcome.seen))
+        found = dry.get(subject_of(outcome.exchange))
         before = None if found is None else found.before(outcome.low)
-        if before is None or before.check is None or not dealings.alone:
+        if before is None or before.check is None or not activity.alone:
             continue
         if not _nothing_between(quiet, before, outcome):
             continue
         check = outcome.check if isinstance(outcome, RefusedSpend) else 0
         says = f"{before.spend}: a dry run said {_said(before.check)}, and the call itself {_said(check)}"
-        evidence = Evidence(says, (before.seen.id, outcome.seen.id), about=dealings.about, at=outcome.low)
+        evidence = Evidence(
+            says, (before.exchange.id, outcome.exchange.id), about=activity.about, at=outcome.low
+        )
         finishes = before.spend in JOBS and "finish" in options.candidates("cooldown_from")
         agrees = _agrees(before, check, finishes)
         if agrees is None:
@@ -253,18 +263,21 @@ def _said(check: int) -> str:
     return names.get(check, "yes")
 
 
-def judge_order(dealings: AccountActivity, report: DryRunReport, options: Options, tally: Tally) -> None:
+def judge_order(activity: AccountActivity, report: DryRunReport, options: Options, tally: Tally) -> None:
     """One report is of one instant: the refusal is that of the first check that its list shows to fail.
 
     Where a run would be joined, the later checks do not count (U89). A report without a list, or the error of
     the live call, is another form (U56); so is a list of only the checks that apply (U58), which still agrees
     with the refusal as far as it goes.
     """
-    seen = report.seen
-    about = dealings.about
-    if seen.code in CHECKS:
+    exchange = report.exchange
+    about = activity.about
+    if exchange.code in CHECKS:
         evidence = Evidence(
-            f"a dry run answered {seen.status} {seen.code}", (seen.id,), about=about, at=report.low
+            f"a dry run answered {exchange.status} {exchange.code}",
+            (exchange.id,),
+            about=about,
+            at=report.low,
         )
         if options.candidates("dry_run_reply") == ("report",):
             tally.broke("dry_run.order", evidence)
@@ -278,9 +291,11 @@ def judge_order(dealings: AccountActivity, report: DryRunReport, options: Option
         wrong = (_wrong_list if whole else _wrong_part)(report, report.failing)
         if whole or wrong:
             says = f"dry run of {report.spend}: {wrong}"
-            tally.check("dry_run.order", not wrong, Evidence(says, (seen.id,), about=about, at=report.low))
+            tally.check(
+                "dry_run.order", not wrong, Evidence(says, (exchange.id,), about=about, at=report.low)
+            )
             return
-    form = Evidence("a dry run reports no list of six checks", (seen.id,), about=about, at=report.low)
+    form = Evidence("a dry run reports no list of six checks", (exchange.id,), about=about, at=report.low)
     tally.differs(89, "allowed, refusal and six checks", "another form", form)
     tally.open("dry_run.order", "the report has another form (U89)")
 

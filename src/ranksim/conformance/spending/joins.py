@@ -32,44 +32,44 @@ RULES = (
 JOINS = ("after_health", "before_checks", "after_checks", "never")
 
 
-def judge(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
     """Judge the joins of one account."""
-    judge_joins_only(dealings, tally)
-    judge_join(dealings, options, tally)
+    judge_joins_only(activity, tally)
+    judge_join(activity, options, tally)
 
 
-def judge_joins_only(dealings: AccountActivity, tally: Tally) -> None:
+def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
     """One job is returned by calls that are no repeats of each other only when it is a rank run that runs.
 
     Two calls without an Idempotency-Key in common are two requests, and each gets a job of its own.
     """
-    for work in dealings.works:
+    for work in activity.works:
         if work.spend not in JOBS or not work.id:
             continue
-        first = min(work.calls, key=lambda seen: seen.received)
-        for seen in work.calls:
-            if not _apart(first, seen):
+        first = min(work.calls, key=lambda exchange: exchange.received)
+        for exchange in work.calls:
+            if not _apart(first, exchange):
                 continue
-            done = min(dealings.fates[work.id].done, dealings.fates[work.id].failed)
+            done = min(activity.fates[work.id].done, activity.fates[work.id].failed)
             wrong = ""
             if work.spend != RANK_RUN:
                 wrong = f"two requests for a {work.spend} were answered with one job"
-            elif done < seen.sent:
+            elif done < exchange.sent:
                 wrong = "a request was answered with a rank run that had finished before it was sent"
-            evidence = Evidence(wrong, (first.id, seen.id), about=dealings.about, at=seen.sent)
+            evidence = Evidence(wrong, (first.id, exchange.id), about=activity.about, at=exchange.sent)
             tally.check("cooldown.joins_only", not wrong, evidence)
         if work.spend != RANK_RUN and len(work.calls) == 1 and work.sure:
             tally.held("cooldown.joins_only")
 
 
-def _apart(first: Observation, seen: Observation) -> bool:
+def _apart(first: Observation, exchange: Observation) -> bool:
     """Return whether two exchanges surely are two requests, not one and its replay."""
-    if seen is first or seen.lost or seen.replayed or first.replayed:
+    if exchange is first or exchange.lost or exchange.replayed or first.replayed:
         return False
-    return seen.idempotency_key is None or seen.idempotency_key != first.idempotency_key
+    return exchange.idempotency_key is None or exchange.idempotency_key != first.idempotency_key
 
 
-def judge_join(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+def judge_join(activity: AccountActivity, options: Options, tally: Tally) -> None:
     """While a rank run surely is under way, each option of U45 leaves certain answers only.
 
     A run that an answer showed queued or running after the call was over was under way throughout it.
@@ -77,10 +77,10 @@ def judge_join(dealings: AccountActivity, options: Options, tally: Tally) -> Non
     left = list(options.candidates("join"))
     default = left[0]
     shown: dict[str, Evidence] = {}
-    found = list(_asked_while_running(dealings))
-    for low, outcome, seen, run in found:
+    found = list(_asked_while_running(activity))
+    for low, outcome, exchange, run in found:
         says = f"a rank run was under way ({run.id}), and another request for it was {outcome}"
-        evidence = Evidence(says, (run.seen.id, seen.id), about=dealings.about, at=low)
+        evidence = Evidence(says, (run.exchange.id, exchange.id), about=activity.about, at=low)
         for option in set(left) - set(_allowed(outcome)):
             left.remove(option)
             shown[option] = evidence
@@ -102,46 +102,52 @@ def _allowed(outcome: str) -> tuple[str, ...]:
     return ("never",)
 
 
-def _asked_while_running(dealings: AccountActivity) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
+def _asked_while_running(activity: AccountActivity) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
     """Return the requests for a rank run that lie wholly within another's: (when, outcome, call, other)."""
     runs: dict[str, list[SpendWork]] = defaultdict(list)
-    for work in dealings.works:
+    for work in activity.works:
         if work.spend == RANK_RUN and work.domain and work.id:
             runs[work.domain].append(work)
-    for refused in dealings.refusals:
+    for refused in activity.refusals:
         if refused.spend == RANK_RUN:
-            run = _under_way(dealings, runs[refused.domain], refused.low, refused.high)
+            run = _under_way(activity, runs[refused.domain], refused.low, refused.high)
             if run is not None:
-                yield refused.low, f"refused at check {refused.check}", refused.seen, run
+                yield refused.low, f"refused at check {refused.check}", refused.exchange, run
     for works in list(runs.values()):
         for work in works:
-            yield from _answered(dealings, works, work)
+            yield from _answered(activity, works, work)
         for first, second in pairwise(works):
             latest = max(first.high, second.high)
-            running = min(dealings.fates[first.id].alive, dealings.fates[second.id].alive)
+            running = min(activity.fates[first.id].alive, activity.fates[second.id].alive)
             if first.sure and second.sure and running > latest and first.high >= second.low:
-                yield second.low, "answered with another run", second.seen, first
+                yield second.low, "answered with another run", second.exchange, first
 
 
 def _answered(
-    dealings: AccountActivity, works: Sequence[SpendWork], work: SpendWork
+    activity: AccountActivity, works: Sequence[SpendWork], work: SpendWork
 ) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
     """Return how the calls were answered that returned one run."""
-    keys = Counter(seen.idempotency_key for seen in work.calls)
-    first = min(work.calls, key=lambda seen: seen.received)
-    for seen in work.calls:
-        if seen.lost or seen.replayed or (seen.idempotency_key and keys[seen.idempotency_key] > 1):
+    keys = Counter(exchange.idempotency_key for exchange in work.calls)
+    first = min(work.calls, key=lambda exchange: exchange.received)
+    for exchange in work.calls:
+        if (
+            exchange.lost
+            or exchange.replayed
+            or (exchange.idempotency_key and keys[exchange.idempotency_key] > 1)
+        ):
             continue
-        run = work if _apart(first, seen) else _under_way(dealings, works, seen.sent, seen.received)
+        run = (
+            work if _apart(first, exchange) else _under_way(activity, works, exchange.sent, exchange.received)
+        )
         if run is not None:
-            yield seen.sent, "joined" if run is work else "answered with another run", seen, run
+            yield exchange.sent, "joined" if run is work else "answered with another run", exchange, run
 
 
 def _under_way(
-    dealings: AccountActivity, runs: Sequence[SpendWork], low: Micros, high: Micros
+    activity: AccountActivity, runs: Sequence[SpendWork], low: Micros, high: Micros
 ) -> SpendWork | None:
     """Return a run that was answered before `low` and shown queued or running by a call sent after `high`."""
     for run in runs:
-        if run.high < low and dealings.fates[run.id].alive > high:
+        if run.high < low and activity.fates[run.id].alive > high:
             return run
     return None

@@ -90,24 +90,24 @@ UNITS: tuple[Unit, ...] = (("keyword", "one"), ("request", "one"), ("keyword", "
 any number, such as one a keyword or a page (U106)."""
 
 MOST_SHOWN = 50
-"""Broken readings of one counter that are told; one wrong count spoils all that follow."""
+"""Broken readings of one counter that are reported; one wrong count spoils all that follow."""
 
 WIDEST_ZONE = 14 * 3_600_000_000
 """A Monday begins at most this far from 00:00 UTC (U52)."""
 
 
-def judge(dealings: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
     """Judge the allowances of one account."""
-    for statements in dealings.meters.values():
+    for statements in activity.meters.values():
         for meter in statements:
-            judge_sum(dealings, meter, tally)
-        judge_resets(dealings, statements, clock, options, tally)
-        judge_counter(dealings, statements, options, tally)
-    limits = limits_of(dealings) if dealings.alone else {}
-    for refused in dealings.refusals:
+            judge_sum(activity, meter, tally)
+        judge_resets(activity, statements, clock, options, tally)
+        judge_counter(activity, statements, options, tally)
+    limits = limits_of(activity) if activity.alone else {}
+    for refused in activity.refusals:
         if refused.check == 4:
-            judge_meta(dealings, refused, limits, options, tally)
-            judge_refused(dealings, refused, tally)
+            judge_meta(activity, refused, limits, options, tally)
+            judge_refused(activity, refused, tally)
 
 
 # Who consumes what
@@ -121,27 +121,31 @@ class Consumers:
     possible: frozenset[str]
 
 
-def metric_of(dealings: AccountActivity, spend: str) -> str:
+def metric_of(activity: AccountActivity, spend: str) -> str:
     """Return the metric that an operation surely consumes, "" when unknown (S35, S98)."""
-    for refused in dealings.refusals:
-        if refused.check == 4 and refused.spend == spend and isinstance(refused.seen.meta.get("metric"), str):
-            return str(refused.seen.meta["metric"])
-    weekly = [metric for metric, found in dealings.meters.items() if any(m.period == "week" for m in found)]
+    for refused in activity.refusals:
+        if (
+            refused.check == 4
+            and refused.spend == spend
+            and isinstance(refused.exchange.meta.get("metric"), str)
+        ):
+            return str(refused.exchange.meta["metric"])
+    weekly = [metric for metric, found in activity.meters.items() if any(m.period == "week" for m in found)]
     return weekly[0] if spend == BRIEFS and len(weekly) == 1 else ""
 
 
 def consumers_of(
-    dealings: AccountActivity, metric: str, marks: Sequence[Sample], options: Options
+    activity: AccountActivity, metric: str, marks: Sequence[Sample], options: Options
 ) -> Consumers:
     """Learn what consumes a metric; an operation is ruled out where its works left the counter behind."""
-    owners = {spend: metric_of(dealings, spend) for spend in SPENDING_OPERATIONS}
+    owners = {spend: metric_of(activity, spend) for spend in SPENDING_OPERATIONS}
     known = frozenset(spend for spend, owner in owners.items() if owner == metric)
     open_ = [spend for spend, owner in owners.items() if not owner]
     ordered = sorted(marks, key=lambda mark: mark.low)
     possible = set(known) | {""}
-    _, falls = moves_of(dealings, frozenset(), frozenset(open_) | known, UNITS[-1], options)
+    _, falls = moves_of(activity, frozenset(), frozenset(open_) | known, UNITS[-1], options)
     for spend in open_:
-        moves, own = moves_of(dealings, frozenset({spend}), frozenset({spend}), UNITS[-1], options)
+        moves, own = moves_of(activity, frozenset({spend}), frozenset({spend}), UNITS[-1], options)
         if not _left_behind(ordered, moves, [*falls, *own]):
             possible.add(spend)
     return Consumers(known, frozenset(possible))
@@ -160,22 +164,22 @@ def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Seq
 
 
 def moves_of(
-    dealings: AccountActivity, known: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
+    activity: AccountActivity, known: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
 ) -> tuple[list[Increment], list[Increment]]:
     """Return how works move a counter, and what failures of jobs may give back (U50)."""
     moves, falls = [], []
     refunds = options.candidates("quota_refund") != ("never",)
-    for work in dealings.works:
+    for work in activity.works:
         if work.spend not in possible:
             continue
         least, most = units_of(work, unit)
-        returnable = refunds and work.spend in JOBS and dealings.fates[work.id].done == DISTANT_FUTURE
+        returnable = refunds and work.spend in JOBS and activity.fates[work.id].done == DISTANT_FUTURE
         if returnable:
-            gone = dealings.fates[work.id].failed
-            falls.append(Increment(work.low, gone, 0, most, work.seen.id))
+            gone = activity.fates[work.id].failed
+            falls.append(Increment(work.low, gone, 0, most, work.exchange.id))
         surely = work.sure and work.spend in known
-        moves.append(Increment(work.low, work.high, least if surely else 0, most, work.seen.id))
-    if refunds and not dealings.alone:
+        moves.append(Increment(work.low, work.high, least if surely else 0, most, work.exchange.id))
+    if refunds and not activity.alone:
         falls.append(ANY_FALL)
     return moves, falls
 
@@ -213,7 +217,7 @@ def asked_units(body: object) -> tuple[int, int]:
 
 
 def judge_counter(
-    dealings: AccountActivity, statements: Sequence[MeterStatement], options: Options, tally: Tally
+    activity: AccountActivity, statements: Sequence[MeterStatement], options: Options, tally: Tally
 ) -> None:
     """Every reading lies between what was surely and what was possibly admitted before it.
 
@@ -226,13 +230,13 @@ def judge_counter(
     if not stated:
         tally.open("quota.counted", "usage states no resets_at")
         return
-    marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.seen.id) for m in stated]
-    consumers = consumers_of(dealings, metric, marks, options)
+    marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.exchange.id) for m in stated]
+    consumers = consumers_of(activity, metric, marks, options)
     tried = []
     for unit in UNITS:
-        moves, falls = moves_of(dealings, consumers.known, consumers.possible, unit, options)
+        moves, falls = moves_of(activity, consumers.known, consumers.possible, unit, options)
         found = bounds(marks, moves, falls)
-        broken = [bound for bound in found if _breaks(dealings, bound)]
+        broken = [bound for bound in found if _breaks(activity, bound)]
         tried.append((unit, moves, found, broken))
         if not broken:
             break
@@ -240,39 +244,39 @@ def judge_counter(
     if broken:  # under every unit: show the default's
         unit, moves, found, broken = tried[0]
     elif unit != UNITS[0]:
-        first = _evidence(dealings, metric, tried[0][3][0], tried[0][1])
+        first = _evidence(activity, metric, tried[0][3][0], tried[0][1])
         if unit[1] == "any":
             tally.differs(106, "one unit a job or scan", "another number of units", first)
         else:
             tally.differs(54, "a unit a keyword", "one a request", first)
     for bound in broken[:MOST_SHOWN]:
-        tally.broke("quota.counted", _evidence(dealings, metric, bound, moves))
-    _hold(dealings, found, tally)
-    limits = {(m.seen.id, m.ends): m.limit for m in stated}
-    checked = dealings.alone and all(
-        minds(dealings, spend, 4, options)
-        for spend in {work.spend for work in dealings.works} & consumers.possible
+        tally.broke("quota.counted", _evidence(activity, metric, bound, moves))
+    _hold(activity, found, tally)
+    limits = {(m.exchange.id, m.ends): m.limit for m in stated}
+    checked = activity.alone and all(
+        minds(activity, spend, 4, options)
+        for spend in {work.spend for work in activity.works} & consumers.possible
     )
     for bound in found:
         limit, since = limits.get((bound.mark.id, bound.mark.ends)), bound.since
         if since is not None and limits.get((since.id, since.ends)) != limit:
             continue  # the plan was changed
-        judge_limit(dealings, metric, bound, limit, moves, checked, tally)
+        judge_limit(activity, metric, bound, limit, moves, checked, tally)
 
 
-def _breaks(dealings: AccountActivity, bound: Bound) -> bool:
-    return bound.mark.value < bound.least or (dealings.alone and bound.mark.value > bound.most)
+def _breaks(activity: AccountActivity, bound: Bound) -> bool:
+    return bound.mark.value < bound.least or (activity.alone and bound.mark.value > bound.most)
 
 
-def _hold(dealings: AccountActivity, found: Sequence[Bound], tally: Tally) -> None:
-    fine = [bound for bound in found if not _breaks(dealings, bound) and bound.since is not None]
-    if dealings.alone:
+def _hold(activity: AccountActivity, found: Sequence[Bound], tally: Tally) -> None:
+    fine = [bound for bound in found if not _breaks(activity, bound) and bound.since is not None]
+    if activity.alone:
         tally.held("quota.counted", len(fine))
     elif fine:
         tally.open("quota.counted", "others may have used the account", len(fine))
 
 
-def _evidence(dealings: AccountActivity, metric: str, bound: Bound, moves: Sequence[Increment]) -> Evidence:
+def _evidence(activity: AccountActivity, metric: str, bound: Bound, moves: Sequence[Increment]) -> Evidence:
     mark, before = bound.mark, bound.against
     if bound.short:
         inside = between(moves, before, mark, surely=True)
@@ -280,16 +284,16 @@ def _evidence(dealings: AccountActivity, metric: str, bound: Bound, moves: Seque
             f"{metric} was {before.value}, then surely {sum(m.least for m in inside)} were admitted in "
             f"{len(inside)} calls, and it shows {mark.value} (expected at least {bound.least})"
         )
-        return bound.evidence(says, dealings.about, inside)
+        return bound.evidence(says, activity.about, inside)
     says = (
         f"{metric} shows {mark.value}, but was {before.value if before.ends == mark.ends else 0} "
         f"before and at most {bound.most} can have been reached"
     )
-    return bound.evidence(says, dealings.about)
+    return bound.evidence(says, activity.about)
 
 
 def judge_limit(
-    dealings: AccountActivity,
+    activity: AccountActivity,
     metric: str,
     bound: Bound,
     limit: int | None,
@@ -310,7 +314,7 @@ def judge_limit(
     says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
     first = between(moves, since, mark, surely=True)[-1:] if bound.least > limit else []
     ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
-    evidence = Evidence(says, ids, about=dealings.about, at=mark.low)
+    evidence = Evidence(says, ids, about=activity.about, at=mark.low)
     if bound.least > limit or (mark.value > limit and checked):
         tally.broke("quota.limit", evidence)
     elif mark.value > limit:
@@ -319,13 +323,13 @@ def judge_limit(
         tally.held("quota.limit")
 
 
-def judge_refused(dealings: AccountActivity, refused: RefusedSpend, tally: Tally) -> None:
+def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally) -> None:
     """A refusal states what was used: with what was asked for, it passes the limit.
 
     The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
     most (U54), so that no reading of them makes the request fit.
     """
-    used, limit = whole(refused.seen.meta.get("used")), limit_of(refused.seen.meta.get("limit"))
+    used, limit = whole(refused.exchange.meta.get("used")), limit_of(refused.exchange.meta.get("limit"))
     if used is None or limit is None:
         tally.open("quota.refused", "the refusal states no used and limit")
         return
@@ -342,40 +346,44 @@ def judge_refused(dealings: AccountActivity, refused: RefusedSpend, tally: Tally
         used + most > limit,
         Evidence(
             f"refused with {used} of {limit} used, although {most} more fit",
-            (refused.seen.id,),
-            about=dealings.about,
+            (refused.exchange.id,),
+            about=activity.about,
             at=refused.low,
         ),
     )
 
 
 def judge_meta(
-    dealings: AccountActivity,
+    activity: AccountActivity,
     refused: RefusedSpend,
     limits: Mapping[str, set[int | None]],
     options: Options,
     tally: Tally,
 ) -> None:
     """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
-    seen, meta = refused.seen, refused.seen.meta
-    if seen.code == "allowance_exhausted":
-        found = Evidence("refused as allowance_exhausted", (seen.id,), about=dealings.about, at=seen.sent)
+    exchange, meta = refused.exchange, refused.exchange.meta
+    if exchange.code == "allowance_exhausted":
+        found = Evidence(
+            "refused as allowance_exhausted", (exchange.id,), about=activity.about, at=exchange.sent
+        )
         if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
             tally.broke("quota.meta", found)
         else:
             tally.differs(53, "quota_exhausted", "allowance_exhausted", found)
         return
     wrong = _wrong_meta(refused, limits, options)
-    says = f"quota_exhausted with status {seen.status} and meta {dict(meta)}: {wrong}"
-    tally.check("quota.meta", not wrong, Evidence(says, (seen.id,), about=dealings.about, at=seen.sent))
+    says = f"quota_exhausted with status {exchange.status} and meta {dict(meta)}: {wrong}"
+    tally.check(
+        "quota.meta", not wrong, Evidence(says, (exchange.id,), about=activity.about, at=exchange.sent)
+    )
 
 
 def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], options: Options) -> str:
-    seen = refused.seen
+    exchange = refused.exchange
     status = options.facts.quota_exhausted_status
-    if seen.surface == "rest" and seen.status != status:
+    if exchange.surface == "rest" and exchange.status != status:
         return f"expected status {status}"
-    stated = meter_of(seen, snaked(dict(seen.meta)), refused.low, refused.high)
+    stated = meter_of(exchange, snaked(dict(exchange.meta)), refused.low, refused.high)
     if stated is None or stated.limit is None or stated.ends is None:
         return "expected metric (text), used and limit (integers) and resets_at (a UTC timestamp)"
     if limits and stated.metric not in limits:
@@ -386,30 +394,30 @@ def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], op
     return ""
 
 
-def limits_of(dealings: AccountActivity) -> dict[str, set[int | None]]:
+def limits_of(activity: AccountActivity) -> dict[str, set[int | None]]:
     """Return the limits that usage stated, by metric."""
     limits: dict[str, set[int | None]] = {}
-    for metric, meters in dealings.meters.items():
-        stated = {meter.limit for meter in meters if meter.seen.operation == "account.usage"}
+    for metric, meters in activity.meters.items():
+        stated = {meter.limit for meter in meters if meter.exchange.operation == "account.usage"}
         if stated:
             limits[metric] = stated
     return limits
 
 
-def judge_sum(dealings: AccountActivity, meter: MeterStatement, tally: Tally) -> None:
+def judge_sum(activity: AccountActivity, meter: MeterStatement, tally: Tally) -> None:
     """One reply is one snapshot: its numbers agree with each other."""
     if meter.remaining is None or meter.limit is None:
         return
     says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
     holds = meter.remaining in (max(0, meter.limit - meter.used), meter.limit - meter.used)
-    tally.check("quota.sum", holds, Evidence(says, (meter.seen.id,), about=dealings.about, at=meter.low))
+    tally.check("quota.sum", holds, Evidence(says, (meter.exchange.id,), about=activity.about, at=meter.low))
 
 
 # Resets
 
 
 def judge_resets(
-    dealings: AccountActivity,
+    activity: AccountActivity,
     statements: Sequence[MeterStatement],
     clock: BusinessClock,
     options: Options,
@@ -424,15 +432,15 @@ def judge_resets(
     latest: MeterStatement | None = None
     for meter in ordered:
         ends = meter.ends or 0
-        wrong = _wrong_reset(meter, ends, clock, options, tally, dealings)
-        ids: tuple[str, ...] = (meter.seen.id,)
+        wrong = _wrong_reset(meter, ends, clock, options, tally, activity)
+        ids: tuple[str, ...] = (meter.exchange.id,)
         if latest is not None and latest.high < meter.low and (latest.ends or 0) > ends:
-            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.seen.id, meter.seen.id)
+            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.exchange.id, meter.exchange.id)
         if latest is None or ends > (latest.ends or 0):
             latest = meter
         says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
         if wrong != "?":
-            tally.check("quota.reset", not wrong, Evidence(says, ids, about=dealings.about, at=meter.low))
+            tally.check("quota.reset", not wrong, Evidence(says, ids, about=activity.about, at=meter.low))
 
 
 def _wrong_reset(
@@ -441,7 +449,7 @@ def _wrong_reset(
     clock: BusinessClock,
     options: Options,
     tally: Tally,
-    dealings: AccountActivity,
+    activity: AccountActivity,
 ) -> str:
     if clock.passed(meter.low, ends):
         return "that had passed when it was stated"
@@ -457,6 +465,6 @@ def _wrong_reset(
     if abs(offset) > WIDEST_ZONE:
         return "that is no Monday anywhere"
     if offset and offset != options.default("week_offset"):
-        says = Evidence(f"{meter.metric} resets at {iso(ends)}", (meter.seen.id,), about=dealings.about)
+        says = Evidence(f"{meter.metric} resets at {iso(ends)}", (meter.exchange.id,), about=activity.about)
         tally.differs(52, "Monday 00:00 UTC", iso(ends), says)
     return ""

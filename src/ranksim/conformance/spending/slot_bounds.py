@@ -19,24 +19,25 @@ Json = Any
 class SlotBounds:
     """How many slots calls add, as far as the trace made what they are about."""
 
-    def __init__(self, dealings: AccountActivity) -> None:
-        self.dealings = dealings
-        self.patches = dealings.patches
+    def __init__(self, activity: AccountActivity) -> None:
+        self.activity = activity
+        self.patches = activity.patches
         self.removed = min(
-            (*dealings.removals, *(seen.sent for seen in self.patches)), default=DISTANT_FUTURE
+            (*activity.removals, *(exchange.sent for exchange in self.patches)), default=DISTANT_FUTURE
         )
-        self.patched = min((seen.sent for seen in self.patches), default=DISTANT_FUTURE)
+        self.patched = min((exchange.sent for exchange in self.patches), default=DISTANT_FUTURE)
         self.switched = _switched(self.patches)
         self.reshaped = min(
-            (seen.sent for seen in self.patches if not self._is_switch(seen)), default=DISTANT_FUTURE
+            (exchange.sent for exchange in self.patches if not self._is_switch(exchange)),
+            default=DISTANT_FUTURE,
         )
-        self.by_id = {work.id: work for work in dealings.works if work.spend == "scans" and work.id}
-        self.removals = RunningSums((sent, 1) for sent in dealings.removals)
-        first = min(dealings.slots, key=lambda slots: slots.high, default=None)
-        self.no_old_holds = dealings.alone and first is not None and first.held == 0
+        self.by_id = {work.id: work for work in activity.works if work.spend == "scans" and work.id}
+        self.removals = RunningSums((sent, 1) for sent in activity.removals)
+        first = min(activity.slots, key=lambda slots: slots.high, default=None)
+        self.no_old_holds = activity.alone and first is not None and first.held == 0
         words: dict[str, list[tuple[SpendWork, int, int]]] = defaultdict(list)
         scans: dict[str, list[tuple[SpendWork, int, int]]] = defaultdict(list)
-        for work in dealings.works:
+        for work in activity.works:
             for list_id in lists_of(work.body):
                 if work.spend == "keywords":
                     words[list_id].append((work, *_words(work.body, work.made)))
@@ -48,26 +49,28 @@ class SlotBounds:
     def moves(self) -> list[Increment]:
         """Return how works, and changes of scans, move what is used."""
         moves = []
-        for work in self.dealings.works:
+        for work in self.activity.works:
             if work.spend in ("keywords", "scans", ""):
                 least, most = self.net(work)
-                moves.append(Increment(work.low, work.high, least if work.sure else 0, most, work.seen.id))
+                moves.append(
+                    Increment(work.low, work.high, least if work.sure else 0, most, work.exchange.id)
+                )
         return moves + self.of_patches()
 
     def of_patches(self) -> list[Increment]:
         """Return what changes of scans may add, and may free where what is narrowed is freed (U62)."""
         moves = []
-        for seen in self.patches:
-            high = seen.received if 200 <= seen.status <= 299 else DISTANT_FUTURE
-            scan, most = self.by_id.get(seen.parameters.get("id", "")), UNBOUNDED
-            if scan is not None and self._is_switch(seen):
-                most = min(UNBOUNDED, self.of_scan({**scan.body, "active": True}, seen.sent, high)[1])
-            moves.append(Increment(seen.sent, high, 0, most, seen.id))
+        for exchange in self.patches:
+            high = exchange.received if 200 <= exchange.status <= 299 else DISTANT_FUTURE
+            scan, most = self.by_id.get(exchange.parameters.get("id", "")), UNBOUNDED
+            if scan is not None and self._is_switch(exchange):
+                most = min(UNBOUNDED, self.of_scan({**scan.body, "active": True}, exchange.sent, high)[1])
+            moves.append(Increment(exchange.sent, high, 0, most, exchange.id))
         return moves
 
-    def _is_switch(self, seen: Observation) -> bool:
+    def _is_switch(self, exchange: Observation) -> bool:
         """Return whether a scan was never changed but in its name and whether it is active."""
-        return seen.surface == "rest" and seen.parameters.get("id", "") in self.switched
+        return exchange.surface == "rest" and exchange.parameters.get("id", "") in self.switched
 
     def _factor(self, work: SpendWork) -> tuple[int, int]:
         """Return pairings × places of a scan, surely and at most, if it may have been switched on or off."""
@@ -100,7 +103,7 @@ class SlotBounds:
     ) -> tuple[int, int]:
         """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
         [list_id] = lists_of(body) or [""]
-        if list_id not in self.dealings.lists or self.reshaped <= high or not self.dealings.alone:
+        if list_id not in self.activity.lists or self.reshaped <= high or not self.activity.alone:
             return 0, UNBOUNDED
         scans = self.scans.get(list_id)
         if scans is None:
@@ -114,7 +117,7 @@ class SlotBounds:
         lists, (_, factor) = lists_of(body), _scan(body)
         if body.get("active") is False:
             return 0, 0
-        known = all(list_id in self.dealings.lists for list_id in lists) and self.dealings.alone
+        known = all(list_id in self.activity.lists for list_id in lists) and self.activity.alone
         if not known or not lists:
             return 0, UNBOUNDED
         grown = [self.words[list_id] for list_id in lists if list_id in self.words]
@@ -124,8 +127,8 @@ class SlotBounds:
     def _made(self, body: Mapping[str, Json]) -> bool:
         """Return whether a call is about a domain that the trace made, which has no old holds."""
         domains = [body["domain_id"]] if "domain_id" in body else []
-        domains += [_domain_of_list(self.dealings.lists.get(list_id)) for list_id in lists_of(body)]
-        made = self.dealings.domains
+        domains += [_domain_of_list(self.activity.lists.get(list_id)) for list_id in lists_of(body)]
+        made = self.activity.domains
         return bool(domains) and all(isinstance(domain, str) and domain in made for domain in domains)
 
 
@@ -146,9 +149,9 @@ class _Grown:
 def _switched(patches: Sequence[Observation]) -> set[str]:
     """Return the scans whose changes only switched or renamed them."""
     shapes: dict[str, set[str]] = defaultdict(set)
-    for seen in patches:
-        body = seen.body if isinstance(seen.body, dict) else {"?": None}
-        shapes[seen.parameters.get("id", "")] |= set(body)
+    for exchange in patches:
+        body = exchange.body if isinstance(exchange.body, dict) else {"?": None}
+        shapes[exchange.parameters.get("id", "")] |= set(body)
     return {scan for scan, changed in shapes.items() if scan and changed <= {"active", "name"}}
 
 

@@ -69,18 +69,18 @@ RULES = (
 Json = Any
 
 
-def judge(dealings: AccountActivity, options: Options, tally: Tally) -> None:
+def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
     """Judge the slots of one account."""
-    for slots in dealings.slots:
-        judge_sum(dealings, slots, tally)
-    stated = _dated(dealings.slots)
-    tracked = SlotBounds(dealings)
+    for slots in activity.slots:
+        judge_sum(activity, slots, tally)
+    stated = _dated(activity.slots)
+    tracked = SlotBounds(activity)
     if len(stated) > 1:
-        judge_counter(dealings, stated, tracked, options, tally)
-        judge_held(dealings, stated, tracked, tally)
-    for refused in dealings.refusals:
+        judge_counter(activity, stated, tracked, options, tally)
+        judge_held(activity, stated, tracked, tally)
+    for refused in activity.refusals:
         if refused.check == 5:
-            judge_refused(dealings, refused, tracked, options, tally)
+            judge_refused(activity, refused, tracked, options, tally)
 
 
 def _dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
@@ -107,7 +107,7 @@ def _dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Mic
 
 
 def judge_counter(
-    dealings: AccountActivity,
+    activity: AccountActivity,
     stated: Sequence[tuple[SlotStatement, Micros]],
     tracked: SlotBounds,
     options: Options,
@@ -120,26 +120,26 @@ def judge_counter(
     month goes what was active. A scan
     that is narrowed may free its slots (U62), so after one the least is tried without.
     """
-    marks = [Sample(s.low, s.high, s.used, ends, s.seen.id) for s, ends in stated]
+    marks = [Sample(s.low, s.high, s.used, ends, s.exchange.id) for s, ends in stated]
     moves = tracked.moves()
     falls = []
     if "freed" in options.candidates("narrowing"):
-        falls = tracked.of_patches() if dealings.alone else [ANY_FALL]
+        falls = tracked.of_patches() if activity.alone else [ANY_FALL]
     strict = bounds(marks, moves, carried=True)
-    limits = {(s.seen.id, ends): s.limit for s, ends in stated}
-    refusing = {refused.seen.id for refused in dealings.refusals if refused.check == 5}
+    limits = {(s.exchange.id, ends): s.limit for s, ends in stated}
+    refusing = {refused.exchange.id for refused in activity.refusals if refused.check == 5}
     for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
         mark = bound.mark
         if mark.value < bound.least and mark.value >= lenient.least:
-            tally.differs(62, "held", "freed", _evidence(dealings, bound, moves))
+            tally.differs(62, "held", "freed", _evidence(activity, bound, moves))
             bound = lenient
-        _judge_bound(dealings, bound, moves, tracked, tally)
+        _judge_bound(activity, bound, moves, tracked, tally)
         if _patched(tracked, bound, options):
             tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
         elif bound.since is None or limits[bound.since.id, bound.since.ends] == limits[mark.id, mark.ends]:
-            judge_limit(dealings, bound, limits[mark.id, mark.ends], tally, refusing)
-    for work in dealings.works:
-        judge_stated(dealings, work, tracked, tally)
+            judge_limit(activity, bound, limits[mark.id, mark.ends], tally, refusing)
+    for work in activity.works:
+        judge_stated(activity, work, tracked, tally)
 
 
 def _patched(tracked: SlotBounds, bound: Bound, options: Options) -> bool:
@@ -148,25 +148,25 @@ def _patched(tracked: SlotBounds, bound: Bound, options: Options) -> bool:
 
 
 def _judge_bound(
-    dealings: AccountActivity, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds, tally: Tally
+    activity: AccountActivity, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds, tally: Tally
 ) -> None:
     since, mark = bound.since, bound.mark
     removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
     if mark.value < bound.least:
         rule = "slots.held" if removed else "slots.counted"
-        tally.broke(rule, _evidence(dealings, bound, moves))
-    elif mark.value > bound.most and dealings.alone:
-        tally.broke("slots.counted", _evidence(dealings, bound, moves))
+        tally.broke(rule, _evidence(activity, bound, moves))
+    elif mark.value > bound.most and activity.alone:
+        tally.broke("slots.counted", _evidence(activity, bound, moves))
     elif since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
             tally.held("slots.held")
-        if dealings.alone and bound.most < UNBOUNDED // 2:
+        if activity.alone and bound.most < UNBOUNDED // 2:
             tally.held("slots.counted")
         elif not removed:
             tally.open("slots.counted", "what was added is not known, or others may have used the account")
 
 
-def _evidence(dealings: AccountActivity, bound: Bound, moves: Sequence[Increment]) -> Evidence:
+def _evidence(activity: AccountActivity, bound: Bound, moves: Sequence[Increment]) -> Evidence:
     mark, before = bound.mark, bound.against
     inside = between(moves, before, mark, surely=bound.short)
     if bound.short:
@@ -176,11 +176,11 @@ def _evidence(dealings: AccountActivity, bound: Bound, moves: Sequence[Increment
         )
     else:
         says = f"{before.value} slots were used, {mark.value} are, and at most {bound.most} can be"
-    return bound.evidence(says, dealings.about, inside)
+    return bound.evidence(says, activity.about, inside)
 
 
 def judge_limit(
-    dealings: AccountActivity, bound: Bound, limit: int | None, tally: Tally, refusing: Collection[str]
+    activity: AccountActivity, bound: Bound, limit: int | None, tally: Tally, refusing: Collection[str]
 ) -> None:
     """What is used did not grow beyond the limit; above it from the first, a plan was changed before."""
     since, mark = bound.since, bound.mark
@@ -190,12 +190,12 @@ def judge_limit(
     if reached > limit and reached > since.value:
         says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
         ids = tuple(dict.fromkeys((since.id, mark.id)))
-        tally.broke("slots.limit", Evidence(says, ids, about=dealings.about, at=mark.low))
+        tally.broke("slots.limit", Evidence(says, ids, about=activity.about, at=mark.low))
     elif reached == limit or mark.id in refusing:
         tally.held("slots.limit")
 
 
-def judge_stated(dealings: AccountActivity, work: SpendWork, tracked: SlotBounds, tally: Tally) -> None:
+def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds, tally: Tally) -> None:
     """The slots that a reply says it added are what its words and scans make; both are of one instant."""
     stated = whole(work.made.get("slots_added"))
     if stated is None or not work.sure:
@@ -206,11 +206,11 @@ def judge_stated(dealings: AccountActivity, work: SpendWork, tracked: SlotBounds
             tally.held("slots.counted")
         return
     says = f"{stated} slots were added, says the reply; {least} to {most} can have been"
-    tally.broke("slots.counted", Evidence(says, (work.seen.id,), about=dealings.about, at=work.low))
+    tally.broke("slots.counted", Evidence(says, (work.exchange.id,), about=activity.about, at=work.low))
 
 
 def judge_held(
-    dealings: AccountActivity,
+    activity: AccountActivity,
     stated: Sequence[tuple[SlotStatement, Micros]],
     tracked: SlotBounds,
     tally: Tally,
@@ -225,33 +225,33 @@ def judge_held(
         revived = begun.upto(second.high) - ended.before(first.low)
         if (second.held or 0) >= first.held - revived:
             tally.held("slots.held")
-        elif dealings.alone:
+        elif activity.alone:
             says = (
                 f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
             )
-            ids = (first.seen.id, second.seen.id)
-            tally.broke("slots.held", Evidence(says, ids, about=dealings.about, at=second.low))
+            ids = (first.exchange.id, second.exchange.id)
+            tally.broke("slots.held", Evidence(says, ids, about=activity.about, at=second.low))
 
 
 def judge_refused(
-    dealings: AccountActivity, refused: RefusedSpend, tracked: SlotBounds, options: Options, tally: Tally
+    activity: AccountActivity, refused: RefusedSpend, tracked: SlotBounds, options: Options, tally: Tally
 ) -> None:
     """A refusal states what is used and asked for: together more than the limit, and no more than was asked.
 
     All its numbers are of the instant of the decision. A scan beyond the plan's dimensions may have this code
     too (U59), and then its numbers may fit.
     """
-    meta = refused.seen.meta
+    meta = refused.exchange.meta
     used, limit, requested = (whole(meta.get(name)) for name in ("used", "limit", "requested"))
     if used is None or limit is None or requested is None:
         tally.open("slots.refused", "the refusal states no used, limit and requested")
         return
     says = f"{requested} slots asked for with {used} of {limit} used"
-    if used + requested <= limit and _may_pass_dimensions(dealings, refused, options):
+    if used + requested <= limit and _may_pass_dimensions(activity, refused, options):
         tally.open("slots.refused", "the scan may pass the plan's dimensions")
         return
     fits = Evidence(
-        f"{says}: they fit, and were refused", (refused.seen.id,), about=dealings.about, at=refused.low
+        f"{says}: they fit, and were refused", (refused.exchange.id,), about=activity.about, at=refused.low
     )
     tally.check("slots.refused", used + requested > limit, fits)
     if refused.spend == "keywords":
@@ -263,27 +263,27 @@ def judge_refused(
     if requested > most:
         more = Evidence(
             f"{says}, but the call can ask for {most} at most",
-            (refused.seen.id,),
-            about=dealings.about,
+            (refused.exchange.id,),
+            about=activity.about,
             at=refused.low,
         )
         tally.broke("slots.counted", more)
 
 
-def _may_pass_dimensions(dealings: AccountActivity, refused: RefusedSpend, options: Options) -> bool:
+def _may_pass_dimensions(activity: AccountActivity, refused: RefusedSpend, options: Options) -> bool:
     if refused.spend == "keywords" or "slot_limit_exceeded" not in options.candidates("dimension_refusal"):
         return False
     pairings, places = refused.body.get("engine_devices"), refused.body.get("geographies")
     if not isinstance(pairings, list) or not isinstance(places, list):
         return True
-    for entitled in dealings.entitled:
+    for entitled in activity.entitled:
         most = entitled.engine_devices or 0, entitled.geographies or 0
         if len(pairings) <= most[0] and len(places) <= most[1]:
             return False
     return True
 
 
-def judge_sum(dealings: AccountActivity, slots: SlotStatement, tally: Tally) -> None:
+def judge_sum(activity: AccountActivity, slots: SlotStatement, tally: Tally) -> None:
     """One reply is one snapshot: its numbers agree with each other."""
     wrong = []
     if slots.active is not None and slots.held is not None and slots.active + slots.held != slots.used:
@@ -292,5 +292,5 @@ def judge_sum(dealings: AccountActivity, slots: SlotStatement, tally: Tally) -> 
         room = slots.limit - slots.used
         if slots.available not in (room, max(0, room)):
             wrong.append(f"used {slots.used} of {slots.limit}, available {slots.available}")
-    evidence = Evidence("; ".join(wrong), (slots.seen.id,), about=dealings.about, at=slots.low)
+    evidence = Evidence("; ".join(wrong), (slots.exchange.id,), about=activity.about, at=slots.low)
     tally.check("slots.sum", not wrong, evidence)

@@ -21,16 +21,16 @@ SPENDS: Final = {
 SPENDING: Final = frozenset({"jobs.create", *SPENDS})
 
 
-def dry(seen: Observation) -> bool:
+def dry(exchange: Observation) -> bool:
     """Return whether a call was a dry run (S29)."""
-    return body_of(seen).get("dry_run") is True
+    return body_of(exchange).get("dry_run") is True
 
 
-def spend_of(seen: Observation, body: Mapping[str, Json]) -> str:
+def spend_of(exchange: Observation, body: Mapping[str, Json]) -> str:
     """Return the label of what a call wants to spend, "" when it cannot be read."""
-    if seen.operation == "jobs.create":
+    if exchange.operation == "jobs.create":
         return str(body.get("kind")) if str(body.get("kind")) in JOBS else ""
-    return SPENDS.get(seen.operation, "")
+    return SPENDS.get(exchange.operation, "")
 
 
 def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
@@ -43,37 +43,37 @@ def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
     return ""
 
 
-def unanswered(seen: Observation) -> bool:
+def unanswered(exchange: Observation) -> bool:
     """Return whether a reply leaves open what was done: none, a redirect, a time-out or a fault."""
-    return seen.lost or seen.status == 408 or 300 <= seen.status <= 399 or seen.status >= 500
+    return exchange.lost or exchange.status == 408 or 300 <= exchange.status <= 399 or exchange.status >= 500
 
 
-def subject_of(seen: Observation) -> tuple[object, ...]:
+def subject_of(exchange: Observation) -> tuple[object, ...]:
     """Return what a call is about, dry or not, so that the same call can be recognised."""
-    body = seen.body if isinstance(seen.body, dict) else {}
+    body = exchange.body if isinstance(exchange.body, dict) else {}
     rest = sorted((name, repr(value)) for name, value in body.items() if name != "dry_run")
-    return seen.operation, seen.surface, seen.key, tuple(rest)
+    return exchange.operation, exchange.surface, exchange.key, tuple(rest)
 
 
-def identity_of(seen: Observation, made: Mapping[str, Json]) -> object:
+def identity_of(exchange: Observation, made: Mapping[str, Json]) -> object:
     """Return what tells the same thing, returned twice, from two things."""
     if made.get("id") is not None:
-        return job_name(made) if seen.operation == "jobs.create" else str(made["id"])
+        return job_name(made) if exchange.operation == "jobs.create" else str(made["id"])
     ids = tuple(str(item.get("id")) for item in created_by(made) or () if isinstance(item, dict))
-    if ids or not seen.idempotency_key:
-        return ids or ("call", seen.id)
-    return "key", seen.key, seen.idempotency_key  # another API key's may be another (U27)
+    if ids or not exchange.idempotency_key:
+        return ids or ("call", exchange.id)
+    return "key", exchange.key, exchange.idempotency_key  # another API key's may be another (U27)
 
 
 def report_of(
-    seen: Observation, body: Mapping[str, Json], low: Micros
+    exchange: Observation, body: Mapping[str, Json], low: Micros
 ) -> tuple[DryRunReport, dict[int, Json]]:
     """Read the answer of a dry run: a report, or the error of the live call (U56, U89); metas by check."""
-    spend, domain = spend_of(seen, body), domain_of(body, {})
-    if seen.code in CHECKS:
-        check = CHECKS[seen.code]
-        return DryRunReport(check, spend, domain, low, seen.received, seen), {check: seen.meta}
-    data = thing_of(seen)
+    spend, domain = spend_of(exchange, body), domain_of(body, {})
+    if exchange.code in CHECKS:
+        check = CHECKS[exchange.code]
+        return DryRunReport(check, spend, domain, low, exchange.received, exchange), {check: exchange.meta}
+    data = thing_of(exchange)
     refusal, allowed, checks = data.get("refusal"), data.get("allowed"), data.get("checks")
     code = refusal.get("code") if isinstance(refusal, dict) else None
     refusing = CHECKS.get(str(code)) if code is not None else 0 if allowed is True else None
@@ -90,8 +90,8 @@ def report_of(
         spend,
         domain,
         low,
-        seen.received,
-        seen,
+        exchange.received,
+        exchange,
         failing if rows else None,
         joins if isinstance(joins, str) else "",
         tuple(str(row.get("check")) for row in rows),

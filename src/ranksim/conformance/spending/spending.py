@@ -37,9 +37,9 @@ class SpendingJudge:
         did = like.key != "" and like.happened is not False
         return did or (like.ok and like.operation == "jobs.create")
 
-    def see(self, seen: Observation) -> None:
+    def see(self, exchange: Observation) -> None:
         """Keep it with its account."""
-        self.accounts.add(seen)
+        self.accounts.add(exchange)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Keep what may tell the end of a job."""
@@ -48,11 +48,11 @@ class SpendingJudge:
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge each account that was idle for a month; at the end, every one."""
         clock, options, tally = BusinessClock(run), self.options, self.tally
-        for dealings in self.accounts.activity(watermark, run, options):
-            check_precedence.judge(dealings, clock, options, tally)
-            cost.judge(dealings, clock, options, tally)
-            quotas.judge(dealings, clock, options, tally)
-            slots.judge(dealings, options, tally)
-            cooldowns.judge(dealings, clock, options, tally)
-            joins.judge(dealings, options, tally)
-            dry_runs.judge(dealings, clock, options, tally)
+        for activity in self.accounts.activity(watermark, run, options):
+            check_precedence.judge(activity, clock, options, tally)
+            cost.judge(activity, clock, options, tally)
+            quotas.judge(activity, clock, options, tally)
+            slots.judge(activity, options, tally)
+            cooldowns.judge(activity, clock, options, tally)
+            joins.judge(activity, options, tally)
+            dry_runs.judge(activity, clock, options, tally)

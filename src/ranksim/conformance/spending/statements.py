@@ -36,7 +36,7 @@ RICHEST = 15
 class MeterStatement:
     """One metered allowance as it was stated (S38, S98). `ends` is its resets_at, None where not stated."""
 
-    seen: Observation
+    exchange: Observation
     low: Micros
     high: Micros
     metric: str
@@ -51,7 +51,7 @@ class MeterStatement:
 class CostStatement:
     """The provider spend of a month as it was stated, µUSD (S62, S99, U96)."""
 
-    seen: Observation
+    exchange: Observation
     low: Micros
     high: Micros
     spent: int | None = None
@@ -69,7 +69,7 @@ class CostStatement:
 class SlotStatement:
     """The slots of an account as they were stated (S37, U61)."""
 
-    seen: Observation
+    exchange: Observation
     low: Micros
     high: Micros
     used: int
@@ -85,7 +85,7 @@ class SlotStatement:
 class EntitlementStatement:
     """What a plan gives, as it was read (U109). Lengths of cooldowns in business µs, by operation."""
 
-    seen: Observation
+    exchange: Observation
     capabilities: frozenset[str] | None
     cooldowns: Mapping[str, Micros]
     engine_devices: int | None
@@ -96,22 +96,26 @@ class EntitlementStatement:
 class StatusStatement:
     """The status of a subscription, as it was read (S61)."""
 
-    seen: Observation
+    exchange: Observation
     status: str
 
 
 # Parsing
 
 
-def meters_of(seen: Observation) -> list[MeterStatement]:
+def meters_of(exchange: Observation) -> list[MeterStatement]:
     """Read the metered allowances of a usage reply."""
-    data = plain(seen)
+    data = plain(exchange)
     rows = data.get("metrics")
-    found = [meter_of(seen, row, seen.sent, seen.received) for row in rows] if isinstance(rows, list) else []
+    found = (
+        [meter_of(exchange, row, exchange.sent, exchange.received) for row in rows]
+        if isinstance(rows, list)
+        else []
+    )
     return [meter for meter in found if meter is not None]
 
 
-def meter_of(seen: Observation, row: Json, low: Micros, high: Micros) -> MeterStatement | None:
+def meter_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> MeterStatement | None:
     """Read one metered allowance, of usage or of the meta of quota_exhausted; None without its used."""
     if not isinstance(row, dict) or not isinstance(row.get("metric"), str):
         return None
@@ -119,7 +123,7 @@ def meter_of(seen: Observation, row: Json, low: Micros, high: Micros) -> MeterSt
     if used is None:
         return None
     return MeterStatement(
-        seen,
+        exchange,
         low,
         high,
         row["metric"],
@@ -131,7 +135,7 @@ def meter_of(seen: Observation, row: Json, low: Micros, high: Micros) -> MeterSt
     )
 
 
-def cost_of(seen: Observation, row: Json, low: Micros, high: Micros) -> CostStatement | None:
+def cost_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> CostStatement | None:
     """Read the cost of a month, of usage or of the meta of cost_cap_reached; None when it states nothing."""
     if not isinstance(row, dict):
         return None
@@ -142,10 +146,10 @@ def cost_of(seen: Observation, row: Json, low: Micros, high: Micros) -> CostStat
         return None
     ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
     apart = sum(blur_of(row.get(name)) for name in ("spent", "settled", "reserved")) + CUT
-    return CostStatement(seen, low, high, spent, settled, reserved, ceiling, ends, blur, apart)
+    return CostStatement(exchange, low, high, spent, settled, reserved, ceiling, ends, blur, apart)
 
 
-def slots_of(seen: Observation, row: Json, low: Micros, high: Micros) -> SlotStatement | None:
+def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> SlotStatement | None:
     """Read slots, of GET slots or of the meta of slot_limit_exceeded; None without what is used."""
     if not isinstance(row, dict):
         return None
@@ -154,12 +158,12 @@ def slots_of(seen: Observation, row: Json, low: Micros, high: Micros) -> SlotSta
     used = numbers.pop("used")
     if used is None:
         return None
-    return SlotStatement(seen, low, high, used, **numbers, ends=moment(row.get("resets_at")))
+    return SlotStatement(exchange, low, high, used, **numbers, ends=moment(row.get("resets_at")))
 
 
-def entitled_of(seen: Observation) -> EntitlementStatement:
+def entitled_of(exchange: Observation) -> EntitlementStatement:
     """Read the entitlements of a plan."""
-    data = plain(seen)
+    data = plain(exchange)
     capabilities, cooldowns, dimensions = (
         data.get(name) for name in ("capabilities", "cooldown_seconds", "dimensions")
     )
@@ -172,7 +176,7 @@ def entitled_of(seen: Observation) -> EntitlementStatement:
     lengths = cooldowns if isinstance(cooldowns, dict) else {}
     most = dimensions if isinstance(dimensions, dict) else {}
     return EntitlementStatement(
-        seen,
+        exchange,
         frozenset(map(str, capabilities)) if isinstance(capabilities, list) else None,
         {name: seconds * SECOND for name, found in lengths.items() if (seconds := whole(found)) is not None},
         whole(most.get("engine_devices")),
@@ -215,10 +219,10 @@ def sharpened(costs: Sequence[CostStatement]) -> list[CostStatement]:
     finest: dict[tuple[str, str, int], int] = {}
     for cost in costs:
         for digits in range(_digits(cost) + 1):
-            place = cost.seen.surface, cost.seen.operation, digits
+            place = cost.exchange.surface, cost.exchange.operation, digits
             finest[place] = min(finest.get(place, cost.blur), cost.blur)
     return [
-        replace(cost, blur=finest.get((cost.seen.surface, cost.seen.operation, _digits(cost)), 0))
+        replace(cost, blur=finest.get((cost.exchange.surface, cost.exchange.operation, _digits(cost)), 0))
         for cost in costs
     ]
 

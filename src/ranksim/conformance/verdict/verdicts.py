@@ -56,7 +56,7 @@ class Evidence:
 
     @property
     def size(self) -> int:
-        """How many things it points at; less is better."""
+        """Return how many things it points at; less is better."""
         return len(self.exchanges) + len(self.deliveries)
 
 
@@ -92,7 +92,7 @@ KEPT = 5
 
 
 @dataclass(slots=True)
-class _Account:
+class _RuleCounts:
     held: int = 0
     broken: int = 0
     open: int = 0
@@ -106,38 +106,38 @@ class Tally:
 
     rules: Sequence[Rule]
     differences: list[Difference] = field(default_factory=list)
-    _accounts: dict[str, _Account] = field(init=False)
+    _counts: dict[str, _RuleCounts] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._accounts = {rule.name: _Account() for rule in self.rules}
+        self._counts = {rule.name: _RuleCounts() for rule in self.rules}
 
     def held(self, rule: str, count: int = 1) -> None:
-        """The rule held in `count` instances."""
-        self._accounts[rule].held += count
+        """Note that the rule held in `count` instances."""
+        self._counts[rule].held += count
 
     def open(self, rule: str, why: str, count: int = 1) -> None:
-        """The rule was exercised, and nobody can tell; `why` is a short reason that repeats."""
-        account = self._accounts[rule]
-        account.open += count
-        account.reasons[why] += count
+        """Note that the rule was exercised and is undecided; `why` is a short reason that repeats."""
+        counts = self._counts[rule]
+        counts.open += count
+        counts.reasons[why] += count
 
     def broke(self, rule: str, evidence: Evidence) -> None:
-        """The rule broke: `evidence` cannot be explained by any placement of the calls."""
-        account = self._accounts[rule]
-        account.broken += 1
-        account.evidence.append(evidence)
-        account.evidence.sort(key=lambda found: (found.size, -1 if found.at is None else found.at))
-        del account.evidence[KEPT:]
+        """Note that the rule broke: `evidence` cannot be explained by any placement of the calls."""
+        counts = self._counts[rule]
+        counts.broken += 1
+        counts.evidence.append(evidence)
+        counts.evidence.sort(key=lambda found: (found.size, -1 if found.at is None else found.at))
+        del counts.evidence[KEPT:]
 
     def check(self, rule: str, holds: bool, evidence: Evidence) -> None:
-        """Hold or break, by `holds`."""
+        """Note that the rule held or broke, by `holds`."""
         if holds:
             self.held(rule)
         else:
             self.broke(rule, evidence)
 
     def differs(self, number: int, assumed: object, found: object, evidence: Evidence) -> None:
-        """The default of assumption U`number` is excluded; only the first finding of a number is kept."""
+        """Note that the default of assumption U`number` is excluded; a number is noted once."""
         if all(known.number != number for known in self.differences):
             self.differences.append(Difference(number, str(assumed), str(found), evidence))
 
@@ -146,15 +146,15 @@ class Tally:
         return tuple(self._finding(rule) for rule in self.rules)
 
     def _finding(self, rule: Rule) -> Finding:
-        account = self._accounts[rule.name]
+        counts = self._counts[rule.name]
         return Finding(
             rule,
-            _verdict(account),
-            account.held,
-            account.broken,
-            account.open,
-            tuple(account.evidence),
-            tuple(account.reasons.most_common()),
+            _verdict(counts),
+            counts.held,
+            counts.broken,
+            counts.open,
+            tuple(counts.evidence),
+            tuple(counts.reasons.most_common()),
         )
 
 
@@ -167,12 +167,12 @@ def merged_differences(tallies: Iterable[Tally]) -> tuple[Difference, ...]:
     return tuple(first.values())
 
 
-def _verdict(account: _Account) -> Verdict:
-    if account.broken:
+def _verdict(counts: _RuleCounts) -> Verdict:
+    if counts.broken:
         return Verdict.DEVIATES
-    if account.held:
+    if counts.held:
         return Verdict.CONFORMS
-    return Verdict.UNDECIDED if account.open else Verdict.NOT_EXERCISED
+    return Verdict.UNDECIDED if counts.open else Verdict.NOT_EXERCISED
 
 
 def coverage(findings: Iterable[Finding]) -> tuple[int, int]:
