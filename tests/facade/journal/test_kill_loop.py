@@ -1,8 +1,11 @@
 """kill -9 of a real server under load, again and again: nothing acknowledged is lost, nothing is done twice.
 
-    pytest -m heavy tests/facade/test_kill_loop.py
+    pytest -m heavy tests/facade/journal/test_kill_loop.py
 
-RANKSIM_KILLS sets how many times (default 200), RANKSIM_KILL_SEED the moments.
+RANKSIM_KILLS sets how many times (default 1,000), RANKSIM_KILL_SEED the moments. They are parted into rounds,
+each with a world of its own and one of four kinds of load. Rounds that are done are noted under a digest of
+the sources in `.cache/kills/rounds.jsonl`, or in the folder that RANKSIM_KILLS_CACHE names: a run that was
+interrupted goes on.
 """
 
 import asyncio
@@ -24,14 +27,36 @@ import httpx
 import pytest
 
 from ranksim.contract.policy import Policy
+from ranksim.rulebook import RULEBOOK, rulebook_digest
 from ranksim.rules.webhooks import verify
 from ranksim.serving.listener import Listener, bound
 
-KILLS = int(os.environ.get("RANKSIM_KILLS", "200"))
+KILLS = int(os.environ.get("RANKSIM_KILLS", "1000"))
 SEED = int(os.environ.get("RANKSIM_KILL_SEED", "1"))
+ROOT = Path(__file__).parents[3]
+CACHE = Path(os.environ.get("RANKSIM_KILLS_CACHE", ROOT / ".cache" / "kills"))
+KILLS_A_ROUND = 10
 WORKERS = 8
 CLOCK = "scaled:600"
-LONGEST_LIFE_S = 2.0
+LONGEST_LIFE_S = 1.5
+TOKEN = "kill"
+
+MIXES: dict[str, dict[str, float]] = {
+    "rest": {"label": 6, "domain": 4, "job": 1},
+    "graphql": {"graphql label": 5, "graphql domain": 4, "graphql job": 2, "graphql test": 1},
+    "webhooks": {"job": 4, "test": 4, "graphql test": 1, "advance": 0.3},
+    "control": {"account": 4, "key": 2, "label": 3, "test": 1, "advance": 0.5},
+}
+"""What clients ask for under each kind of load, and how often."""
+
+CONTROL = {"authorization": f"Bearer {TOKEN}"}
+
+MUTATIONS = {
+    "label": "mutation($i: CreateLabelInput!) { made: createLabel(input: $i) { id } }",
+    "domain": "mutation($i: CreateDomainInput!) { made: createDomain(input: $i) { id } }",
+    "job": "mutation($i: CreateJobInput!) { made: createJob(input: $i) { job { id } } }",
+    "test": "mutation($i: ID!) { made: testWebhook(id: $i) { eventId } }",
+}
 
 POLICY = Policy().replace(
     facts={"webhook_disable_after": 10**6},
@@ -100,7 +125,7 @@ class Server:
                 "agency",
             ),
             *("--policy", str(place / "policy.yaml"), "--state", str(place / "state"), "--clock", CLOCK),
-            *("--signature-clock", "wall"),
+            *("--signature-clock", "wall", "--control-token", TOKEN),
         ]
         self.process: asyncio.subprocess.Process | None = None
 
@@ -132,6 +157,7 @@ class Load:
     """Clients that repeat each request under its Idempotency-Key until it is answered."""
 
     client: httpx.AsyncClient
+    kind: str
     hook: str = ""
     domains: list[str] = field(default_factory=list)
     acknowledged: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -140,44 +166,74 @@ class Load:
     asked: int = 0
 
     async def work(self, draws: random.Random) -> None:
+        mix = MIXES[self.kind]
         while True:
             self.asked += 1
             key = f"key-{self.asked}"
-            what = draws.choices(["label", "job", "test", "advance"], [5, 4, 3, 0.2])[0]
             domain = draws.choice(self.domains)
+            how, _, what = draws.choices(list(mix), list(mix.values()))[0].rpartition(" ")
+            ask = self.mutate if how else self.post
             if what == "advance":
                 await self.advance(draws.randrange(1, 1800))
+            elif what in ("account", "key"):
+                await self.control(key, what)
             elif what == "label":
-                made = await self.post(key, "/v1/labels", {"domain_id": domain, "name": key})
-                self.acknowledged[key] = what, made["id"]
+                self.note(key, what, await ask(key, what, domain_id=domain, name=key))
             elif what == "test":
-                made = await self.post(key, f"/v1/webhooks/{self.hook}/test", None)
-                self.acknowledged[key] = what, made["event_id"]
+                self.note(key, what, await ask(key, what))
             else:
-                made = await self.post(f"{key}-domain", "/v1/domains", {"host": f"{key}.example"})
-                self.acknowledged[f"{key}-domain"] = "domain", made["id"]
-                body = {"kind": "crawl", "domain_id": made["id"]}
-                self.acknowledged[key] = what, (await self.post(key, "/v1/jobs", body))["id"]
+                made = await ask(f"{key}-domain", "domain", host=f"{key}.example")
+                self.note(f"{key}-domain", "domain", made)
+                if what == "job":
+                    self.note(key, what, await ask(key, what, kind="crawl", domain_id=made))
 
-    async def post(self, key: str, path: str, body: Any) -> Any:
+    def note(self, key: str, what: str, made: str) -> None:
+        self.acknowledged[key] = what, made
+
+    async def post(self, key: str, what: str, **body: str) -> str:
+        """Make something over REST; give its id."""
+        path = f"/v1/webhooks/{self.hook}/test" if what == "test" else f"/v1/{what}s"
+        reply = await self.until_answered(key, path, body or None)
+        return str(reply["data"]["event_id" if what == "test" else "id"])
+
+    async def mutate(self, key: str, what: str, **body: str) -> str:
+        """Make something over GraphQL; give its id."""
+        given: Any = {name.replace("_id", "Id"): text for name, text in body.items()} or self.hook
+        if what == "job":
+            given["kind"] = "CRAWL"
+        asked = {"query": MUTATIONS[what], "variables": {"i": given}}
+        made = (await self.until_answered(key, "/graphql", asked))["data"]["made"]
+        return str(made["eventId"] if what == "test" else made["job"]["id"] if what == "job" else made["id"])
+
+    async def until_answered(self, key: str, path: str, body: Any) -> Any:
         """Send a request until it is answered."""
         while True:
             with suppress(httpx.TransportError):
                 reply = await self.client.post(path, json=body, headers={"idempotency-key": key})
                 self.counts[str(reply.status_code)] += 1
                 self.counts["replayed"] += reply.headers.get("idempotent-replayed") == "true"
-                if reply.status_code < 300:
-                    return reply.json()["data"]
-                busy = reply.status_code == 409 and reply.json()["code"] == "idempotency_in_progress"
-                assert busy or reply.status_code == 429, (key, path, reply.text)
+                said = reply.json()
+                refused = [error["extensions"] for error in said.get("errors", ()) if path == "/graphql"]
+                if reply.status_code < 300 and not refused:
+                    return said
+                code = (refused[0] if refused else said)["code"]
+                assert code in ("idempotency_in_progress", "rate_limited"), (key, path, reply.text)
             await asyncio.sleep(0.02)
+
+    async def control(self, key: str, what: str) -> None:
+        """Open an account, or issue a key: once, whatever becomes of the answer."""
+        body = {"name": key} | ({} if what == "account" else {"account_id": "acc_0000000001"})
+        with suppress(httpx.TransportError):
+            reply = await self.client.post(f"/_ranksim/{what}s", json=body, headers=CONTROL)
+            assert reply.status_code == 201, reply.text
+            self.note(key, what, reply.json()["id" if what == "account" else "key"])
+        await asyncio.sleep(0.02)
 
     async def advance(self, seconds: int) -> None:
         """Move the clock on as far as the load lets it settle."""
         with suppress(httpx.TransportError):
-            reply = await self.client.post(
-                "/_ranksim/clock/advance", json={"by": f"{seconds}s", "timeout": 0.3}
-            )
+            asked = {"by": f"{seconds}s", "timeout": 0.3}
+            reply = await self.client.post("/_ranksim/clock/advance", json=asked, headers=CONTROL)
             self.counts[f"advance {reply.status_code}"] += 1
             assert reply.status_code in (200, 409), reply.text
 
@@ -199,30 +255,33 @@ async def settled(client: httpx.AsyncClient) -> dict[str, Any]:
     """Wait until every delivery is finished, and give the state."""
     for _ in range(600):
         await asyncio.sleep(0.1)
-        deliveries = (await client.get("/_ranksim/deliveries")).json()["data"]
-        jobs = (await client.get("/_ranksim/jobs?status=running")).json()["data"]
+        deliveries = (await client.get("/_ranksim/deliveries", headers=CONTROL)).json()["data"]
+        jobs = (await client.get("/_ranksim/jobs?status=running", headers=CONTROL)).json()["data"]
         if not deliveries and not jobs:
             break
-    state: dict[str, Any] = (await client.get("/_ranksim/state")).json()
+    state: dict[str, Any] = (await client.get("/_ranksim/state", headers=CONTROL)).json()
     return state
 
 
-async def tell(place: Path) -> None:
-    draws = random.Random(SEED)
+async def tell(place: Path, number: int, kills: int) -> dict[str, Any]:
+    """Tell the story of one round; give what it counted."""
+    kind = list(MIXES)[number % len(MIXES)]
+    draws = random.Random(f"{SEED} {number}")
     server, receiver = Server(place), Receiver()
     listener = await Listener(receiver).open()
     await server.start()
     key = (await server.ready())["key"]
     headers = {"authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=30) as client:
-        load = Load(client)
-        hook = await load.post("hook", "/v1/webhooks", {"url": f"{listener.url}/hooks"})
+        load = Load(client, kind)
+        hook = (await load.until_answered("hook", "/v1/webhooks", {"url": f"{listener.url}/hooks"}))["data"]
         load.hook, receiver.secret = hook["id"], hook["secret"]
-        for number in range(3):
-            made = await load.post(f"first-{number}", "/v1/domains", {"host": f"first-{number}.example"})
-            load.domains.append(made["id"])
+        for first in range(3):
+            load.domains.append(await load.post(f"first-{first}", "domain", host=f"first-{first}.example"))
         async with under_load(load):
-            for _ in range(KILLS):
+            for _ in range(kills):
+                if draws.random() < 0.7:  # in full swing, else at any moment of a start
+                    await server.ready()
                 await asyncio.sleep(draws.uniform(0.0, LONGEST_LIFE_S))
                 await server.kill()
                 receiver.generation += 1
@@ -232,28 +291,40 @@ async def tell(place: Path) -> None:
         state = await settled(client)
         await server.kill()
     await listener.close()
-    print(f"\n{KILLS} kills, {len(load.acknowledged)} acknowledged: {dict(load.counts)}")
     assert "Traceback" not in server.log.read_text(), server.log.read_text()[-5_000:]
     compare(load, state)
-    delivered(load, receiver, state)
-    assert load.counts["replayed"] or KILLS < 50
-    assert len(load.acknowledged) > KILLS
+    repeated = delivered(load, receiver, state)
+    assert len(load.acknowledged) > kills
+    return {
+        "kind": kind,
+        "kills": kills,
+        "acknowledged": len(load.acknowledged),
+        "replayed": load.counts["replayed"],
+        "events": len(receiver.came),
+        "repeated": repeated,
+    }
 
 
 def compare(load: Load, state: dict[str, Any]) -> None:
     """Every acknowledged request is there, and none was done twice."""
-    tables = {"label": "labels", "job": "jobs", "domain": "domains"}
+    tables = {"label": "labels", "job": "jobs", "domain": "domains", "account": "accounts", "key": "keys"}
     for key, (what, made) in load.acknowledged.items():
         if what in tables:
             assert made in state[tables[what]], f"{key}: {what} {made} was acknowledged, and is lost"
-    for table, name in (("labels", "name"), ("domains", "host"), ("jobs", "domain")):
-        often = Counter(row[name] for row in state[table].values())
+    names = {"labels": "name", "domains": "host", "jobs": "domain", "keys": "name"}
+    for table, name in names.items():
+        often = Counter(row[name] for row in state[table].values() if str(row[name]).startswith("key-"))
         assert not [one for one, count in often.items() if count > 1], f"{table} were made twice"
+    crawled = Counter(job["domain"] for job in state["jobs"].values())
+    assert not [one for one, count in crawled.items() if count > 1], "jobs were made twice"
     assert len({made for _, made in load.acknowledged.values()}) == len(load.acknowledged)
 
 
-def delivered(load: Load, receiver: Receiver, state: dict[str, Any]) -> None:
-    """Every event arrived, its attempts counted on over every kill, and repeated only after one."""
+def delivered(load: Load, receiver: Receiver, state: dict[str, Any]) -> int:
+    """Every event arrived, its attempts counted on over every kill, and repeated only after one.
+
+    Gives how many attempts came again after a kill.
+    """
     assert not receiver.wrong
     assert not state["deliveries"]
     for key, (what, made) in load.acknowledged.items():
@@ -269,11 +340,36 @@ def delivered(load: Load, receiver: Receiver, state: dict[str, Any]) -> None:
         for (before, then), (number, now) in pairwise(came):
             assert number == before + 1 or (number == before and now > then), (event, came)
             repeated += number == before
-    print(f"{len(receiver.came)} events, {repeated} attempts repeated after a kill")
-    assert repeated or KILLS < 50
+    return repeated
+
+
+def noted(digest: str) -> dict[int, dict[str, Any]]:
+    """Rounds of these sources that are done."""
+    path = CACHE / "rounds.jsonl"
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    rounds = [json.loads(line) for line in lines]
+    return {one["round"]: one for one in rounds if one["digest"] == digest}
 
 
 @pytest.mark.heavy
 @pytest.mark.fact("S47", "S93")
 def test_kills_under_load_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    asyncio.run(tell(tmp_path))
+    digest = rulebook_digest((*RULEBOOK, "facade", "serving")) + f" {SEED} {KILLS_A_ROUND}"
+    done = noted(digest)
+    for number in range(-(-KILLS // KILLS_A_ROUND)):
+        if number in done:
+            continue
+        place = tmp_path / str(number)
+        place.mkdir()
+        found = asyncio.run(tell(place, number, KILLS_A_ROUND))
+        done[number] = {"round": number, "digest": digest, **found}
+        print(f"\n{done[number]}", flush=True)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with (CACHE / "rounds.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(done[number]) + "\n")
+    kills = Counter[str]()
+    for one in done.values():
+        kills[one["kind"]] += one["kills"]
+    print(f"\n{dict(kills)} kills, {sum(one['acknowledged'] for one in done.values())} acknowledged")
+    if KILLS >= 200:
+        assert all(sum(one[what] for one in done.values()) for what in ("replayed", "repeated"))
