@@ -32,7 +32,7 @@ from ranksim.files import check_outputs
 from ranksim.load import cli as loading
 from ranksim.pricing import cli as pricing
 from ranksim.receiver import cli as receive_cli
-from ranksim.report.terminal import check_results, rendered
+from ranksim.report.terminal import check_results, print_out, rendered, say
 from ranksim.study import cli as studying
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:  # before a command has begun
-        _say("interrupted; nothing was written")
+        say("interrupted; nothing was written")
         sys.exit(INTERRUPTED)
 
 
@@ -80,7 +80,7 @@ def _open_closed_streams() -> None:
 def _version(wanted: bool) -> None:
     if wanted:
         with _spoken():
-            _print(f"ranksim {ranksim.__version__}\n")
+            print_out(f"ranksim {ranksim.__version__}\n")
         raise typer.Exit
 
 
@@ -171,12 +171,12 @@ def run_command(
             heading = _heading(made, result, _command(scenario, result, arrivals))
             if folder is not None:
                 _write(folder, result, heading, plots)
-        _print(result.to_json() if json else _summary(result, heading))
+        print_out(result.to_json() if json else _summary(result, heading))
         if out is not None and not json:
-            _print(f"\nWritten to {out}{_written(out)}\n")
+            print_out(f"\nWritten to {out}{_written(out)}\n")
         failed = [verdict.text for verdict in heading.verdicts if not verdict.holds]
         for text in failed:
-            _say(f"expectation failed: {text}")
+            say(f"expectation failed: {text}")
         if failed:
             raise typer.Exit(FAILED)
 
@@ -204,9 +204,9 @@ def assumptions_command(
         values = Policy() if policy is None else Policy.load(policy)
         rows = [assumptions.row(assumption, values) for assumption in assumptions.select(numbers or ())]
         if json:
-            _print(dumps(rows, indent=1, ensure_ascii=False) + "\n")
+            print_out(dumps(rows, indent=1, ensure_ascii=False) + "\n")
         else:
-            _print(rendered([assumptions.render(row) for row in rows]))
+            print_out(rendered([assumptions.render(row) for row in rows]))
 
 
 # Running
@@ -361,10 +361,10 @@ def _spoken() -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        _say(str(error))
+        say(str(error))
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
-        _say("interrupted; nothing was written")
+        say("interrupted; nothing was written")
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         # What is left in the buffer must not be tried again when Python ends.
@@ -372,17 +372,8 @@ def _spoken() -> Iterator[None]:
         raise typer.Exit(PIPE_CLOSED) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _say(f"{where}cannot be written or read ({error.strerror}); free some space or give another path")
+        say(f"{where}cannot be written or read ({error.strerror}); free some space or give another path")
         raise typer.Exit(BAD_INPUT) from None
-
-
-def _say(message: str) -> None:
-    print("ranksim: " + " ".join(message.split()), file=sys.stderr)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 # Commands that live with their drivers

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ranksim.report.terminal import rendered
+from ranksim.report.terminal import print_out, rendered
 
 DEVIATES = 1
 
@@ -70,14 +69,14 @@ def compare(
     from ranksim.report import judgement as report
 
     if rules:
-        _print(_listed())
+        print_out(_listed())
         return
     if trace is None:
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
     check_outputs((html, junit), (trace, policy, model))
     found = _judged(trace, policy, model, tuple(require or ()))
     _write(found, html, junit)
-    _print(dumps(found, indent=1, ensure_ascii=False) + "\n" if json else rendered(report.summary(found)))
+    print_out(dumps(found, indent=1, ensure_ascii=False) + "\n" if json else rendered(report.summary(found)))
     if report.fails(found):
         raise typer.Exit(DEVIATES)
 
@@ -122,8 +121,3 @@ def _listed() -> str:
         for rule in RULES
     ]
     return "\n".join(rows) + "\n"
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -59,14 +59,14 @@ class Summary:
     def lines(self) -> list[str]:
         """The summary as lines of text."""
         span = units.duration(self.last - (self.first or 0))
-        lines = [f"{_many(self.calls, 'call')} in {span}, {self.rate:.3g} a second"]
+        lines = [f"{units.many(self.calls, 'call')} in {span}, {self.rate:.3g} a second"]
         lines += [f"  {units.count(number):>8}  {answer}" for answer, number in self.answers.most_common()]
         if self.held_back:
             verb = "was" if self.held_back == 1 else "were"
             lines.append(
-                f"{_many(self.held_back, 'call')} {verb} held back, to spend no more than is allowed"
+                f"{units.many(self.held_back, 'call')} {verb} held back, to spend no more than is allowed"
             )
-        lines.append(f"{_many(self.around, 'call')} before and after the load, "
+        lines.append(f"{units.many(self.around, 'call')} before and after the load, "
                      f"{units.count(self.deliveries)} webhook "
                      f"{'delivery' if self.deliveries == 1 else 'deliveries'}")  # fmt: skip
         if self.latencies:
@@ -88,10 +88,6 @@ class Summary:
             self.latencies.append(received - sent)
             if planned is not None:
                 self.from_planned.append(received - planned)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{units.count(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def _answer(entry: dict[str, Any]) -> str:

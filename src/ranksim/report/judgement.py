@@ -82,11 +82,11 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
     """Return the whole verdict in one sentence, with the names of the rules that fail or without."""
     deviating = [rule["name"] for rule in judgement["rules"] if rule["verdict"] == "deviates"]
     missing = [name for name in judgement["missing"] if name not in deviating]
-    failed = f"{many(len(missing), 'required rule')} {'do' if len(missing) > 1 else 'does'} not conform"
+    failed = f"{units.many(len(missing), 'required rule')} {'do' if len(missing) > 1 else 'does'} not conform"
     if names:
         failed += f": {', '.join(missing)}"
     if deviating:
-        sentence = f"{many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
+        sentence = f"{units.many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
         if names:
             sentence += f": {', '.join(deviating)}"
         return f"{sentence}; {failed}" if missing else sentence
@@ -103,9 +103,9 @@ def run_lines(judgement: Plain) -> list[str]:
     lost = f", {units.count(judgement['lost'])} without a reply" if judgement["lost"] else ""
     began, lasted = units.instant(judgement["started"]), judgement["ended"] - judgement["started"]
     lines = [
-        f"{judgement['trace'] or 'trace'}: {many(judgement['exchanges'], 'exchange')}{lost}, "
-        f"{many(judgement['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}",
-        f"coverage: {coverage['exercised']} of {many(coverage['rules'], 'rule')} exercised; "
+        f"{judgement['trace'] or 'trace'}: {units.many(judgement['exchanges'], 'exchange')}{lost}, "
+        f"{units.many(judgement['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}",
+        f"coverage: {coverage['exercised']} of {units.many(coverage['rules'], 'rule')} exercised; "
         f"agreement: {agreement['conforming']} of {agreement['decided']} decided ones conform",
     ]
     if judgement["policy"]:
@@ -133,7 +133,8 @@ def _deviation(rule: Plain, exhibits: Mapping[str, Plain]) -> list[RenderableTyp
     parts: list[RenderableType] = [
         Text.assemble((f"{rule['name']} deviates", STYLES["deviates"]), f"  {rule['says']} ({facts})"),
         Padding(
-            Text(f"broken {many(rule['broken'], 'time')}, held {many(rule['held'], 'time')}"), (0, 0, 0, 2)
+            Text(f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"),
+            (0, 0, 0, 2),
         ),
     ]
     for piece in rule["evidence"][:MOST_EVIDENCE]:
@@ -221,8 +222,3 @@ def _not_exercised(rules: Sequence[Plain]) -> list[RenderableType]:
     for profile, names in wanting.items():
         parts.append(Padding(Text(f"{profile}: {', '.join(names)}", overflow="fold"), (0, 0, 0, 2)))
     return parts
-
-
-def many(count: int, noun: str) -> str:
-    """Return a number of things in words: 1 rule, 2 rules."""
-    return f"{units.count(count)} {noun}{'' if count == 1 else 's'}"

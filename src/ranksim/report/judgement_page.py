@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ranksim.report import units
-from ranksim.report.judgement import MODEL, exhibit_lines, headline, many, model_view, run_lines
+from ranksim.report.judgement import MODEL, exhibit_lines, headline, model_view, run_lines
 from ranksim.report.page import html_document
 
 Plain = Mapping[str, Any]
@@ -76,7 +76,7 @@ def _deviations(judgement: Plain) -> list[str]:
         parts.append(
             f'<h3><span class="bad">{escape(rule["name"])}</span> {escape(rule["says"])} ({facts})</h3>'
         )
-        counts = f"broken {many(rule['broken'], 'time')}, held {many(rule['held'], 'time')}"
+        counts = f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"
         parts.append(f'<p class="soft">{counts}; the smallest evidence:</p>')
         for piece in rule["evidence"]:
             parts += _evidence(piece, judgement["exhibits"])

@@ -25,6 +25,17 @@ def rendered(parts: Iterable[RenderableType]) -> str:
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
+def print_out(text: str) -> None:
+    """Print what was asked for, on stdout."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def say(message: str) -> None:
+    """Tell in one line on stderr what the user must know beside it."""
+    print("ranksim: " + " ".join(message.split()), file=sys.stderr)
+
+
 @contextmanager
 def waiting() -> Iterator[None]:
     """Show that something goes on, on a terminal; nothing at all where stderr is none."""

@@ -33,6 +33,11 @@ def percent(value: Number) -> str:
     return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " %"
 
 
+def many(number: int, noun: str) -> str:
+    """A number of things in words: 1 rule, 2 rules."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def level(value: Number) -> str:
     """A confidence, a target or a risk as it was asked for, not rounded: 95 %, 99.95 %."""
     return f"{100 * value:.10g} %"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.report.terminal import check_results, rendered
+from ranksim.report.terminal import check_results, print_out, rendered, say
 
 if TYPE_CHECKING:
     from ranksim.study.results import StudyResult
@@ -81,16 +81,16 @@ def study(
                 retry_failed=retry_failed, progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt:
-        _say(f"interrupted; what is finished is kept in {kept}")
+        say(f"interrupted; what is finished is kept in {kept}")
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
         _write(out, result, plots)
-    _print(result.to_json() if json else _tables(result))
+    print_out(result.to_json() if json else _tables(result))
     if not json:
-        _print(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
+        print_out(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
     failed = _problems(made, result)
     for text in failed:
-        _say(text)
+        say(text)
     if failed:
         raise typer.Exit(FAILED)
 
@@ -157,12 +157,3 @@ def _problems(made: Study, result: StudyResult) -> list[str]:
         if row["status"] != "found":
             texts.append(f"goal {row['status']} at {row['point']}: {row['text']}")
     return texts
-
-
-def _say(message: str) -> None:
-    print("ranksim: " + " ".join(message.split()), file=sys.stderr)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

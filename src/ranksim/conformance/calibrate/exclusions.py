@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from ranksim.clock import DAY, SECOND, billing_month, calendar_anchor, instant
+from ranksim.clock import DAY, SECOND, billing_month, calendar_anchor
+from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
 from ranksim.conformance.rate.ledger import classes_by_limit, nominal
@@ -170,12 +171,12 @@ def _months(history: History) -> Iterator[Sign]:
     """Monthly allowances reset at the anchor's time of the month, or where the calendar's begins (U51)."""
     anchors: dict[str, Observation] = {}
     for exchange in history.by_operation("account.get"):
-        if isinstance(exchange.data, dict) and _instant(exchange.data.get("billing_anchor")) is not None:
+        if isinstance(exchange.data, dict) and moment(exchange.data.get("billing_anchor")) is not None:
             anchors.setdefault(exchange.account, exchange)
     for exchange in history.by_operation("account.usage"):
         metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
-            resets = _instant(metric.get("resets_at")) if isinstance(metric, dict) else None
+            resets = moment(metric.get("resets_at")) if isinstance(metric, dict) else None
             if resets is None or metric.get("period") != "month":
                 continue
             yield from _month(resets, exchange, anchors.get(exchange.account))
@@ -187,7 +188,7 @@ def _month(resets: int, exchange: Observation, account: Observation | None) -> I
     says = "a monthly allowance resets where the {} month does not end"
     if billing_month(calendar_anchor(), resets)[0] != resets:
         yield _sign("month", "calendar", says.format("calendar"), exchange)
-    anchor = None if account is None else _instant(account.data.get("billing_anchor"))
+    anchor = None if account is None else moment(account.data.get("billing_anchor"))
     if account is None or anchor is None or anchor % SECOND:
         return
     if billing_month(anchor, resets)[0] != resets:
@@ -206,10 +207,3 @@ def _signed(history: History) -> Iterator[Sign]:
             yield "signature_time", "first", Evidence("t differs between attempts", (), names)
         elif came.received - before.received > 5 * SECOND and history.run.rate:
             yield "signature_time", "attempt", Evidence("t is the same in a later attempt", (), names)
-
-
-def _instant(text: object) -> int | None:
-    try:
-        return instant(text) if isinstance(text, str) else None
-    except ValueError:
-        return None

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros, instant
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
+from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.contract.quantities import Distribution
@@ -90,7 +91,7 @@ def _poll(exchange: Observation, item: dict[str, Any], lives: dict[str, Life], h
     life = lives.get(job_name(item))
     if life is None:
         return
-    finished = _instant(item.get("finished_at"))
+    finished = moment(item.get("finished_at"))
     outcome = ending(item)
     if not outcome:
         life.alive = max(life.alive, exchange.sent)
@@ -116,13 +117,6 @@ def ending(job: Mapping[str, Any]) -> str:
         return "done"
     over = status in ("failed", "error") or job.get("error_detail") or job.get("finished_at")
     return "failed" if over else ""
-
-
-def _instant(text: object) -> Micros | None:
-    try:
-        return instant(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
 
 
 # Statistics

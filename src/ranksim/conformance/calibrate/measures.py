@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ranksim.clock import DISTANT_FUTURE, SECOND, WEEK, Micros, instant, week_start
+from ranksim.clock import DISTANT_FUTURE, SECOND, WEEK, Micros, week_start
 from ranksim.conformance.calibrate.job_lifetimes import job_durations
+from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
@@ -111,20 +112,13 @@ def _week_offset(history: History) -> Iterator[Measure]:
         metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
             if isinstance(metric, dict) and metric.get("period") == "week":
-                resets = _instant(metric.get("resets_at"))
+                resets = moment(metric.get("resets_at"))
                 if resets is not None:
                     after = resets - week_start(resets, 0)
                     said.setdefault(after if after <= WEEK // 2 else after - WEEK, exchange.id)
     if len(said) == 1:
         ((offset, by),) = said.items()
         yield Measure("week_offset", 52, offset, offset, exchanges=(by,))
-
-
-def _instant(text: object) -> Micros | None:
-    try:
-        return instant(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
 
 
 # Retries
