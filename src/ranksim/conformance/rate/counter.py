@@ -65,28 +65,17 @@ class Cell:
         return self.low + (done - self.low) // self.length * self.length
 
 
-def check_counter(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+def check_counter(calls: WindowCalls, refused_count: bool, *, stated: bool = False) -> Evidence | None:
     """No call is admitted when what is certainly counted leaves no room, and none is refused when what may be
-    counted leaves some.
+    counted leaves some; `stated`: an admitted reply states no fewer, and no more than may be (S105).
     """
-    who = _excluded(calls, refused_count, stated=False)
+    who = _excluded(calls, refused_count, stated=stated)
     if who is None:
         return None
+    done = "admitted a call that was refused or refused one that was admitted"
     says = (
         f"wherever the edges of clock windows of {calls.length / 1e6:g} s stand, a sliding counter of "
-        f"{calls.limit} would have admitted a call that was refused or refused one that was admitted"
-    )
-    return calls.evidence(says, who)
-
-
-def check_counter_stated(calls: WindowCalls, refused_count: bool) -> Evidence | None:
-    """An admitted reply states no fewer than are certainly counted, and no more than may be (S105)."""
-    who = _excluded(calls, refused_count, stated=True)
-    if who is None:
-        return None
-    says = (
-        f"wherever the edges of clock windows of {calls.length / 1e6:g} s stand, a sliding counter of "
-        f"{calls.limit} would have told another RateLimit-Remaining"
+        f"{calls.limit} would have {'told another RateLimit-Remaining' if stated else done}"
     )
     return calls.evidence(says, who)
 

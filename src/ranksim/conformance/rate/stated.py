@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranksim.conformance.rate.clocked import Arcs, covering
-from ranksim.conformance.rate.counter import check_counter_stated
+from ranksim.conformance.rate.counter import check_counter
 from ranksim.conformance.rate.first_hit import Chain
 from ranksim.conformance.rate.sliding import drained_at_least, drained_at_most, most_counted
 from ranksim.conformance.rate.window_calls import NONE, Ints, Mask, WindowCalls
@@ -27,7 +27,7 @@ def check_stated(calls: WindowCalls, window: str, refused_count: bool) -> Eviden
         or _too_few_counted(calls, window, refused_count)
         or (_edges(calls, window) if window in ("first_hit", "clock") else None)
         or (_openers(calls) if window == "first_hit" and not refused_count else None)
-        or (check_counter_stated(calls, refused_count) if window == "sliding_counter" else None)
+        or (check_counter(calls, refused_count, stated=True) if window == "sliding_counter" else None)
     )
 
 

@@ -24,6 +24,7 @@ from ranksim.conformance.spending.statements import (
     StatusStatement,
 )
 from ranksim.conformance.verdict.options import Options
+from ranksim.conformance.verdict.verdicts import Evidence
 from ranksim.contract.facts import CHECK_OF, JobKind, Spend
 from ranksim.rules.terms import TABLE
 
@@ -177,6 +178,10 @@ class AccountActivity:
         return f"account {self.account}" + (
             "" if self.environment == "production" else f", {self.environment}"
         )
+
+    def evidence(self, says: str, ids: tuple[str, ...], at: Micros) -> Evidence:
+        """Return evidence of these exchanges of its calls."""
+        return Evidence(says, ids, about=self.about, at=at)
 
 
 class NoActivity:

@@ -139,9 +139,7 @@ def judge_codes(activity: AccountActivity, options: Options, tally: Tally) -> No
                 tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
                 continue
             says = f"refused with status 402 and code {exchange.code!r}, which is of none of the six checks"
-            tally.broke(
-                "guards.codes", Evidence(says, (exchange.id,), about=activity.about, at=exchange.sent)
-            )
+            tally.broke("guards.codes", activity.evidence(says, (exchange.id,), exchange.sent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,11 +359,10 @@ def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -
         if outcome.check == failure.check:
             tally.held(rule_of(failure.check))
             continue
-        evidence = Evidence(
+        evidence = failures.activity.evidence(
             f"{outcome.spend} was {outcome.says}, although {failure.says}",
             tuple(dict.fromkeys((*failure.ids, outcome.exchange.id))),
-            about=failures.activity.about,
-            at=outcome.low,
+            outcome.low,
         )
         _weigh(failures, outcome, failure, evidence, tally)
 
@@ -392,7 +389,7 @@ def judge_names(failures: FailedChecks, work: SpendWork, options: Options, tally
     if before.capabilities == after.capabilities and needed not in before.capabilities:
         says = f"{work.spend} was granted on a plan without {needed}"
         ids = (before.exchange.id, work.exchange.id)
-        found = Evidence(says, ids, about=failures.activity.about, at=work.low)
+        found = failures.activity.evidence(says, ids, work.low)
         tally.differs(60, f"{work.spend} needs {needed}", "something else, or nothing", found)
 
 
@@ -404,7 +401,7 @@ def judge_healthy(failures: FailedChecks, refused: RefusedSpend, tally: Tally) -
     if before.status == ACTIVE:
         says = "refused as subscription_inactive, although the account reads active before and after"
         ids = (before.exchange.id, refused.exchange.id, after.exchange.id)
-        tally.broke("guards.healthy", Evidence(says, ids, about=failures.activity.about, at=refused.low))
+        tally.broke("guards.healthy", failures.activity.evidence(says, ids, refused.low))
     else:
         tally.held("guards.healthy")
 
@@ -418,7 +415,7 @@ def judge_status(activity: AccountActivity, refused: RefusedSpend, options: Opti
     if exchange.status == expected:
         return
     says = f"{exchange.code} with status {exchange.status}, assumed {expected}"
-    evidence = Evidence(says, (exchange.id,), about=activity.about, at=exchange.sent)
+    evidence = activity.evidence(says, (exchange.id,), exchange.sent)
     if options.status(exchange.code) is None:
         tally.differs(numbers[refused.check], expected, exchange.status, evidence)
     else:
@@ -431,7 +428,7 @@ def judge_reads(failures: FailedChecks, tally: Tally) -> None:
         free = (2, 3, 4) if exchange.operation == "keyword_briefs.list" else (2, 3)
         if CHECKS[exchange.code] in free:
             says = f"a read was refused as {exchange.code}"
-            evidence = Evidence(says, (exchange.id,), about=failures.activity.about, at=exchange.sent)
+            evidence = failures.activity.evidence(says, (exchange.id,), exchange.sent)
             tally.broke("guards.reads", evidence)
     for sent, received in failures.activity.reads:
         if failures.unhealthy(sent, received) or failures.at_ceiling(sent, received):

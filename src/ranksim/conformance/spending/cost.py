@@ -20,7 +20,7 @@ from ranksim.conformance.spending.statements import (
     money,
 )
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import Rule, Tally
 
 RULES = (
     Rule(
@@ -99,7 +99,7 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Opt
         tally.held("cost.refused")
         return
     says = f"refused with {usd(spent)} of {usd(ceiling)} spent"
-    evidence = Evidence(says, (refused.exchange.id,), about=activity.about, at=refused.low)
+    evidence = activity.evidence(says, (refused.exchange.id,), refused.low)
     if options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ("keywords", "scans"):
         tally.broke("cost.refused", evidence)
     else:
@@ -130,7 +130,7 @@ def judge_meta(
             )
         elif ends is not None and before.ends == after.ends and abs(ends - (after.ends or ends)) > ROUNDING:
             wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.exchange.id, exchange.id)
-    evidence = Evidence(f"meta {dict(meta)}: {wrong}", ids, about=activity.about, at=exchange.sent)
+    evidence = activity.evidence(f"meta {dict(meta)}: {wrong}", ids, exchange.sent)
     tally.check("cost.meta", not wrong, evidence)
 
 
@@ -148,7 +148,7 @@ def judge_sum(activity: AccountActivity, cost: CostStatement, options: Options, 
     if cost.spent is None or cost.settled is None or cost.reserved is None:
         return
     says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
-    evidence = Evidence(says, (cost.exchange.id,), about=activity.about, at=cost.low)
+    evidence = activity.evidence(says, (cost.exchange.id,), cost.low)
     sums = {
         "settled_and_reserved": cost.settled + cost.reserved,
         "settled": cost.settled,
@@ -182,7 +182,7 @@ def judge_counted(activity: AccountActivity, ordered: Sequence[CostStatement], t
             rise = f"{usd(first.reserved or 0)} to {usd(second.reserved or 0)}"
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
         ids = (first.exchange.id, second.exchange.id)
-        tally.check("cost.counted", not wrong, Evidence(wrong, ids, about=activity.about, at=second.low))
+        tally.check("cost.counted", not wrong, activity.evidence(wrong, ids, second.low))
 
 
 def refundable(activity: AccountActivity) -> list[SpendWork]:
@@ -217,7 +217,7 @@ def judge_reset(
             latest = cost
         if wrong != "?":
             says = f"the month's spend resets at {iso(cost.ends)}: {wrong}"
-            evidence = Evidence(says, ids, about=activity.about, at=cost.low)
+            evidence = activity.evidence(says, ids, cost.low)
             tally.check("cost.reset", not wrong, evidence)
 
 

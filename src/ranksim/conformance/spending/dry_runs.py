@@ -131,7 +131,7 @@ def judge_free(activity: AccountActivity, tally: Tally) -> None:
             if not activity.alone:
                 tally.open("dry_run.free", "others may have used the account")
             else:
-                evidence = Evidence(says, ids, about=activity.about, at=second.low)
+                evidence = activity.evidence(says, ids, second.low)
                 tally.check("dry_run.free", second.value <= first.value, evidence)
 
 
@@ -157,7 +157,7 @@ def judge_queues(activity: AccountActivity, tally: Tally) -> None:
         if job in shown and job not in returned:
             says = f"a dry run was answered with the job {job}, which exists"
             ids = (exchange.id, shown[job].id)
-            tally.broke("dry_run.queues", Evidence(says, ids, about=activity.about, at=exchange.sent))
+            tally.broke("dry_run.queues", activity.evidence(says, ids, exchange.sent))
         else:
             tally.held("dry_run.queues")
     judge_appeared(activity, returned, tried, tally)
@@ -191,7 +191,7 @@ def judge_appeared(
             new = set(second.data) - set(first.data) - returned
             says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
             ids = (first.id, dry[0].id, second.id)
-            evidence = Evidence(says, ids, about=activity.about, at=second.sent)
+            evidence = activity.evidence(says, ids, second.sent)
             tally.check("dry_run.queues", not new, evidence)
 
 
@@ -222,9 +222,7 @@ def judge_verdicts(activity: AccountActivity, options: Options, tally: Tally) ->
             continue
         check = outcome.check if isinstance(outcome, RefusedSpend) else 0
         says = f"{before.spend}: a dry run said {_said(before.check)}, and the call itself {_said(check)}"
-        evidence = Evidence(
-            says, (before.exchange.id, outcome.exchange.id), about=activity.about, at=outcome.low
-        )
+        evidence = activity.evidence(says, (before.exchange.id, outcome.exchange.id), outcome.low)
         finishes = before.spend in JOBS and "finish" in options.candidates("cooldown_from")
         agrees = _agrees(before, check, finishes)
         if agrees is None:

@@ -56,7 +56,7 @@ def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
                 wrong = f"two requests for a {work.spend} were answered with one job"
             elif done < exchange.sent:
                 wrong = "a request was answered with a rank run that had finished before it was sent"
-            evidence = Evidence(wrong, (first.id, exchange.id), about=activity.about, at=exchange.sent)
+            evidence = activity.evidence(wrong, (first.id, exchange.id), exchange.sent)
             tally.check("cooldown.joins_only", not wrong, evidence)
         if work.spend != RANK_RUN and len(work.calls) == 1 and work.sure:
             tally.held("cooldown.joins_only")
@@ -80,7 +80,7 @@ def judge_join(activity: AccountActivity, options: Options, tally: Tally) -> Non
     found = list(_asked_while_running(activity))
     for low, outcome, exchange, run in found:
         says = f"a rank run was under way ({run.id}), and another request for it was {outcome}"
-        evidence = Evidence(says, (run.exchange.id, exchange.id), about=activity.about, at=low)
+        evidence = activity.evidence(says, (run.exchange.id, exchange.id), low)
         for option in set(left) - set(_allowed(outcome)):
             left.remove(option)
             shown[option] = evidence

@@ -314,7 +314,7 @@ def judge_limit(
     says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
     first = between(moves, since, mark, surely=True)[-1:] if bound.least > limit else []
     ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
-    evidence = Evidence(says, ids, about=activity.about, at=mark.low)
+    evidence = activity.evidence(says, ids, mark.low)
     if bound.least > limit or (mark.value > limit and checked):
         tally.broke("quota.limit", evidence)
     elif mark.value > limit:
@@ -344,11 +344,10 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally
     tally.check(
         "quota.refused",
         used + most > limit,
-        Evidence(
+        activity.evidence(
             f"refused with {used} of {limit} used, although {most} more fit",
             (refused.exchange.id,),
-            about=activity.about,
-            at=refused.low,
+            refused.low,
         ),
     )
 
@@ -363,9 +362,7 @@ def judge_meta(
     """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
     exchange, meta = refused.exchange, refused.exchange.meta
     if exchange.code == "allowance_exhausted":
-        found = Evidence(
-            "refused as allowance_exhausted", (exchange.id,), about=activity.about, at=exchange.sent
-        )
+        found = activity.evidence("refused as allowance_exhausted", (exchange.id,), exchange.sent)
         if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
             tally.broke("quota.meta", found)
         else:
@@ -373,9 +370,7 @@ def judge_meta(
         return
     wrong = _wrong_meta(refused, limits, options)
     says = f"quota_exhausted with status {exchange.status} and meta {dict(meta)}: {wrong}"
-    tally.check(
-        "quota.meta", not wrong, Evidence(says, (exchange.id,), about=activity.about, at=exchange.sent)
-    )
+    tally.check("quota.meta", not wrong, activity.evidence(says, (exchange.id,), exchange.sent))
 
 
 def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], options: Options) -> str:
@@ -410,7 +405,7 @@ def judge_sum(activity: AccountActivity, meter: MeterStatement, tally: Tally) ->
         return
     says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
     holds = meter.remaining in (max(0, meter.limit - meter.used), meter.limit - meter.used)
-    tally.check("quota.sum", holds, Evidence(says, (meter.exchange.id,), about=activity.about, at=meter.low))
+    tally.check("quota.sum", holds, activity.evidence(says, (meter.exchange.id,), meter.low))
 
 
 # Resets
@@ -440,7 +435,7 @@ def judge_resets(
             latest = meter
         says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
         if wrong != "?":
-            tally.check("quota.reset", not wrong, Evidence(says, ids, about=activity.about, at=meter.low))
+            tally.check("quota.reset", not wrong, activity.evidence(says, ids, meter.low))
 
 
 def _wrong_reset(

@@ -190,7 +190,7 @@ def judge_limit(
     if reached > limit and reached > since.value:
         says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
         ids = tuple(dict.fromkeys((since.id, mark.id)))
-        tally.broke("slots.limit", Evidence(says, ids, about=activity.about, at=mark.low))
+        tally.broke("slots.limit", activity.evidence(says, ids, mark.low))
     elif reached == limit or mark.id in refusing:
         tally.held("slots.limit")
 
@@ -206,7 +206,7 @@ def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds
             tally.held("slots.counted")
         return
     says = f"{stated} slots were added, says the reply; {least} to {most} can have been"
-    tally.broke("slots.counted", Evidence(says, (work.exchange.id,), about=activity.about, at=work.low))
+    tally.broke("slots.counted", activity.evidence(says, (work.exchange.id,), work.low))
 
 
 def judge_held(
@@ -230,7 +230,7 @@ def judge_held(
                 f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
             )
             ids = (first.exchange.id, second.exchange.id)
-            tally.broke("slots.held", Evidence(says, ids, about=activity.about, at=second.low))
+            tally.broke("slots.held", activity.evidence(says, ids, second.low))
 
 
 def judge_refused(
@@ -250,9 +250,7 @@ def judge_refused(
     if used + requested <= limit and _may_pass_dimensions(activity, refused, options):
         tally.open("slots.refused", "the scan may pass the plan's dimensions")
         return
-    fits = Evidence(
-        f"{says}: they fit, and were refused", (refused.exchange.id,), about=activity.about, at=refused.low
-    )
+    fits = activity.evidence(f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low)
     tally.check("slots.refused", used + requested > limit, fits)
     if refused.spend == "keywords":
         most = tracked.of_words(refused.body, {}, refused.low, refused.high)[1]
@@ -261,11 +259,8 @@ def judge_refused(
     else:
         return
     if requested > most:
-        more = Evidence(
-            f"{says}, but the call can ask for {most} at most",
-            (refused.exchange.id,),
-            about=activity.about,
-            at=refused.low,
+        more = activity.evidence(
+            f"{says}, but the call can ask for {most} at most", (refused.exchange.id,), refused.low
         )
         tally.broke("slots.counted", more)
 
@@ -292,5 +287,5 @@ def judge_sum(activity: AccountActivity, slots: SlotStatement, tally: Tally) -> 
         room = slots.limit - slots.used
         if slots.available not in (room, max(0, room)):
             wrong.append(f"used {slots.used} of {slots.limit}, available {slots.available}")
-    evidence = Evidence("; ".join(wrong), (slots.exchange.id,), about=activity.about, at=slots.low)
+    evidence = activity.evidence("; ".join(wrong), (slots.exchange.id,), slots.low)
     tally.check("slots.sum", not wrong, evidence)
