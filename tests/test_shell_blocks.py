@@ -58,6 +58,7 @@ class Deployment:
 
     url: str
     key: str
+    token: str
     job: str
     domain: str
     endpoint: str
@@ -94,7 +95,9 @@ def deployment(session: str, checkout: Path) -> Iterator[Deployment]:
             with httpx.Client(
                 base_url=served["rest"], headers={"Authorization": f"Bearer {served['key']}"}, timeout=60
             ) as client:
-                yield Deployment(served["base_url"], served["key"], *under_way(client))
+                yield Deployment(
+                    served["base_url"], served["key"], served["control_token"], *under_way(client)
+                )
         finally:
             process.terminate()
     assert process.returncode == 0
@@ -148,6 +151,7 @@ def adapted(line: str, there: Deployment) -> str:
     """A line as it can run here."""
     line = re.sub(r"https://(sandbox|api)\.example\.com|http://127\.0\.0\.1:8080", there.url, line)
     line = re.sub(r"RANKSIM_KEY=\S+", f"RANKSIM_KEY={there.key}", line)
+    line = re.sub(r"TOKEN=as-printed", f"TOKEN={there.token}", line)
     line = re.sub(r"--port \d+", "--port 0", line)
     line = line.replace("job_0000000012", "$job" if "/finish" in line else there.job)
     line = line.replace("whk_0000000009", there.endpoint)

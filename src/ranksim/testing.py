@@ -12,7 +12,7 @@ Each world has its own event loop in a thread; nothing is global. Time stands st
 from __future__ import annotations
 
 import unittest
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -32,11 +32,12 @@ from ranksim.facade.advance_until import (
     UntilJobFinished,
     meter_resets,
 )
-from ranksim.facade.app import create_app
+from ranksim.facade.app import Facade, create_app
 from ranksim.facade.httpx_transport import App, Mounts, Transport
 from ranksim.facade.request_journal import Expected, JournalEntry, RequestJournal
 from ranksim.facade.twin import Twin
 from ranksim.receiver.receiver import Received, Receiver
+from ranksim.serving.control_auth import names_of, new_token
 from ranksim.serving.listener import Listener
 from ranksim.serving.loop_thread import LoopThread
 
@@ -96,7 +97,8 @@ class World:
     (default "pro"); `seed` decides ids, keys and secrets. `clock` is "manual", "real" or "scaled:60", `start`
     an instant, or None for now. `signature_clock` "wall" signs webhooks for receivers that compare with their
     own clock, "virtual" with this world's. With `network`, webhooks also go to addresses beyond this machine.
-    Unknown query parameters are refused, or ignored without `strict_query` (U100). Raises BadInput.
+    Unknown query parameters are refused, or ignored without `strict_query` (U100). Over HTTP the control API
+    wants `control_token`, a new one by default and none if it is "". Raises BadInput.
     """
 
     def __init__(
@@ -112,7 +114,9 @@ class World:
         settle_timeout: float = 60.0,
         network: bool = False,
         strict_query: bool = True,
+        control_token: str | None = None,
     ) -> None:
+        self.control_token = new_token() if control_token is None else control_token
         self._settings: dict[str, Any] = {
             "policy": policy if isinstance(policy, Policy | None) else Policy.load(Path(policy)),
             "plan": plan,
@@ -127,7 +131,12 @@ class World:
         self._mounts = Mounts(network=network, waits=lambda: self.twin.clock.rate.mode != "manual")
         self.twin = Twin(**self._settings, sender=self._mounts)
         """The world itself; touch it from its own loop alone, as the methods here do."""
-        self.app = create_app(self.twin, strict_query=strict_query)
+        self.app = create_app(
+            self.twin,
+            token=self.control_token or None,
+            strict_query=strict_query,
+            control_names=self._names(),
+        )
         self.url = URL
         self.clock = Clock(self)
         self.jobs = Jobs(self)
@@ -141,6 +150,9 @@ class World:
         except BaseException:
             self.thread.stop()
             raise
+
+    def _names(self) -> Collection[str]:
+        return ("ranksim.test",)
 
     def _begin(self) -> None:
         self.thread.call(self.twin.start())
@@ -196,6 +208,20 @@ class World:
         `options` are those of `httpx.Client`. The world closes it.
         """
         client = httpx.Client(**self._options(who, environment, options))
+        self._clients.append(client)
+        return client
+
+    def control(self, **options: Any) -> httpx.Client:
+        """A client whose paths begin below /_ranksim, such as "/clock", and which sends the control token.
+
+        `options` are those of `httpx.Client`. The world closes it.
+        """
+        client = httpx.Client(
+            **{
+                "trust_env": False, **self._connection(), **options,
+                "base_url": f"{self.url}/_ranksim", "headers": _headers(self.control_token, options),
+            }
+        )  # fmt: skip
         self._clients.append(client)
         return client
 
@@ -316,7 +342,10 @@ class World:
             "clock": str(clock.rate), "traffic_clock": clock.traffic_clock, "signature_clock": clock.signature
         }  # fmt: skip
         other = type(self)(
-            **{**self._settings, **running}, network=self._network, strict_query=self._strict_query
+            **{**self._settings, **running},
+            network=self._network,
+            strict_query=self._strict_query,
+            control_token=self.control_token,
         )
         other._mounts.apps.update(self._mounts.apps)
         other.restore(snapshot)
@@ -347,6 +376,10 @@ class Server(World):
         self._listener = Listener(self.app, self._host, self._port)
         self.thread.call(self._listener.open())
         self.url = self._listener.url
+        self._mounts.listens_at(self._listener.port)
+
+    def _names(self) -> Collection[str]:
+        return names_of(self._host)
 
     def _end(self) -> None:
         self.thread.call(self._listener.close())
@@ -572,12 +605,14 @@ def transport(**settings: Any) -> httpx.BaseTransport:
     return Transport(world.app, world.thread, closed=world.close)
 
 
-def asgi_app(*, strict_query: bool = True, **settings: Any) -> App:
+def asgi_app(*, strict_query: bool = True, control_token: str | None = None, **settings: Any) -> Facade:
     """An ASGI app of a world of its own, which runs on the loop of whoever calls it.
 
-    Time is moved over HTTP, under /_ranksim. `strict_query` is that of a `World`, `settings` those of `Twin`.
+    Time is moved over HTTP, under /_ranksim, by who sends the `token` of the app: `control_token`, a new one
+    by default and none if it is "". `strict_query` is that of a `World`, `settings` those of `Twin`.
     """
-    return create_app(Twin(**settings), strict_query=strict_query)
+    token = new_token() if control_token is None else control_token
+    return create_app(Twin(**settings), token=token or None, strict_query=strict_query)
 
 
 def _headers(key: str, options: Mapping[str, Any]) -> httpx.Headers:

@@ -106,7 +106,7 @@ def snapshot_of(stage: Any) -> bytes:
 def control() -> dict[str, str]:
     """Return what a story told to the control API is answered, step by step."""
     found: dict[str, str] = {}
-    with World(seed=3, plan="pro", signature_clock="virtual") as world:
+    with World(seed=3, plan="pro", signature_clock="virtual", control_token="") as world:
         script = (500, "302:/moved", "timeout", 200)
         receiver = Receiver(*script, clock=world.twin.now, tolerance=None)
         world.mount(RECEIVER, receiver)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranksim.facade import sender as sending
-from ranksim.facade.sender import HttpSender, PublicOnly, Scripted
+from ranksim.facade.sender import CheckedAddresses, HttpSender, Scripted
 from ranksim.service.calls import Answer, Attempt
 
 from .conftest import LoopClock
@@ -334,7 +334,7 @@ def test_attempts_to_one_endpoint_take_turns_and_the_wait_is_not_theirs(
 )
 def test_private_addresses_can_be_refused(host: str) -> None:
     async def story() -> None:
-        async with using(public_only=True) as sender:
+        async with using(receivers="public") as sender:
             answer = await sender.send(attempt(f"http://{host}:9/"), 10)
             assert answer.status is None
             assert "not a public address" in (answer.error or "")
@@ -344,7 +344,7 @@ def test_private_addresses_can_be_refused(host: str) -> None:
 
 def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
     async def story() -> None:
-        guard, connected = PublicOnly(), []
+        guard, connected = CheckedAddresses(lambda address, port: None), []
 
         class Inner:
             async def connect_tcp(self, host: str, port: int, *rest: object) -> None:

@@ -64,14 +64,18 @@ def serving(*flags: str, **variables: str) -> Iterator[Serving]:
 def test_it_says_where_it_serves_and_does() -> None:
     with serving("--clock", "manual", "--start", START, "--seed", "5") as one:
         said = one.said
-        assert (said["clock"], said["now"], said["control_token"]) == ("manual", START, "")
+        assert (said["clock"], said["now"]) == ("manual", START)
         assert get(said["rest"] + "/account", headers=one.auth).json()["data"]["plan"] == "pro"
         sandbox = {"authorization": f"Bearer {said['sandbox_key']}"}
         assert get(said["sandbox_rest"] + "/account", headers=sandbox).status_code == 200
         for url in (said["graphql"], said["sandbox_graphql"]):
             assert post(url, json={"query": "{ __typename }"}).status_code == 401
         assert get(said["docs"]).status_code == 200
-        assert get(said["control"] + "/clock").status_code == 200
+        assert get(said["control"] + "/clock").status_code == 401
+        token = {"authorization": f"Bearer {said['control_token']}"}
+        assert get(said["control"] + "/clock", headers=token).status_code == 200
+        with httpx.stream("GET", said["events"], timeout=600) as events:
+            assert events.status_code == 200
         assert get(one.base + "/readyz").status_code == 200
         code, log = one.stop()
         assert code == 0
@@ -148,6 +152,35 @@ def test_beyond_loopback_the_control_api_wants_a_token() -> None:
         assert get(control).status_code == 401
         token = {"authorization": f"Bearer {one.said['control_token']}"}
         assert get(control, headers=token).status_code == 200
+
+
+@pytest.mark.slow
+def test_the_token_can_be_fixed_or_left_out_and_names_added() -> None:
+    flags = ("--control-host", "twin.test", "--control-host", "other.test")
+    with serving(*flags, RANKSIM_SERVE_CONTROL_TOKEN="fixed") as one:
+        assert one.said["control_token"] == "fixed"
+        sent = {"authorization": "Bearer fixed", "host": "other.test"}
+        assert get(one.said["control"] + "/clock", headers=sent).status_code == 200
+        sent["host"] = "evil.example"
+        assert get(one.said["control"] + "/clock", headers=sent).status_code == 403
+    with serving("--no-control-token") as one:
+        assert one.said["control_token"] == ""
+        assert get(one.said["control"] + "/clock").status_code == 200
+        assert get(one.said["control"] + "/clock", headers={"host": "evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--no-control-token", "--control-token", "x"], "without --control-token"),
+        (["--no-control-token", "--host", "0.0.0.0"], "at a loopback address"),
+        (["--any-receiver", "--public-receivers-only"], "without --public-receivers-only"),
+    ],
+)
+def test_flags_of_access_that_contradict_each_other_are_refused(flags: list[str], says: str) -> None:
+    result = CliRunner().invoke(app, ["serve", "--port", "0", *flags])
+    assert result.exit_code != 0
+    assert says in str(result.exception) + result.output
 
 
 @pytest.mark.slow

@@ -56,9 +56,9 @@ def test_a_run_is_recorded_to_the_calls_that_were_in_flight_when_it_was_stopped(
         RANKSIM_KEY=deployment.key,
     )  # fmt: skip
     until(lambda: by_users(out) >= 20)
-    with deployment.client(timeout=600) as client:
-        client.post("/_ranksim/faults", json={"latency": "10m", "times": 3}).raise_for_status()
-        until(lambda: client.get("/_ranksim/faults").json()["data"][0]["effects"]["delayed"] == 3)
+    with deployment.control(timeout=600) as client:
+        client.post("/faults", json={"latency": "10m", "times": 3}).raise_for_status()
+        until(lambda: client.get("/faults").json()["data"][0]["effects"]["delayed"] == 3)
     until(lambda: in_flight(out) == 3)
     run.process.send_signal(signal.SIGINT)
 
@@ -88,9 +88,9 @@ def test_a_run_is_recorded_to_the_calls_that_were_in_flight_when_it_was_stopped(
 def test_refusals_are_no_failures_and_errors_of_the_server_are(
     start: Start, deployment: Server, tmp_path: Path
 ) -> None:
-    with deployment.client(timeout=600) as client:
+    with deployment.control(timeout=600) as client:
         rule = {"operation": "keyword_lists.create", "error_rate": 1.0}
-        client.post("/_ranksim/faults", json=rule).raise_for_status()
+        client.post("/faults", json=rule).raise_for_status()
     target = tmp_path / "target.yaml"
     target.write_text(
         f"environments: {{production: {deployment.url}}}\nkeys: {{main: {{token: 'env:MINE'}}}}\n",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import problem
 from ranksim.serving.asgi import Gone, Header, Message, Receive, Scope, Send
-from ranksim.serving.control_auth import refusal
+from ranksim.serving.control_auth import refusal, take_token
 
 if TYPE_CHECKING:
     from ranksim.facade.http.graphql import GraphqlEndpoint
@@ -93,15 +93,17 @@ def create_app(
     deprecation: Deprecation | None = None,
     strict_query: bool = True,
     access_log: bool = False,
+    control_names: Collection[str] = (),
 ) -> Facade:
     """Make the ASGI app of a twin.
 
-    `token` must be sent as a bearer token to the control API. `docs` serves the OpenAPI document, the GraphQL
+    `token` must be sent as a bearer token to the control API, which is served under `control_names`, besides
+    loopback's and the address of the connection. `docs` serves the OpenAPI document, the GraphQL
     schema and the reference page. `max_body` is the largest body in bytes. With `deprecation` all of /v1 says
     so, and /v2 answers as /v1 does. Unknown query parameters are refused, so that a client's typo is found;
     without `strict_query` they are ignored (U100). `access_log` logs every answer of the service.
     """
-    return Facade(twin, token, docs, max_body, deprecation, strict_query, access_log)
+    return Facade(twin, token, docs, max_body, deprecation, strict_query, access_log, control_names)
 
 
 class Facade:
@@ -116,8 +118,10 @@ class Facade:
         deprecation: Deprecation | None,
         strict_query: bool,
         access_log: bool,
+        control_names: Collection[str] = (),
     ) -> None:
         self.twin = twin
+        self.control_names = control_names
         self.token = token
         self.docs = docs
         self.max_body = max_body
@@ -314,10 +318,11 @@ class Facade:
     async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.facade.control import dispatch  # its many models take a while to build
 
-        refused = refusal(self.token, scope)
+        refused = refusal(self.token, scope, self.control_names)
         if refused is not None:
             await dispatch.refuse(send, *refused)
             return
+        take_token(scope)
         if scope["path"].startswith(JOURNAL):
             await dispatch.handle(self.twin, scope, receive, send)
             return

@@ -27,9 +27,7 @@ KIB = 1024
 
 def serve(
     ctx: typer.Context,
-    host: Annotated[
-        str, typer.Option(help="The address to listen at. Beyond loopback the control API wants a token.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
     policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve under this policy file.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of keys, secrets and everything drawn.")] = 0,
@@ -79,7 +77,17 @@ def serve(
             "--accept-loss", help="Go on from a state file that holds less than was acknowledged, and say so."
         ),
     ] = False,
-    control_token: Annotated[str, typer.Option(help="The bearer token that the control API wants.")] = "",
+    control_token: Annotated[
+        str, typer.Option(help="The bearer token that the control API wants; usually made up and printed.")
+    ] = "",
+    no_control_token: Annotated[
+        bool,
+        typer.Option("--no-control-token", help="Let every program of this machine use the control API."),
+    ] = False,
+    control_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Serve the control API under this name too; may be repeated."),
+    ] = None,
     max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024,
     strict_query: Annotated[
         bool,
@@ -99,6 +107,10 @@ def serve(
     public_receivers_only: Annotated[
         bool,
         typer.Option("--public-receivers-only", help="Send no webhook to a private or loopback address."),
+    ] = False,
+    any_receiver: Annotated[
+        bool,
+        typer.Option("--any-receiver", help="Send webhooks to link-local addresses and to itself, too."),
     ] = False,
     ca_file: Annotated[
         Path | None,
@@ -130,21 +142,27 @@ def serve(
         import httptools  # noqa: F401  # all of the extra is asked for before anything is opened
         import uvicorn  # noqa: F401  # likewise
 
-        from ranksim.facade.sender import HttpSender
+        from ranksim.facade.sender import HttpSender, Receivers
         from ranksim.facade.twin import Twin
     except ModuleNotFoundError as error:
         raise missing(f"serving needs {error.name}", "server") from None
     from ranksim.contract.policy import Policy
     from ranksim.facade import app as surface
     from ranksim.facade import server
-    from ranksim.serving.control_auth import token_of
+    from ranksim.serving.control_auth import LOOPBACK, names_of, new_token
     from ranksim.serving.listener import bound
 
     wanted = Policy() if policy is None else Policy.load(policy)
     if check:
         _check(state, wanted)
         return
-    token = token_of(control_token, host)
+    if no_control_token and (control_token or host not in LOOPBACK):
+        raise BadInput("--no-control-token: expected without --control-token, and at a loopback address")
+    if any_receiver and public_receivers_only:
+        raise BadInput("--any-receiver: expected without --public-receivers-only")
+    token = "" if no_control_token else control_token or new_token()
+    receivers: Receivers = "any" if any_receiver else "public" if public_receivers_only else "others"
+    sender = HttpSender(receivers=receivers, tls=_tls(ca_file))
     twin = Twin(
         wanted,
         seed,
@@ -153,7 +171,7 @@ def serve(
         traffic_clock=traffic_clock,
         signature_clock=signature_clock,
         settle_timeout=settle_timeout,
-        sender=HttpSender(public_only=public_receivers_only, tls=_tls(ca_file)),
+        sender=sender,
         plan=plan,
     )
     deprecation = _deprecation(deprecated_since, sunset)
@@ -168,9 +186,11 @@ def serve(
                 deprecation=deprecation,
                 strict_query=strict_query,
                 access_log=access_log,
+                control_names=names_of(host, control_host or ()),
             )
             server.set_up_logging(log_format)
             port = listener.getsockname()[1]
+            sender.own_ports.add(port)
             server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=json))
         finally:
             if kept is not None:
@@ -289,6 +309,7 @@ def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool
         "sandbox_key": twin.keys.get("sandbox", ""),
         "control": f"{base}/_ranksim",
         "control_token": token,
+        "events": f"{base}/_ranksim/events" + (f"?token={token}" if token else ""),
         "docs": f"{base}/docs" if facade.docs else "",
         "clock": str(twin.clock.rate),
         "now": iso(twin.now() // SECOND * SECOND),

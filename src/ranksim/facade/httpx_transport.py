@@ -96,6 +96,10 @@ class Mounts:
         except TimeoutError:
             return Answer(None, "timeout", round(timeout_s * SECOND))
 
+    def listens_at(self, port: int) -> None:
+        """Send no webhook to a port of this machine, at which the world itself listens."""
+        self._http.own_ports.add(port)
+
     async def close(self) -> None:
         """Close the connections."""
         await self._http.close()

@@ -11,15 +11,17 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, Literal, Protocol
 
 import httpcore
 import httpx
 from httpcore import AsyncNetworkBackend, AsyncNetworkStream
 
 from ranksim.service.calls import Answer, Attempt
+from ranksim.serving.control_auth import WEBHOOKS
 
-USER_AGENT = "ranksim-webhooks/1"
+USER_AGENT = f"{WEBHOOKS}/1"
 
 MOST_AT_ONCE = 64
 """Attempts under way to one endpoint; more wait for their turn, which is no part of the ten seconds."""
@@ -55,16 +57,21 @@ class Scripted:
         """Nothing to let go of."""
 
 
+Receivers = Literal["public", "others", "any"]
+"""Which addresses webhooks go to: public ones; all but link-local ones and the server's own; all."""
+
+
 class HttpSender:
     """Sends over the network, hundreds of endpoints at once, so that a slow one delays no other.
 
-    Certificates are verified, against `tls` when given, else against the system's authorities. With
-    `public_only` an endpoint whose address is private, loopback or otherwise not of the public internet is
-    refused, and the address that was checked is the one that is connected to.
+    Certificates are verified, against `tls` when given, else against the system's authorities. An endpoint
+    whose address is none of `receivers` is refused, and the address that was checked is the one that is
+    connected to. The server's own addresses are those of this machine at `own_ports`.
     """
 
-    def __init__(self, *, public_only: bool = False, tls: ssl.SSLContext | None = None) -> None:
-        self._public_only, self._tls = public_only, tls
+    def __init__(self, *, receivers: Receivers = "others", tls: ssl.SSLContext | None = None) -> None:
+        self._receivers, self._tls = receivers, tls
+        self.own_ports: set[int] = set()
         self._pool: httpcore.AsyncConnectionPool | None = None
         self._turns: dict[str, asyncio.Semaphore] = {}
 
@@ -90,9 +97,21 @@ class HttpSender:
                 max_connections=None,
                 max_keepalive_connections=100,
                 keepalive_expiry=5.0,
-                network_backend=PublicOnly() if self._public_only else None,
+                network_backend=None if self._receivers == "any" else CheckedAddresses(self._refusal),
             )
         return self._pool
+
+    def _refusal(self, address: str, port: int) -> str | None:
+        """Return why no webhook goes to an address, or None."""
+        ip = ipaddress.ip_address(address.partition("%")[0])
+        ip = getattr(ip, "ipv4_mapped", None) or ip
+        if self._receivers == "public" and not ip.is_global:
+            return "which is not a public address"
+        if ip.is_link_local:
+            return "which is a link-local address; --any-receiver allows it"
+        if port in self.own_ports and _is_here(ip):
+            return "where this deployment itself listens; --any-receiver allows it"
+        return None
 
     async def _post(self, attempt: Attempt, timeout_s: float) -> tuple[int | None, str | None]:
         status: int | None = None
@@ -134,7 +153,7 @@ def _explained(error: BaseException) -> str:
     """Return in a few words why no answer came."""
     causes = list(_causes(error))
     for cause in causes:
-        if isinstance(cause, NotPublic):
+        if isinstance(cause, NotAllowed):
             return str(cause)
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"TLS certificate refused: {cause.verify_message}"
@@ -142,7 +161,7 @@ def _explained(error: BaseException) -> str:
             return "TLS handshake failed"
         if isinstance(cause, ConnectionRefusedError):
             return "connection refused"
-        if isinstance(cause, socket.gaierror):
+        if isinstance(cause, socket.gaierror | UnicodeError):
             return "host not found"
         if isinstance(cause, httpcore.RemoteProtocolError | httpcore.ReadError | httpcore.WriteError):
             return "connection closed without an answer"
@@ -168,15 +187,27 @@ def _causes(error: BaseException | None) -> Iterable[BaseException]:
         seen.append(one.__cause__ or one.__context__)
 
 
-class NotPublic(Exception):
-    """An endpoint's address is not of the public internet."""
+def _is_here(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Return whether an address is of this machine: whether something could listen there."""
+    family = socket.AF_INET if ip.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.bind((str(ip), 0))
+    except OSError:
+        return False
+    return True
 
 
-class PublicOnly(AsyncNetworkBackend):
-    """Connects to public addresses alone."""
+class NotAllowed(Exception):
+    """No webhook goes to an endpoint's address."""
 
-    def __init__(self) -> None:
+
+class CheckedAddresses(AsyncNetworkBackend):
+    """Connects to addresses for which `refusal` gives no reason not to."""
+
+    def __init__(self, refusal: Callable[[str, int], str | None]) -> None:
         self._inner = httpcore.AnyIOBackend()
+        self._refusal = refusal
 
     async def connect_tcp(
         self,
@@ -186,14 +217,17 @@ class PublicOnly(AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> AsyncNetworkStream:
-        """Resolve, check every address, and connect to the first one that was checked."""
+        """Resolve, check every address, and connect to the first one that takes it."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses = [str(entry[4][0]) for entry in found]
         for address in addresses:
-            if not ipaddress.ip_address(address.partition("%")[0]).is_global:
-                raise NotPublic(f"{host} is at {address}, which is not a public address")
-        return await self._inner.connect_tcp(addresses[0], port, timeout, local_address, socket_options)
+            if (why := self._refusal(address, port)) is not None:
+                raise NotAllowed(f"{host} is at {address}, {why}")
+        for address in addresses[:-1]:
+            with suppress(httpcore.ConnectError):
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+        return await self._inner.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
 
     async def sleep(self, seconds: float) -> None:
         """Wait between retries of a connection."""

@@ -29,6 +29,8 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None]) ->
 
     `announce` is called when a signal is already minded, and a request would be answered.
     """
+    import ranksim.facade.http.graphql  # noqa: F401  # its schema is built before anybody waits for it
+
     spare_the_collector()
     give_memory_back()
     server = uvicorn.Server(configured(app, lifespan="on"))
