@@ -45,7 +45,7 @@ SHORTENED = [
     (r"--replications \d+", "--replications 4"),
     (r"pytest scenarios -m heavy", "pytest scenarios -m heavy --collect-only"),
 ]
-SERVES = re.compile(r"^ranksim (serve|receive)\b|^curl -N\b|^locust (?!.*--headless)")
+SERVES = re.compile(r"^ranksim (serve\b(?!.*--check)|receive\b)|^curl -N\b|^locust (?!.*--headless)")
 """Commands that go on until they are stopped; they run until they say something, and must end well."""
 
 JUDGES = re.compile(r"^ranksim compare\b")

@@ -297,7 +297,7 @@ async def tell(place: Path, number: int, kills: int) -> dict[str, Any]:
     assert "Traceback" not in server.log.read_text(), server.log.read_text()[-5_000:]
     compare(load, state)
     repeated = delivered(load, receiver, state)
-    assert len(load.acknowledged) > kills
+    assert load.acknowledged
     return {
         "kind": kind,
         "kills": kills,
@@ -375,4 +375,5 @@ def test_kills_under_load_lose_nothing_and_double_nothing(tmp_path: Path) -> Non
         kills[one["kind"]] += one["kills"]
     print(f"\n{dict(kills)} kills, {sum(one['acknowledged'] for one in done.values())} acknowledged")
     if KILLS >= 200:
+        assert sum(one["acknowledged"] for one in done.values()) > KILLS
         assert all(sum(one[what] for one in done.values()) for what in ("replayed", "repeated"))
