@@ -44,8 +44,8 @@ class Heading:
         """The run in one line: how long, how many, which seed."""
         parts = (
             f"{units.duration(self.length)} from {units.instant(self.start)}",
-            _many(self.accounts, "account"),
-            _many(self.replications, "replication"),
+            units.many(self.accounts, "account"),
+            units.many(self.replications, "replication"),
             f"seed {self.seed}",
             f"policy {self.policy}",
         )
@@ -58,7 +58,7 @@ class Heading:
             return "The scenario states no expectations."
         failed = sum(not verdict.holds for verdict in self.verdicts)
         if failed:
-            return f"{failed} of {_many(len(self.verdicts), 'expectation')} failed."
+            return f"{failed} of {units.many(len(self.verdicts), 'expectation')} failed."
         return (
             "The expectation holds."
             if len(self.verdicts) == 1
@@ -83,7 +83,3 @@ def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple
         spent = sum(row["settled_uusd"] + row["reserved_uusd"] for row in last.values())
         numbers.append(("spent at the end", units.usd(spent)))
     return numbers
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
