@@ -16,6 +16,7 @@ from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.serving import uvicorn_protocol
 from ranksim.serving.listener import Listener
+from ranksim.serving.uvicorn_protocol import Limits
 
 from .conftest import LoopClock
 
@@ -89,9 +90,9 @@ async def response(
 
 
 @asynccontextmanager
-async def victim() -> AsyncIterator[Victim]:
+async def victim(limits: Limits | None = None) -> AsyncIterator[Victim]:
     twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
-    listener = await Listener(create_app(twin)).open()
+    listener = await Listener(create_app(twin), limits=limits).open()
     it = Victim(twin, listener)
     try:
         yield it
@@ -482,6 +483,53 @@ def test_a_client_that_reads_nothing_is_dropped_in_time() -> None:
             clock.now += uvicorn_protocol.STALLED_SECONDS
             await it.check()
             assert connection.transport.is_closing()
+
+    run(story)
+
+
+def test_connections_beyond_the_limit_are_told_so_and_there_is_room_when_one_ends() -> None:
+    async def story() -> None:
+        async with victim(Limits(connections=2)) as it:
+            first, second = await it.open(), await it.open()
+            while len(it.listener._server.server_state.connections) < 2:
+                await asyncio.sleep(0)
+            status, headers, body = await response(*await it.open())
+            assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
+            assert json.loads(body)["detail"] == "There are 2 connections, and no more are taken now."
+            first[1].write(b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await first[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 ")
+            second[1].close()
+            while len(it.listener._server.server_state.connections) > 1:
+                await asyncio.sleep(0)
+            await it.check()
+
+    run(story)
+
+
+def test_half_sent_bodies_are_bounded_together_and_small_ones_are_always_taken() -> None:
+    async def story() -> None:
+        limits = Limits(arriving=MIB)
+        async with victim(limits) as it:
+            heading = post(it, b"/v1/domains", b"Content-Type: application/json", b"Content-Length: 1000000")
+            for _ in range(3):
+                _, writer = await it.open()
+                writer.write(heading + b"x" * 300_000)
+                await writer.drain()
+            while limits.arrived < 900_000:
+                await asyncio.sleep(0)
+            status, _, body = await it.answer(heading, b"x" * 300_000)
+            assert (status, json.loads(body)["status"]) == (503, 503)
+            small = b'{"host": "no host"}'
+            heading = post(
+                it, b"/v1/domains", b"Content-Type: application/json", b"Content-Length: %d" % len(small)
+            )
+            assert (await it.answer(heading, small))[0] == 422
+            assert limits.arrived == 900_000
+            for writer in it.writers:
+                writer.close()
+            while limits.arrived:
+                await asyncio.sleep(0)
+            await it.check()
 
     run(story)
 

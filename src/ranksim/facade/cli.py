@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ranksim.facade.journal.write_ahead import WriteAheadLog
     from ranksim.facade.twin import Twin
 
-KIB = 1024
+KIB, MIB = 1024, 1_048_576
 
 
 def serve(
@@ -89,6 +89,17 @@ def serve(
         typer.Option(metavar="NAME", help="Serve the control API under this name too; may be repeated."),
     ] = None,
     max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024,
+    max_connections: Annotated[
+        int, typer.Option(min=1, help="Connections at once; one more is answered 503 and closed.")
+    ] = 1000,
+    max_arriving: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="MiB of bodies that may be on their way at once, beside those of up to 64 KiB; what is more "
+            "is answered 503 and closed.",
+        ),
+    ] = 64,
     strict_query: Annotated[
         bool,
         typer.Option(
@@ -151,6 +162,7 @@ def serve(
     from ranksim.facade import server
     from ranksim.serving.control_auth import LOOPBACK, names_of, new_token
     from ranksim.serving.listener import bound
+    from ranksim.serving.uvicorn_protocol import Limits
 
     wanted = Policy() if policy is None else Policy.load(policy)
     if check:
@@ -191,7 +203,8 @@ def serve(
             server.set_up_logging(log_format)
             port = listener.getsockname()[1]
             sender.own_ports.add(port)
-            server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=json))
+            limits = Limits(max_connections, max_arriving * MIB)
+            server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=json), limits)
         finally:
             if kept is not None:
                 kept.close()

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from ranksim.facade.app import Facade
-from ranksim.serving.uvicorn_protocol import configured
+from ranksim.serving.uvicorn_protocol import Limits, configured
 
 M_MMAP_THRESHOLD = -3
 """glibc's number for the size from which a block is one of the system's own."""
@@ -24,16 +24,17 @@ BACKLOG = 2048
 """Connections that may wait to be accepted."""
 
 
-def serve(app: Facade, listener: socket.socket, announce: Callable[[], None]) -> None:
+def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], limits: Limits) -> None:
     """Serve an app on a bound socket until SIGINT or SIGTERM; requests under way are answered first.
 
+    `limits` are of all connections together.
     `announce` is called when a signal is already minded, and a request would be answered.
     """
     import ranksim.facade.http.graphql  # noqa: F401  # its schema is built before anybody waits for it
 
     spare_the_collector()
     give_memory_back()
-    server = uvicorn.Server(configured(app, lifespan="on"))
+    server = uvicorn.Server(configured(app, limits, lifespan="on"))
 
     def stop(*_: object) -> None:
         # uvicorn minds signals once it runs, and raises them again when it has stopped.

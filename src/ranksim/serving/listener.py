@@ -6,10 +6,13 @@ import asyncio
 import errno
 import socket
 from contextlib import suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ranksim.errors import BadInput
 from ranksim.extras import missing
+
+if TYPE_CHECKING:
+    from ranksim.serving.uvicorn_protocol import Limits
 
 
 class Listener:
@@ -18,8 +21,10 @@ class Listener:
     `port` 0 takes a free one. Nothing global is touched: no signals, no logging set up.
     """
 
-    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._app = app
+    def __init__(
+        self, app: Any, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
+    ) -> None:
+        self._app, self._limits = app, limits
         self._socket = bound(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
@@ -37,7 +42,7 @@ class Listener:
             from ranksim.serving.uvicorn_protocol import configured
         except ModuleNotFoundError as error:
             raise missing(f"serving HTTP needs {error.name}", "server") from None
-        config = configured(self._app, lifespan="off")
+        config = configured(self._app, self._limits, lifespan="off")
         config.load()
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)

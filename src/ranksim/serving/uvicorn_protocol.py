@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -33,6 +35,22 @@ REQUEST_SECONDS = 30.0
 
 STALLED_SECONDS = 30.0
 """How long a client may leave what is written to it unread, all of it, before the connection is dropped."""
+
+
+MOST_SMALL = 65_536
+"""Bytes of a body that may always be on their way."""
+
+
+@dataclass(slots=True)
+class Limits:
+    """What all connections of a server may hold together, and what they do."""
+
+    connections: int | None = None
+    """How many there may be."""
+    arriving: int = 64 * 1_048_576
+    """Bytes of bodies that may be on their way, beside the small ones."""
+    arrived: int = 0
+    """How many have come, of bodies that are not complete."""
 
 
 @runtime_checkable
@@ -74,15 +92,25 @@ class Connection(HttpToolsProtocol):
     _later: tuple[bytes, int] = (b"", 0)
     """What came behind a request that is not answered yet, and where it goes on there: unread until it is."""
     _stalled: asyncio.TimerHandle | None = None
+    _held = 0
+    """Bytes of the body that is on its way."""
+
+    def __init__(self, *given: Any, limits: Limits | None = None, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._limits = limits or Limits()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Give the first request its time."""
         super().connection_made(transport)
         self._wait()
+        most = self._limits.connections
+        if most is not None and len(self.connections) > most:
+            self._write_busy(f"There are {most} connections, and no more are taken")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers."""
         self._unwait()
+        self._let_go()
         self.resume_writing()
         self._later = (b"", 0)
         super().connection_lost(exc)
@@ -152,11 +180,30 @@ class Connection(HttpToolsProtocol):
             self._left, self._unparsed = int(length), self.parser.should_upgrade()
         self._head = 0
 
+    def on_body(self, body: bytes) -> None:
+        """Count what is on its way, and refuse what does not fit."""
+        if self.cycle.response_complete:
+            return
+        self._held += len(body)
+        self._limits.arrived += len(body)
+        if self._held > MOST_SMALL and self._limits.arrived > self._limits.arriving:
+            self._refused = True
+            self._let_go()
+            self.cycle.disconnected = True
+            self.cycle.body = bytearray()
+            self.cycle.message_event.set()
+            self._write_busy(
+                f"Bodies of {self._limits.arriving} bytes are on their way, and no more are taken"
+            )
+            return
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """Note the end of a request; the parser thinks that one for an upgrade has no body."""
         if self._left or self._chunks is not None:
             return
         self._unwait()
+        self._let_go()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -202,6 +249,27 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
                 return
         self._write_refusal()
+
+    def _let_go(self) -> None:
+        """Count a body no longer that is complete, or never will be."""
+        self._limits.arrived -= self._held
+        self._held = 0
+
+    def _write_busy(self, why: str) -> None:
+        """Refuse for want of room, and close; this is no answer of the service."""
+        self._refused = True
+        problem = {
+            "type": "about:blank",
+            "title": "Service Unavailable",
+            "status": 503,
+            "detail": f"{why} now.",
+        }
+        body = json.dumps(problem).encode()
+        self.transport.write(
+            STATUS_LINE[503] + b"content-type: application/problem+json\r\nretry-after: 1\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
+        )
+        self.transport.close()
 
     def _write_refusal(self) -> None:
         if self.transport.is_closing():
@@ -312,10 +380,10 @@ async def _respond(cycle: RequestResponseCycle, status: int, headers: list[Heade
     cycle.on_response()
 
 
-def configured(app: Any, **settings: Any) -> uvicorn.Config:
-    """Configure uvicorn for an app of ours; `settings` are uvicorn's."""
+def configured(app: Any, limits: Limits | None = None, **settings: Any) -> uvicorn.Config:
+    """Configure uvicorn for an app of ours; `limits` are of all its connections, `settings` uvicorn's."""
     usual: dict[str, Any] = {
-        "http": Connection,
+        "http": partial(Connection, limits=limits or Limits()),
         "ws": "none",
         "interface": "asgi3",
         "log_config": None,

@@ -49,7 +49,7 @@ METHODS = (
 )
 TARGETS = [
     b"/v1/domains", b"/v1/account", b"/v1/domains?limit=2", b"/v1/domains/%00", b"/sandbox/v1/account",
-    b"/graphql", b"/livez", b"/", b"*", b"http://x/v1/account", b"//", b"/v1/%ff", b"/_ranksim/clock",
+    b"/graphql", b"/livez", b"/", b"*", b"http://x/v1/account", b"//", b"/v1/%ff", b"/_ranksim/plans",
     b"/v1/nothing", b"/v1/domains?" + b"a" * 3_000, b"/v1/jobs", b"/v1/\xff",
 ]  # fmt: skip
 VERSIONS = [b"HTTP/1.1"] * 30 + [b"HTTP/1.0", b"HTTP/1.1 ", b"HTTP/2.0", b"HTTP/9.9", b""]
