@@ -1,19 +1,27 @@
-"""Programs that were made from the served documents alone: generated requests, and a generated client."""
+"""Programs that were made from the served documents alone: generated requests, generated clients, a proxy.
+
+Those that run on Node are skipped without it: `npm install --prefix tests/facade/node` gets them.
+"""
 
 import importlib
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from ranksim.clock import DAY, instant
 from ranksim.contract.policy import Policy
 from ranksim.facade.app import create_app
+from ranksim.facade.control.document import document as control_document
+from ranksim.facade.http.openapi import document
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS
@@ -175,3 +183,80 @@ def test_a_generated_client_does_its_work(
         refused = api("jobs.get")(job.kind, "none", client=client)
         assert refused.code == "not_found"
         assert api("crawled_pages.list")(client=client, domain_id=domain.id).has_more in (True, False)
+
+
+NODE = Path(__file__).with_name("node")
+
+on_node = pytest.mark.skipif(
+    shutil.which("node") is None or not (NODE / "node_modules").exists(),
+    reason="wants Node, and `npm install --prefix tests/facade/node`",
+)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A folder with both documents, the client, and the tools in `node_modules/.bin`."""
+    (tmp_path / "node_modules").symlink_to(NODE / "node_modules")
+    for file in ("package.json", "client.ts"):
+        shutil.copy(NODE / file, tmp_path)
+    (tmp_path / "api.json").write_text(json.dumps(document(Policy())))
+    (tmp_path / "control.json").write_text(json.dumps(control_document()))
+    return tmp_path
+
+
+def tool(folder: Path, name: str, *arguments: str) -> str:
+    """Run one of Node's tools; gives what it wrote."""
+    command = [f"node_modules/.bin/{name}", *arguments] if name != "node" else [name, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@on_node
+def test_a_typescript_client_may_leave_out_what_is_optional(served: Served, node: Path) -> None:
+    """openapi-typescript at its default settings; what it makes passes `tsc --strict`, and works."""
+    for name in ("api", "control"):
+        tool(node, "openapi-typescript", f"{name}.json", "-o", f"{name}.ts")
+    module = ("--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext")
+    tool(node, "tsc", "--strict", *module, "--types", "node", "client.ts")
+    statuses, listed, code = json.loads(tool(node, "node", "client.js", served.url, served.key))
+    assert (statuses, listed, code) == ([201, 201, 201, 201, 202, 200, 422], 1, "validation_failed")
+
+
+SAMPLES: list[tuple[str, str, Any]] = [
+    ("GET", "/v1/domains?limit=1", None),
+    ("GET", "/v1/domains?cursor=none", None),
+    ("GET", "/v1/domains/none", None),
+    ("POST", "/v1/domains", {"host": "proxied.example"}),
+    ("POST", "/v1/jobs", {"kind": "crawl", "domain_id": "none"}),
+    ("POST", "/v1/webhooks", {"url": "HTTP://127.0.0.1:9/"}),
+    *(
+        ("GET", f"/v1/{path}", None)
+        for path in (
+            "account", "account/usage", "account/entitlements", "slots", "keywords", "scans", "positions",
+            "webhooks", "webhook-events", "webhook-deliveries", "jobs/crawl",
+        )
+    ),
+]  # fmt: skip
+
+
+@on_node
+def test_a_validating_proxy_finds_nothing_wrong(served: Served, node: Path) -> None:
+    """Prism compares each answer with the document, and names what is wrong with it in a header."""
+    command = ["node_modules/.bin/prism", "proxy", "api.json", served.url, "--port", "0"]
+    with subprocess.Popen(command, cwd=node, stdout=subprocess.PIPE, text=True) as proxy:
+        try:
+            assert proxy.stdout is not None
+            url = next(
+                found[0] for line in proxy.stdout if (found := re.search(r"http://127[^\s\x1b]+", line))
+            )
+            auth = {"authorization": f"Bearer {served.key}"}
+            with httpx.Client(base_url=url, headers=auth, timeout=60) as client:
+                for method, path, body in SAMPLES:
+                    answer = client.request(method, path, json=body)
+                    assert "x-request-id" in answer.headers, (path, answer.text)
+                    wrong = json.loads(answer.headers.get("sl-violations", "[]"))
+                    # Of requests it mistakes one schema for another (5.14: a job's body for a domain's).
+                    assert [one for one in wrong if one["location"][0] == "response"] == [], path
+        finally:
+            proxy.kill()
