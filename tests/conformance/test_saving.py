@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
 from ranksim.callers.profiles import profile
 from ranksim.clock import DISTANT_FUTURE, MINUTE
+from ranksim.conformance.calls.schema_checks import FIELDS, SchemaJudge
 from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.judging import FAMILIES, Judge, Maker, judged
 from ranksim.conformance.saving import load, save
@@ -16,13 +19,18 @@ from ranksim.conformance.verdict.options import Options
 from ranksim.errors import BadInput
 from ranksim.sim.rehearsal import Network, rehearse
 from ranksim.sim.rehearsal_worlds import make_world
+from ranksim.trace import Exchange, Trace
 
 OPEN = Options.of()
 
 
-def rehearsed(name: str) -> History:
+def traced(name: str) -> Trace:
     service, target = make_world(None, 5)
-    return read(rehearse(profile(name), service, target, duration=MINUTE, seed=5, network=Network(loss=0.02)))
+    return rehearse(profile(name), service, target, duration=MINUTE, seed=5, network=Network(loss=0.02))
+
+
+def rehearsed(name: str) -> History:
+    return read(traced(name))
 
 
 @pytest.fixture(scope="module", params=["retry", "webhooks", "walk", "burst"])
@@ -48,9 +56,33 @@ def test_a_judge_goes_on_where_it_was_saved(history: History, maker: Maker) -> N
     assert (judge.tally.findings(), judge.tally.differences) == (whole.findings(), whole.differences)
 
 
+def test_the_judge_of_raw_texts_goes_on_where_it_was_saved() -> None:
+    trace, whole = traced("everyday"), SchemaJudge(OPEN)
+    for n, one in enumerate(trace.exchanges[: len(trace.exchanges) // 4]):
+        crawled = one.response.replace('crawl_at":null', 'crawl_at":"2026-03-02T06:00:00Z"')
+        trace.exchanges[n] = one.model_copy(update={"response": crawled})
+    judges, middle = [SchemaJudge(OPEN)], len(trace.exchanges) // 2
+
+    def see_raw(exchange: Exchange, seen: Observation, reply: Any) -> None:
+        whole.see_raw(exchange, seen, reply)
+        if seen.index == middle:
+            judges.append(load(SchemaJudge, OPEN, save(judges[-1])))
+        judges[-1].see_raw(exchange, seen, reply)
+
+    run = read(trace, see_raw).run
+    judges.append(load(SchemaJudge, OPEN, save(judges[-1])))
+    for judge in (whole, judges[-1]):
+        judge.settle(DISTANT_FUTURE, run)
+    assert (judges[-1].tally.findings(), judges[-1].tally.differences) == (
+        whole.tally.findings(),
+        whole.tally.differences,
+    )
+    assert [found.rule.name for found in whole.tally.findings() if found.broken] == [FIELDS]
+
+
 def test_no_other_judge_remembers_it() -> None:
     first, second = FAMILIES[:2]
-    with pytest.raises(BadInput, match=r"is that of WindowJudge, version 3, not of HeaderJudge"):
+    with pytest.raises(BadInput, match=r"is that of WindowJudge, version 4, not of HeaderJudge"):
         load(second, OPEN, save(first(OPEN)))
 
 

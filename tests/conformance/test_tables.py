@@ -4,12 +4,10 @@ from importlib import import_module
 
 import pytest
 
-from ranksim.conformance.calls import schema_checks
 from ranksim.conformance.judging import FAMILIES
 
 JUDGES = [import_module(make.__module__) for make in FAMILIES if ".calls." in make.__module__]
 JUDGES += [import_module(make.__module__) for make in FAMILIES if ".webhooks." in make.__module__]
-JUDGES += [schema_checks]
 
 
 @pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__name__.rpartition(".")[2])

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ranksim.clock import DISTANT_FUTURE
 from ranksim.conformance.calls.schema_checks import SchemaJudge
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
@@ -23,10 +22,7 @@ from ranksim.conformance.verdict.verdicts import Difference, Finding, Rule, Verd
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 
-RULES: Final[tuple[Rule, ...]] = (
-    *(rule for make in FAMILIES for rule in make(Options.of()).tally.rules),
-    *SchemaJudge(Options.of()).tally.rules,
-)
+RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
 """Every rule that a trace can show to be broken."""
 
 
@@ -101,14 +97,13 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
     What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
     """
     options = Options.of(policy)
-    schemas = SchemaJudge(options)
-    history = read(source, schemas.see)
-    schemas.settle(DISTANT_FUTURE, history.run)
     judges = [make(options) for make in FAMILIES]
+    [schemas] = [judge for judge in judges if isinstance(judge, SchemaJudge)]
+    history = read(source, schemas.see_raw)
     show(history, judges)
     tallies = [judge.tally for judge in judges]
-    findings = (*(one for tally in tallies for one in tally.findings()), *schemas.tally.findings())
-    differences = merged_differences([schemas.tally, *tallies])
+    findings = tuple(one for tally in tallies for one in tally.findings())
+    differences = merged_differences([schemas.tally, *tallies])  # what was seen in reading came first
     named = {name for finding in findings for piece in finding.evidence for name in piece.exchanges}
     named |= {name for difference in differences for name in difference.evidence.exchanges}
     exhibits = {seen.id: seen for seen in history.named(named)}

@@ -15,6 +15,7 @@ from ranksim.conformance.calls.access import AccessJudge
 from ranksim.conformance.calls.idempotency import IdempotencyJudge
 from ranksim.conformance.calls.jobs import JobJudge
 from ranksim.conformance.calls.pagination import PaginationJudge
+from ranksim.conformance.calls.schema_checks import SchemaJudge
 from ranksim.conformance.calls.updates import UpdateJudge
 from ranksim.conformance.history.history import History, ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
@@ -72,6 +73,7 @@ FAMILIES: Final[tuple[Maker, ...]] = (
     RetryJudge,
     AutoDisableJudge,
     UpdateJudge,
+    SchemaJudge,
 )
 """The judges, in the order of the report."""
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, get_args, get_type_hints
 
 from ranksim.clock import DISTANT_FUTURE, Micros, instant
 from ranksim.conformance.history.history import ObservedRun
-from ranksim.conformance.history.observation import Json, Observation, leaves
+from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, leaves
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import EVENT_TYPES
@@ -143,7 +143,10 @@ Domain: TypeAlias = tuple[str, str, str]
 
 @dataclass
 class SchemaJudge:
-    """Judges each exchange as it is read, and in the end what only two of them together can show."""
+    """Judges each exchange as it is read, and in the end what only two of them together can show.
+
+    Raw texts are dropped after reading, so it is shown them by `see_raw`, and nothing afterwards.
+    """
 
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
@@ -153,8 +156,18 @@ class SchemaJudge:
     """What last showed a domain without one."""
     _changed: set[Domain] = field(default_factory=set)
 
-    def see(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
-        """Take the next exchange with its parsed reply."""
+    def wants(self, like: Observation) -> bool:
+        """Nothing that was read before."""
+        return False
+
+    def see(self, seen: Observation) -> None:
+        """Without its texts an exchange shows nothing here."""
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
+        """Judge the next exchange as it is read, with its parsed reply."""
         check(exchange, seen, reply, self.tally)
         if seen.operation in ("domains.update", "domains.delete"):
             self._changed.add((seen.environment, seen.account, seen.parameters.get("id", "")))
