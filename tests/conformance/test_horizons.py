@@ -13,6 +13,7 @@ from ranksim.clock import DAY, DISTANT_FUTURE, HOUR, MINUTE, Micros
 from ranksim.conformance.calls.idempotency import IdempotencyJudge
 from ranksim.conformance.calls.jobs import PROGRESS, JobJudge
 from ranksim.conformance.calls.pagination import PaginationJudge
+from ranksim.conformance.calls.updates import UpdateJudge
 from ranksim.conformance.compare import RULES
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import read
@@ -142,6 +143,7 @@ def test_what_one_exchange_decides_is_decided_when_it_settles(maker: Maker) -> N
         (SpendingJudge, "ladder", 40 * DAY),
         (JobJudge, "everyday", 4 * DAY),
         (PaginationJudge, "walk", 3 * DAY),
+        (UpdateJudge, "everyday", 4 * DAY),
     ],
 )
 def test_what_is_idle_is_judged_and_forgotten(maker: Maker, name: str, gap: Micros) -> None:

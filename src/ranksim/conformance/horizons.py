@@ -3,6 +3,10 @@
 Forgetting is sound: what is left of a conforming run after its beginning is cut off is a conforming run, and
 every judge must bear a trace that begins at any moment. It can only lose power. Where nothing shorter is
 known to lose none, a rule's horizon is the whole run, and what its judge keeps grows with the run.
+
+Two things are known only when a trace was read whole: which exchanges may be unmarked replays
+(`Observation.repeat`), and which endpoint a webhook attempt came to, where a later call tells its URL
+(`ReceivedAttempt.endpoint`). Until then a judge has them as far as they were known.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.calls.idempotency import KEPT
 from ranksim.conformance.calls.jobs import FORGOTTEN as JOB_FORGOTTEN
 from ranksim.conformance.calls.pagination import REMEMBERED as WALKS_REMEMBERED
+from ranksim.conformance.calls.updates import FORGOTTEN as RESOURCE_FORGOTTEN
 from ranksim.conformance.rate.windows import IDLE as WINDOWS_IDLE
 from ranksim.conformance.spending.by_account import IDLE as ACCOUNT_IDLE
 from ranksim.contract.facts import Facts
@@ -96,14 +101,21 @@ HORIZONS: Final = (
         "a refused key may be accepted later, and a thing's domain be told late; few calls wait for that",
     ),
     Horizon(
-        ("resource.patch", "resource.fields"),
+        ("resource.patch",),
+        RESOURCE_FORGOTTEN,
+        "what was set shows until it is set again, so a resource in use is kept; without a patch, its last "
+        "readings alone",
+    ),
+    Horizon(
+        ("resource.fields",),
         DISTANT_FUTURE,
-        "what was set shows until it is set again; of what nobody patched only the last readings are kept",
+        "a domain that was crawled stays so; two calls of each domain are kept, and of nothing else",
     ),
     Horizon(
         ("webhook.",),
         DISTANT_FUTURE,
-        "retries take 9 h, and the list that tells what never came is read whenever a caller reads it",
+        "a run of failures counts from an endpoint's creation, and only a list, which is read whenever a "
+        "caller reads it, tells what never came",
     ),
 )
 """Every rule has one row."""

@@ -6,12 +6,11 @@ have come before it, unless another one surely came in between.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import DAY, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
@@ -27,8 +26,21 @@ UNSETTLED = frozenset({"enabled", "secret"})
 Resource: TypeAlias = tuple[str, str, str, str]
 """Environment, account, the noun of its operations and id: an id may be a number that each noun counts."""
 
-Field: TypeAlias = tuple[Resource, str]
-"""A resource and the name of a field."""
+
+FORGOTTEN = 3 * DAY
+"""Business time for which nobody read or patched a resource, after which it is judged and forgotten."""
+
+
+@dataclass(slots=True)
+class ObservedResource:
+    """What was written to one resource and shown of it."""
+
+    busy: Micros = 0
+    """When it was last read or patched."""
+    writes: dict[str, list[Observation]] = field(default_factory=dict)
+    """Patches that may have been made, by field."""
+    readings: list[Observation] = field(default_factory=list)
+    """What showed it; while nobody patched it, only what may come last before a patch."""
 
 
 @dataclass
@@ -37,11 +49,10 @@ class UpdateJudge:
 
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    writes: dict[Field, list[Observation]] = field(default_factory=dict)
-    """Patches that may have been made, by field; of one resource in the order of its first."""
-    patched: set[Resource] = field(default_factory=set)
-    readings: dict[Resource, list[Observation]] = field(default_factory=lambda: defaultdict(list))
-    """What showed each resource; of one that nobody patched yet, only what may come last before a patch."""
+    resources: dict[Resource, ObservedResource] = field(default_factory=dict)
+    """In the order of the last calls."""
+    patched: dict[Resource, None] = field(default_factory=dict)
+    """Those that were patched, in the order of their first patch."""
 
     def wants(self, like: Observation) -> bool:
         """Patches, and what reads a single."""
@@ -56,12 +67,19 @@ class UpdateJudge:
         may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
         if may and seen.parameters and isinstance(seen.body, dict):
             for name in (name for name in seen.body if name not in UNSETTLED):
-                self.writes.setdefault((_resource(seen), name), []).append(seen)
-                self.patched.add(_resource(seen))
+                self._used(seen).writes.setdefault(name, []).append(seen)
+                self.patched[_resource(seen)] = None
+
+    def _used(self, seen: Observation) -> ObservedResource:
+        resource = self.resources.pop(_resource(seen), None) or ObservedResource()
+        self.resources[_resource(seen)] = resource
+        resource.busy = seen.sent
+        return resource
 
     def _read(self, seen: Observation) -> None:
-        readings = self.readings[_resource(seen)]
-        if _resource(seen) not in self.patched:
+        resource = self._used(seen)
+        readings = resource.readings
+        if not resource.writes:
             readings[:] = [
                 early
                 for n, early in enumerate(readings)
@@ -76,16 +94,26 @@ class UpdateJudge:
         """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, compare what was shown of each field with what was asked for."""
-        if watermark < DISTANT_FUTURE or not run.exclusive:
-            return
-        for (resource, name), patches in self.writes.items():
-            if resource[-1] in run.mutated:
+        """Compare what was shown of the fields of a resource that is idle with what was asked for."""
+        span, idle = FORGOTTEN // max(1, run.rate), dict[Resource, ObservedResource]()
+        for name, resource in self.resources.items():
+            if resource.busy + span >= watermark:
+                break
+            idle[name] = resource
+        for name in [name for name in self.patched if name in idle]:
+            del self.patched[name]
+            if run.exclusive:
+                self._judge(name[-1] in run.mutated, idle[name])
+        for name in idle:
+            del self.resources[name]
+
+    def _judge(self, mutated: bool, resource: ObservedResource) -> None:
+        for name, patches in resource.writes.items():
+            if mutated:
                 self.tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
                 continue
-            readings = [seen for seen in self.readings.get(resource, ()) if name in seen.data]
+            readings = [seen for seen in resource.readings if name in seen.data]
             _judge_field(name, patches, readings, self.tally)
-        self.writes.clear()
 
 
 def _resource(seen: Observation) -> Resource:
