@@ -92,8 +92,8 @@ HORIZONS: Final = (
     ),
     Horizon(
         ("paging.once", "paging.complete", "paging.cursor", "paging.walk"),
-        2 * WALKS_REMEMBERED,
-        "what is shown in the day after a walk was there before; a cursor is returned within the day, or two",
+        3 * WALKS_REMEMBERED,
+        "what is shown half a day before and after a walk was there; a cursor is returned within a day",
     ),
     Horizon(
         ("access.accepted", "access.scope", "access.scoped_endpoints"),

@@ -15,7 +15,7 @@ from itertools import chain
 from sys import intern
 from typing import TypeAlias
 
-from ranksim.clock import DAY, DISTANT_FUTURE, HOUR, Micros
+from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
@@ -126,8 +126,8 @@ FILTERS = FIXED | {
 PROMPT = HOUR
 """A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
 
-REMEMBERED = DAY
-"""Business time after which a walk is judged and what was sent before it forgotten, as if a trace began."""
+REMEMBERED = 12 * HOUR
+"""Business time before and after a walk that can tell what was there; what was sent before is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,8 @@ class PaginationJudge:
     """The (operation, parameter) that walks showed to choose."""
     too_large: Evidence | None = None
     """The first refusal of a limit above the largest page size, where that is assumed to be clamped."""
-    since: Micros = DISTANT_FUTURE
-    """When the first of what is kept was sent."""
+    judged: Micros = DISTANT_FUTURE
+    """Walks that began before were judged; at first, when the first call was sent."""
 
     def wants(self, like: Observation) -> bool:
         """All calls: any may have a cursor."""
@@ -190,7 +190,7 @@ class PaginationJudge:
     def see(self, seen: Observation) -> None:
         """Judge a page by itself; keep pages, cursors and creations for the walks."""
         creates, asked = seen.operation in CREATES, seen.query
-        self.since = min(self.since, seen.sent)
+        self.judged = min(self.judged, seen.sent)
         if seen.has_more is not None:
             _judge_page(seen, self.options, self.tally)
         if seen.has_more is not None or creates or "cursor" in asked:
@@ -240,22 +240,23 @@ class PaginationJudge:
         """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """Once a day, judge the walks that began over a day ago and the cursors returned; forget the rest.
+        """Twice a day, judge the walks that began half a day ago, and the cursors that were returned since.
 
-        What was sent in the last day stays: it shows what was there after those walks, and gave out cursors.
+        What was sent half a day before later walks stays: it tells what was there, and gave out cursors.
         """
         span = REMEMBERED // max(1, run.rate)
         edge = watermark if watermark == DISTANT_FUTURE else watermark - span
-        if edge < self.since + span and watermark < DISTANT_FUTURE:
+        if edge < self.judged + span and watermark < DISTANT_FUTURE:
             return
+        began, self.judged = self.judged, edge
         moved = self.patched.keys() | run.mutated | _refreshed(self.briefs)
         for calls in self.keys.values():
             for walks in _lists(calls.pages):
                 for walk in chain.from_iterable(walks.values()):
-                    if walk[0].sent < edge:
+                    if began <= walk[0].sent < edge:
                         _judge_once(walk, moved, self.tally)
                         _judge_exact(walk, self.deleted, run.exclusive, self.tally)
-                _judge_complete(walks, calls.created, moved, edge, self.tally)
+                _judge_complete(walks, calls.created, moved, (began, edge), self.tally)
                 self.acting |= _acting(walks)
         for calls in self.keys.values():
             given = _given(calls.pages)
@@ -266,7 +267,7 @@ class PaginationJudge:
                 _judge_cursor(seen, origins, self.acting, run.rate, self.options, self.tally)
         if watermark == DISTANT_FUTURE and self.too_large is not None:
             self.tally.differs(34, "clamp", "refuse", self.too_large)
-        self._forget(edge)
+        self._forget(edge - span if watermark < DISTANT_FUTURE else edge)
 
     def _forget(self, edge: Micros) -> None:
         """Forget what was sent before an instant."""
@@ -277,7 +278,6 @@ class PaginationJudge:
         self.patched = {name: sent for name, sent in self.patched.items() if sent >= edge}
         self.deleted = [(sent, received) for sent, received in self.deleted if sent >= edge]
         self.briefs = [told for told in self.briefs if told.sent >= edge]
-        self.since = edge
 
     def _see_too_large(self, seen: Observation, wanted: str) -> None:
         """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
@@ -484,11 +484,15 @@ def _judge_exact(
 
 
 def _judge_complete(
-    walks: Mapping[Query, list[list[Page]]], created: Created, moved: Set[str], edge: Micros, tally: Tally
+    walks: Mapping[Query, list[list[Page]]],
+    created: Created,
+    moved: Set[str],
+    began: tuple[Micros, Micros],
+    tally: Tally,
 ) -> None:
     """An item that surely existed from before a walk began until after it ended is on one of its pages.
 
-    Only walks that began before `edge` are judged; later ones show what was there after them.
+    Only walks that began in [`began`) are judged; others show what was there before and after them.
 
     Surely: it was created, or shown by the same query, before the walk began, and is shown by the same query
     again after the walk ended; ids do not come back, so it was there in between.
@@ -500,7 +504,7 @@ def _judge_complete(
             if all(settled.get(name) == value for name, value in query[3]):
                 first[item] = min(told, first.get(item, told))
         for walk, there in _present(whole, first, last):
-            if walk[0].sent < edge:
+            if began[0] <= walk[0].sent < began[1]:
                 _judge_whole(walk, [item for item in there if item not in moved], tally)
 
 
