@@ -173,7 +173,7 @@ class PaginationJudge:
     briefs: list[ToldBriefs] = field(default_factory=list)
     """What told of briefs, or made them."""
     names: dict[str, str] = field(default_factory=dict)
-    """The items that pages show and the limits that they ask for, each once."""
+    """The items that pages show, their cursors and the limits that they ask for, each once."""
     queries: dict[Query, Query] = field(default_factory=dict)
     """Likewise what pages ask for."""
     acting: set[tuple[str, str]] = field(default_factory=set)
@@ -197,11 +197,15 @@ class PaginationJudge:
             calls = self.keys.setdefault(seen.key, KeyCalls())
             if creates:
                 _add_created(calls.created, seen)
-            query, cursor = self._query(seen, asked), asked.get("cursor")
-            limit = self.names.setdefault(asked["limit"], asked["limit"]) if "limit" in asked else None
-            if seen.has_more is not None:
-                items = tuple(self.names.setdefault(item, item) for item in seen.data)
-                said = (items, seen.next_cursor, seen.has_more)
+            query, names = self._query(seen, asked), self.names
+            cursor, limit, following = (
+                None if one is None else names.setdefault(one, one)
+                for one in (asked.get("cursor"), asked.get("limit"), seen.next_cursor)
+            )
+            if seen.has_more is not None and (_is_steady(query) or cursor or following):
+                listed = seen.data if _is_steady(query) else ()
+                items = tuple(names.setdefault(item, item) for item in listed)
+                said = (items, following, seen.has_more)
                 calls.pages.append(Page(seen.id, seen.sent, seen.received, query, cursor, limit, *said))
             if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
                 answer = (seen.ok, seen.code, seen.status)
@@ -303,9 +307,9 @@ def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:
     return known if any(briefs.lost for briefs in told) else refreshed
 
 
-def _is_steady(page: Page) -> bool:
-    """Whether what a page's query asks for keeps its place until it is deleted."""
-    _, _, operation, filters = page.query
+def _is_steady(query: Query) -> bool:
+    """Whether what a query asks for keeps its place until it is deleted, so that its walks are judged."""
+    _, _, operation, filters = query
     names = {name for name, _ in filters}
     moves = operation == "webhooks.list" and names
     return operation in STEADY and names <= FIXED and not moves
@@ -421,7 +425,7 @@ def _lists(pages: Iterable[Page]) -> Iterator[dict[Query, list[list[Page]]]]:
     """Return the walks of each list that one key paged through, by query."""
     lists: dict[tuple[str, str], list[Page]] = defaultdict(list)
     for page in pages:
-        if _is_steady(page):
+        if _is_steady(page.query):
             lists[page.query[0], page.query[2]].append(page)
     for found in lists.values():
         walks: dict[Query, list[list[Page]]] = defaultdict(list)
