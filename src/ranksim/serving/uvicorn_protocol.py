@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, Protocol, runtime_checkable
@@ -297,9 +296,12 @@ class Connection(HttpToolsProtocol):
         if self._head > MOST_HEADERS:
             self._refuse(TOO_LARGE)
         self._ending = b"" if stop else (self._ending + piece)[-3:]
-        with suppress(HttpParserUpgrade):
+        upgrade = False
+        try:
             self.parser.feed_data(piece)
-        if stop and (self._chunks is not None or self.parser.should_upgrade()):
+        except HttpParserUpgrade:
+            upgrade = True
+        if stop and (upgrade or self._chunks is not None):
             self.parser = _parser(self)  # the one there was waits for chunks, or for another protocol
         return at + len(piece)
 
