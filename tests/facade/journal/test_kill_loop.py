@@ -190,6 +190,14 @@ class Load:
                 if what == "job":
                     self.note(key, what, await ask(key, what, kind="crawl", domain_id=made))
 
+    async def more(self) -> None:
+        """Wait until something more is acknowledged, for at most half a minute."""
+        before = len(self.acknowledged)
+        for _ in range(3_000):
+            if len(self.acknowledged) > before:
+                return
+            await asyncio.sleep(0.01)
+
     def note(self, key: str, what: str, made: str) -> None:
         self.acknowledged[key] = what, made
 
@@ -285,6 +293,7 @@ async def tell(place: Path, number: int, kills: int) -> dict[str, Any]:
             for _ in range(kills):
                 if draws.random() < 0.7:  # in full swing, else at any moment of a start
                     await server.ready()
+                    await load.more()
                 await asyncio.sleep(draws.uniform(0.0, LONGEST_LIFE_S))
                 await server.kill()
                 receiver.generation += 1
