@@ -242,6 +242,7 @@ def check_cuts(sent: bytes, pieces: list[bytes]) -> None:
             assert line[9:12] < b"500", line
 
 
+@settings(derandomize=True)  # the gate tries the same ones each time; the hour tries others
 @given(cut_streams())
 def test_the_answer_does_not_depend_on_how_the_bytes_were_cut(case: tuple[bytes, list[bytes]]) -> None:
     check_cuts(*case)
