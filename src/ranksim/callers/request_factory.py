@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -70,12 +69,14 @@ class Item(Frozen):
     def _read(cls, value: Any) -> Any:
         return {"weight": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
-    def laid_over(self, send: Send) -> Send:
-        """Return a request with what the mix says in place of what the draft says."""
-        if not (self.body or self.query or self.path):
-            return send
-        body = {**(send.body or {}), **self.body} if self.body else send.body
-        return replace(send, body=body, query={**send.query, **self.query}, path={**send.path, **self.path})
+    def lay_over(self, send: Send) -> None:
+        """Put what the mix says in place of what the draft says, before it is sent."""
+        if self.body:
+            send.body = {**(send.body or {}), **self.body}
+        if self.query:
+            send.query = {**send.query, **self.query}
+        if self.path:
+            send.path = {**send.path, **self.path}
 
 
 class RequestFactory:
@@ -122,7 +123,9 @@ class RequestFactory:
             send = Send(operation, body=CREATE[resource](self, number))
         else:
             send = Send(operation, query=self._query(resource, number))
-        return send if item is None or send.operation != operation else item.laid_over(send)
+        if item is not None and send.operation == operation:
+            item.lay_over(send)
+        return send
 
     def domain(self, number: int) -> str:
         """Return the domain whose turn it is. Raises BadInput when the account has none."""

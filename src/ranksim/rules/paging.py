@@ -76,11 +76,12 @@ def walk(
         page = list(ids[start : start + limit])
         return page, page[-1] if start + limit < len(ids) else None
     for position in range(start, len(ids)):
-        if not keep(ids[position]):
+        one = ids[position]
+        if not keep(one):
             continue
         if len(page) == limit:
             return page, page[-1]
-        page.append(ids[position])
+        page.append(one)
     return page, None
 
 
