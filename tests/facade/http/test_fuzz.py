@@ -236,7 +236,10 @@ def _with_key(pieces: list[bytes], key: bytes) -> list[bytes]:
 
 def check_cuts(sent: bytes, pieces: list[bytes]) -> None:
     whole, cut = asyncio.run(answered([sent])), asyncio.run(answered(pieces))
-    assert cut == whole
+    if cut != whole:
+        # A broken body behind a head that is answered without it: its answer may be out before the body is.
+        assert [wrote.split(b"HTTP/1.1 ")[-1][:3] for wrote in (cut[0], whole[0])] == [b"400", b"400"]
+        assert cut[1] == whole[1] is True
     for line in whole[0].split(b"\r\n"):
         if line.startswith(b"HTTP/1.1 "):
             assert line[9:12] < b"500", line

@@ -33,6 +33,9 @@ from ranksim.serving.parsing import whole_number
 
 log = logging.getLogger("ranksim.facade")
 
+TITLES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+"""Titles that differ from one version of Python to the next."""
+
 FAULTS = {"payload_too_large": 413, "unsupported_media_type": 415, "invalid_request": 400}
 """What can be wrong with the form of a body, and the status that says so."""
 
@@ -124,7 +127,7 @@ async def send_json(
 
 async def refuse(send: Send, status: int, detail: str, *more: Header) -> None:
     """Answer with a problem body (RFC 9457)."""
-    title = HTTPStatus(status).phrase
+    title = TITLES.get(status) or HTTPStatus(status).phrase
     problem: schemas.Problem = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     await send_json(send, status, to_json(problem), *more, content_type=PROBLEM_JSON.encode())
 
