@@ -6,6 +6,7 @@ import pytest
 from tests.conformance.building import Entry, a_job, call, found, hook, judged
 
 from ranksim.conformance.calls import jobs
+from ranksim.conformance.judging import SETTLED_EVERY
 
 FAILED: dict[str, Any] = {"status": "failed", "error_detail": "timeout"}
 RUNNING: dict[str, Any] = {"status": "running", "finished_at": None}
@@ -90,3 +91,11 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
 @pytest.mark.parametrize(("rule", "entries", "expected"), TABLE.values(), ids=TABLE)
 def test_jobs(rule: str, entries: list[Entry], expected: str) -> None:
     assert found(judged(jobs, entries), rule) == expected
+
+
+@pytest.mark.fact("S15", "S16")
+def test_an_event_tells_nothing_of_a_name_that_another_account_turns_out_to_have() -> None:
+    """The jobs are compared long before the other account's is told of."""
+    polls = [poll(5 + 2 * number, **RUNNING) for number in range(2 * SETTLED_EVERY)]
+    other = call("jobs.get", 9000, 9001, a_job(), path={"kind": "crawl", "id": "job_1"}, key="other")
+    assert found(judged(jobs, [start(0), hook(3), *polls, other]), jobs.PROGRESS) == "held"

@@ -104,14 +104,14 @@ class ObservedJob:
 
 @dataclass(slots=True)
 class JobsOfName:
-    """The jobs of one name: each account may have one, where a name is a number."""
+    """The jobs of one name: each account may have one."""
 
     busy: Micros
     """When it was last asked for or told of."""
     jobs: dict[Owner, ObservedJob] = field(default_factory=dict)
     events: list[JobStatement] = field(default_factory=list)
     doubtful: list[tuple[Pair, JobStatement]] = field(default_factory=list)
-    """What an event alone contradicts, or bears out, of a plain number that other accounts may have, too."""
+    """What an event alone contradicts, or bears out, of a name that other accounts may have, too."""
     refused: list[tuple[Owner, str | None]] = field(default_factory=list)
     """Whose reads of it were refused, and the kind that they asked for."""
 
@@ -266,10 +266,9 @@ def _judge_kinds(job_id: str, kind: str, tellings: Sequence[JobStatement], tally
 def _compare(job_id: str, named: JobsOfName, job: ObservedJob, watermark: Micros, tally: Tally) -> None:
     """Compare each telling with the one that came last, and had come furthest, before it was asked for.
 
-    Necessary: the state at the later call follows that at the earlier one. A plain number may turn out to be
+    Necessary: the state at the later call follows that at the earlier one. A name may turn out to be that of
     another account's job, too: what an event alone tells of it waits.
     """
-    numbered = "/" in job_id
     due = [told for told in job.pending if told.since < watermark]
     job.pending = job.pending[len(due) :]
     for told in due:
@@ -281,12 +280,10 @@ def _compare(job_id: str, named: JobsOfName, job: ObservedJob, watermark: Micros
             for early in sorted(come, key=lambda early: early.until):
                 job.known = _further(job.known, early)
         replied, heard_too = job.known
-        if numbered and replied is not heard_too:
+        if replied is not heard_too:
             named.doubtful.append((job.known, told))
-            continue
-        known = heard_too if len(named.jobs) == 1 else replied
-        if known is not None:
-            _judge_pair(job_id, known, told, tally)
+        elif replied is not None:
+            _judge_pair(job_id, replied, told, tally)
 
 
 def _further(known: Pair, early: JobStatement) -> Pair:
