@@ -105,7 +105,11 @@ def at_random(patch: Patch) -> None:
         if next(number) % 97:
             return charge_key(ctx, key, classes, now, headers, **further)
         which = classes[0]
-        return rate_limits._refuse(ctx, key.windows[which], key.rings[which], which, now, headers)
+        window, ring = key.windows[which], key.rings[which]
+        if not windows.remaining(now, window, ring):
+            return charge_key(ctx, key, classes, now, headers, **further)
+        wait = windows.reset_after(now, window, ring)
+        return rate_limits._refuse(ctx, window, ring, which, now, wait, headers)
 
     patch.setattr(service, "charge_key", charged)
 
