@@ -113,7 +113,7 @@ def test_marks_say_what_the_world_is_like(project: pytest.Pytester) -> None:
     [
         ("plan='platinum'", "plan: expected one of *"),
         ("clock='slow'", "clock: expected real, manual, *"),
-        ("plans='pro'", "marker ranksim: plans is unknown; it takes clock, plan, *"),
+        ("plans='pro'", "marker ranksim: plans is unknown; it takes clock, control_token, plan, *"),
         ("'pro'", "marker ranksim: expected settings by name, such as plan='starter'"),
         ("policy='no.yaml'", "*no.yaml: *"),
     ],
