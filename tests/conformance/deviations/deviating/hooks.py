@@ -199,9 +199,9 @@ def sent_although_disabled(patch: Patch) -> None:
 
 def always_said_200(patch: Patch) -> None:
     """List every attempt as answered with 200."""
-    attempt = deliveries._attempt
+    shown = deliveries.show_attempt
     patch.setattr(
-        deliveries, "_attempt", lambda record: attempt(record) | {"status_code": 200, "error": None}
+        deliveries, "show_attempt", lambda record: shown(record) | {"status_code": 200, "error": None}
     )
 
 
