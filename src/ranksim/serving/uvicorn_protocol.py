@@ -13,7 +13,7 @@ import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from ranksim.serving.asgi import Header
+from ranksim.serving.asgi import Header, Message, Receive
 from ranksim.serving.chunked import ChunkedBody, MalformedChunks
 
 MOST_HEADERS = 65_536
@@ -175,6 +175,8 @@ class Connection(HttpToolsProtocol):
         self.scope["ranksim.respond"] = respond  # type: ignore[typeddict-unknown-key]  # our own
         if chunked:
             self._chunks = ChunkedBody(MOST_HEADERS - self._head, TOO_LARGE)
+            cycle: Any = self.cycle
+            cycle.receive = partial(self._receive, cycle, cycle.receive)
         elif length:
             self._left, self._unparsed = int(length), self.parser.should_upgrade()
         self._head = 0
@@ -206,8 +208,11 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Read on behind the request that was answered."""
+        """Read on behind the request that was answered, or refuse its body, which nobody read."""
         super().on_response_complete()
+        if self._refused:
+            self._write_refusal()
+            return
         data, at = self._later
         if data and not self.transport.is_closing():
             self._later = (b"", 0)
@@ -236,12 +241,15 @@ class Connection(HttpToolsProtocol):
         return self.transport.get_write_buffer_size()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read."""
+        """Refuse what cannot be read; an app that answers without reading it has answered first."""
         self._problem, self._refused = msg, True
         self._unwait()
         self.flow.pause_reading()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
+            if self._chunks is not None and not cycle.response_started:
+                cycle.message_event.set()
+                return
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
@@ -281,6 +289,15 @@ class Connection(HttpToolsProtocol):
         lines = [STATUS_LINE[status], *(b"%b: %b\r\n" % header for header in headers)]
         self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", body]))
         self.transport.close()
+
+    async def _receive(self, cycle: RequestResponseCycle, receive: Receive) -> Message:
+        """Hand the app the next piece of a body in chunks, or refuse one that is broken."""
+        message: Message = await receive()
+        if self._refused and not cycle.response_complete:
+            cycle.disconnected = True
+            self._write_refusal()
+            return {"type": "http.disconnect"}
+        return message
 
     def _read_head(self, data: bytes, at: int) -> int:
         """Hand the parser what belongs to a head; return where that ends."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
@@ -236,15 +236,16 @@ def _with_key(pieces: list[bytes], key: bytes) -> list[bytes]:
 
 def check_cuts(sent: bytes, pieces: list[bytes]) -> None:
     whole, cut = asyncio.run(answered([sent])), asyncio.run(answered(pieces))
-    if cut != whole:
-        # A broken body behind a head that is answered without it: its answer may be out before the body is.
-        assert [wrote.split(b"HTTP/1.1 ")[-1][:3] for wrote in (cut[0], whole[0])] == [b"400", b"400"]
-        assert cut[1] == whole[1] is True
+    assert cut == whole
     for line in whole[0].split(b"\r\n"):
         if line.startswith(b"HTTP/1.1 "):
             assert line[9:12] < b"500", line
 
 
+BROKEN = b"GET /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n"
+
+
+@example((BROKEN, [BROKEN[:-6], BROKEN[-6:]]))  # a broken body behind a head that is answered without it
 @settings(derandomize=True)  # the gate tries the same ones each time; the hour tries others
 @given(cut_streams())
 def test_the_answer_does_not_depend_on_how_the_bytes_were_cut(case: tuple[bytes, list[bytes]]) -> None:
