@@ -73,7 +73,11 @@ class RateClass(IntEnum):
     @property
     def label(self) -> str:
         """The name in policies, traces and tables."""
-        return self.name.lower()
+        return RATE_LABELS[self]
+
+
+RATE_LABELS = tuple(rate_class.name.lower() for rate_class in RateClass)
+"""The names of the classes of traffic, in their order."""
 
 
 EVENT_TYPES = ("job.completed", "job.failed")

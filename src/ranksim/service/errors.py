@@ -1,8 +1,10 @@
 """Every error code of the service: its title and remedy, and the problem body that carries it (S94-S99)."""
 
+from typing import cast
+
 from ranksim.contract.policy import Policy
 from ranksim.contract.views import Meta, ProblemView
-from ranksim.service.calls import Reply
+from ranksim.service.calls import Body, Reply
 
 DOCS_URL = "https://docs.rank-tracker.example"
 """The {docs_url} of the specification, which gives none."""
@@ -66,7 +68,7 @@ def problem(policy: Policy, code: str, detail: str, meta: Meta | None = None, *,
     }
     return Reply(
         status,
-        dict(body),
+        cast(Body, body),
         headers={"Content-Type": PROBLEM_JSON},
         code=shown,
         check=check,

@@ -253,7 +253,7 @@ class Service:
         class of the request, and cannot tell whether it is valid elsewhere (E48).
         """
         ctx, first = self._ctx, calls[0]
-        if not any(map(_needs_key, calls)):
+        if not (_needs_key(first) or any(map(_needs_key, calls[1:]))):
             return charge_caller(ctx, first.caller, RateClass.READ, now, headers)
         if key is not None:
             return self._charge(calls, key, now, headers)
@@ -269,13 +269,12 @@ class Service:
 
     def _charge(self, calls: Sequence[Call], key: Key, now: int, headers: dict[str, str]) -> Reply | None:
         ctx = self._ctx
-        classes = map(self._class_of, calls)
-        charged = [rate_class for rate_class in classes if rate_class is not None]
+        charged = [rate_class for call in calls if (rate_class := self._class_of(call)) is not None]
         graphql = calls[0].surface == "graphql"
         if not charged:
             show_only(ctx, key, _nominal_class(ctx.policy, calls[0]), now, headers, graphql=graphql)
             return None
-        if not graphql or ctx.policy.assumptions.graphql_cost != "field":
+        if len(charged) > 1 and (not graphql or ctx.policy.assumptions.graphql_cost != "field"):
             charged = [max(charged)]
         return charge_key(ctx, key, charged, now, headers, graphql=graphql)
 
