@@ -24,6 +24,7 @@ from ranksim.service.operations import OPERATIONS
 from ranksim.testing import Receiver, Server, World
 
 SEED = 7
+TOKEN = "control"
 
 BY_THE_CONNECTION = {"date", "server", "connection", "transfer-encoding"}
 """Headers that the server of HTTP adds, where there is one."""
@@ -48,7 +49,8 @@ class Target:
         self.client, self.receiver = client, receiver
 
     def control(self, method: str, path: str, **more: Any) -> httpx.Response:
-        response = self.client.request(method, f"/_ranksim{path}", **more)
+        headers = {"authorization": f"Bearer {TOKEN}", **more.pop("headers", {})}
+        response = self.client.request(method, f"/_ranksim{path}", headers=headers, **more)
         assert response.is_success, response.text
         return response
 
@@ -110,7 +112,9 @@ def targets(stage: Any, receiver: Receiver) -> Iterator[dict[str, Target]]:
     world = re.sub(rb"https://(webhook2?)\.example/", f"{receiver.url}/\\1/".encode(), twin.snapshot())
     assert world.count(receiver.url.encode()) == 2
     settings: dict[str, Any] = {"seed": SEED, "plan": "pro", "signature_clock": "virtual", "start": stage.now}
+    settings["control_token"] = TOKEN
     flags = ["--seed", str(SEED), "--plan", "pro", "--clock", "manual", "--start", iso(stage.now)]
+    flags += ["--control-token", TOKEN]
     with ExitStack() as stack:
         inprocess = stack.enter_context(World(**settings))
         inprocess.mount(receiver.url, receiver)
