@@ -140,6 +140,12 @@ def test_filtered_rows_are_not_counted_as_more() -> None:
     assert walk([1, 2, 3, 4, 5], None, 2, lambda one: one % 2 == 1) == ([1, 3], 3)
 
 
+@pytest.mark.fact("E39")
+def test_a_walk_goes_on_behind_an_id_that_is_gone() -> None:
+    assert walk([1, 2, 4, 5], 3, 2) == ([4, 5], None)
+    assert walk([1, 2, 4, 5], 3, 2, everything) == ([4, 5], None)
+
+
 @pytest.mark.fact("S46", "E39")
 @given(
     st.lists(st.integers(0, 99), unique=True, max_size=40).map(sorted),
