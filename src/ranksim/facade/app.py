@@ -403,7 +403,8 @@ async def send_plain(send: Send, status: int, body: bytes, content_type: bytes) 
 def _raw_path(scope: Scope) -> str:
     """Return the path as it was sent, percent signs included."""
     raw = scope.get("raw_path")
-    return scope["path"] if raw is None else raw.decode("latin-1")  # type: ignore[no-any-return]  # str by ASGI
+    path: str = scope["path"] if raw is None else raw.decode("latin-1")
+    return path
 
 
 def _drop(scope: Scope) -> None:

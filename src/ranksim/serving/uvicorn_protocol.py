@@ -144,14 +144,16 @@ class Connection(HttpToolsProtocol):
     def shutdown(self) -> None:
         """End a stream without end, since the server shuts down; other answers are finished."""
         super().shutdown()
-        if self.scope is not None and "ranksim.stop" in self.scope:
-            self.scope["ranksim.stop"]()  # type: ignore[typeddict-item]  # our own
+        scope: Any = self.scope
+        if scope is not None and "ranksim.stop" in scope:
+            scope["ranksim.stop"]()
 
     def on_message_begin(self) -> None:
         """Let the app close the connection."""
         super().on_message_begin()
         self._heading = True
-        self.scope["ranksim.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # our own
+        scope: Any = self.scope
+        scope["ranksim.abort"] = self.transport.abort
         if self._waiting is None:
             self._wait()
 
@@ -171,8 +173,8 @@ class Connection(HttpToolsProtocol):
             self._refuse("The Host header names no host.")
         self._heading = False
         super().on_headers_complete()
-        respond = partial(_respond, self.cycle)
-        self.scope["ranksim.respond"] = respond  # type: ignore[typeddict-unknown-key]  # our own
+        scope: Any = self.scope
+        scope["ranksim.respond"] = partial(_respond, self.cycle)
         if chunked:
             self._chunks = ChunkedBody(MOST_HEADERS - self._head, TOO_LARGE)
             cycle: Any = self.cycle

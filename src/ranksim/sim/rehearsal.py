@@ -32,6 +32,8 @@ from ranksim.sim.scripted_receivers import Receivers
 from ranksim.trace import Exchange, Header, Note, Trace, hide_secrets
 
 START = instant("2026-03-02T09:00:00Z")
+USUAL = Network()
+"""The network unless another is given: the usual delays, and nothing is lost."""
 """When a rehearsal begins: a Monday morning, far from the edge of a week or a month."""
 
 CALLER = "192.0.2.1"
@@ -108,7 +110,7 @@ class Rehearsal:
         self,
         service: RehearsedService,
         target: Target,
-        network: Network = Network(),  # noqa: B008  # immutable
+        network: Network = USUAL,
         seed: int = 0,
         start: Micros = START,
         skew: Micros = 0,
@@ -397,7 +399,7 @@ def rehearse(
     users: int | None = None,
     duration: Micros | None = None,
     seed: int = 0,
-    network: Network = Network(),  # noqa: B008  # immutable
+    network: Network = USUAL,
     start: Micros = START,
     skew: Micros = 0,
     alter: Alter | None = None,

@@ -19,6 +19,7 @@ from graphql import (
     GraphQLInputObjectType,
     GraphQLObjectType,
     GraphQLSchema,
+    InlineFragmentNode,
     OperationDefinitionNode,
     SelectionNode,
     SelectionSetNode,
@@ -108,8 +109,8 @@ def _spread(sets: Iterable[SelectionSetNode], fragments: Fragments) -> Iterator[
             if name not in seen and name in fragments:
                 seen.add(name)
                 waiting += fragments[name].selection_set.selections
-        else:
-            waiting += getattr(node, "selection_set").selections  # noqa: B009  # of an inline fragment
+        elif isinstance(node, InlineFragmentNode):
+            waiting += node.selection_set.selections
 
 
 # What a document asks of the schema
@@ -161,13 +162,15 @@ OWNERS = {"fields": GraphQLObjectType, "inputFields": GraphQLInputObjectType, "e
 def _parts(thing: Any, name: str) -> Iterable[Any]:
     """Return what a field of introspection leads to, from a part of the schema."""
     if name == "types":
-        return thing.type_map.values()  # type: ignore[no-any-return]  # a schema
+        types: Iterable[Any] = thing.type_map.values()
+        return types
     if name == "queryType":
         return [thing.query_type]
     if name == "mutationType":
         return [thing.mutation_type]
     if name == "directives":
-        return thing.directives  # type: ignore[no-any-return]  # a schema
+        directives: Iterable[Any] = thing.directives
+        return directives
     if name == "type":
         return [getattr(thing, "type", None)]
     if name == "ofType":
