@@ -4,81 +4,30 @@ import asyncio
 import json
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from uvicorn.server import ServerState
 
-from ranksim.clock import instant
-from ranksim.facade.app import MIB, create_app
-from ranksim.facade.sender import Scripted
-from ranksim.facade.twin import Twin
+from ranksim.facade.app import MIB
 from ranksim.serving import uvicorn_protocol
-from ranksim.serving.uvicorn_protocol import Connection, configured
 
 from .conftest import LoopClock
 from .test_abuse import memory_below, post, response, run, victim
+from .wire import answered, key
 
 BODY = b'{"host": "trailer.example.com"}'
 JSON = b"Content-Type: application/json"
 CHUNKED = b"Transfer-Encoding: chunked"
-TURNS = 60
-"""Turns of the loop in which all that can be answered is answered."""
-
-
-class Wire(asyncio.Transport):
-    """A transport that keeps what is written, and closes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wrote, self.closed = b"", False
-
-    def write(self, data: Any) -> None:
-        if not self.closed:
-            self.wrote += bytes(data)
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def abort(self) -> None:
-        self.closed = True
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
 
 
 def talk(parts: Sequence[bytes]) -> bytes:
     """What a new world answers to these segments, each read by itself; a full stop where it hangs up."""
-
-    async def story() -> bytes:
-        twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
-        config = configured(create_app(twin), lifespan="off")
-        config.load()
-        connection, wire = Connection(config, ServerState(), {}), Wire()
-        connection.connection_made(wire)
-        for part in parts:
-            if not wire.closed:
-                connection.data_received(part)
-            for _ in range(3):
-                await asyncio.sleep(0)
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        connection.connection_lost(None)
-        await twin.close()
-        return wire.wrote + (b"." if wire.closed else b"")
-
-    return asyncio.run(story())
+    wrote, closed = asyncio.run(answered(parts))
+    return wrote + (b"." if closed else b"")
 
 
-KEY = (
-    Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted()).keys["production"].encode()
-)
+KEY = key()
 
 
 def chunked(*parts: bytes, trailers: bytes = b"", extension: bytes = b"") -> bytes:

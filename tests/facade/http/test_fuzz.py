@@ -23,13 +23,9 @@ import hypothesis
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from uvicorn.server import ServerState
+from tests.facade.wire import answered, key
 
-from ranksim.clock import SECOND, duration, instant
-from ranksim.facade.app import create_app
-from ranksim.facade.sender import Scripted
-from ranksim.facade.twin import Twin
-from ranksim.serving.uvicorn_protocol import Connection, configured
+from ranksim.clock import SECOND, duration
 
 FUZZ_SECONDS = duration(os.environ.get("RANKSIM_FUZZ", "2m")) // SECOND
 FUZZ_SEED = int(os.environ.get("RANKSIM_FUZZ_SEED", "1"))
@@ -152,76 +148,6 @@ def cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
 # Without a socket: exactly the same answer
 
 
-class Wire(asyncio.Transport):
-    """A transport that keeps what it is given, and holds back what comes while reading is paused."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wrote, self.paused, self.closed = b"", False, False
-
-    def write(self, data: Any) -> None:
-        if not self.closed:
-            self.wrote += bytes(data)
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-    def pause_reading(self) -> None:
-        self.paused = True
-
-    def resume_reading(self) -> None:
-        self.paused = False
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("127.0.0.1", 8080) if name in ("peername", "sockname") else default
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-
-TURNS = 12
-"""Turns of the loop after which nothing more happens by itself."""
-
-
-async def answered(pieces: list[bytes]) -> tuple[bytes, bool]:
-    """What a fresh deployment writes when it is sent these pieces, and whether it closes then."""
-    twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
-    config = configured(create_app(twin), lifespan="off")
-    config.load()
-    state, wire = ServerState(), Wire()
-    connection = Connection(config, state, {})
-    connection.connection_made(wire)
-    key = twin.keys["production"].encode()
-    for piece in _with_key(pieces, key):
-        for _ in range(20 * TURNS):
-            if not wire.paused or wire.closed:
-                break
-            await asyncio.sleep(0)
-        if wire.closed:
-            break
-        connection.data_received(piece)
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-    for _ in range(20 * TURNS):
-        if not state.tasks:
-            break
-        await asyncio.sleep(0)
-    wrote, closed = wire.wrote, wire.closed
-    connection.connection_lost(None)
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
-    for task in list(state.tasks):
-        task.cancel()
-    await asyncio.gather(*state.tasks, return_exceptions=True)
-    await twin.close()
-    return wrote, closed
-
-
 def _with_key(pieces: list[bytes], key: bytes) -> list[bytes]:
     """Put the real key in, cut wherever its place was cut."""
     ends, whole = [], b""
@@ -235,7 +161,7 @@ def _with_key(pieces: list[bytes], key: bytes) -> list[bytes]:
 
 
 def check_cuts(sent: bytes, pieces: list[bytes]) -> None:
-    whole, cut = asyncio.run(answered([sent])), asyncio.run(answered(pieces))
+    whole, cut = (asyncio.run(answered(_with_key(one, key()))) for one in ([sent], pieces))
     assert cut == whole
     for line in whole[0].split(b"\r\n"):
         if line.startswith(b"HTTP/1.1 "):
