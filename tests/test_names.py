@@ -11,11 +11,11 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 # Names that stand for two things, where they are, and why.
 TWO: dict[str, tuple[set[str], str]] = {
     "World": (
-        {"sim/world.py", "testing.py"},
+        {"sim/world.py", "testing/world.py"},
         "`ranksim.World` and `ranksim.testing.World` are both promised, and a test imports one of them",
     ),
     "Account": (
-        {"service/state.py", "testing.py"},
+        {"service/state.py", "testing/world.py"},
         "`ranksim.testing.Account` is promised; the service's is its state, which no user sees",
     ),
     "Received": (
@@ -23,7 +23,7 @@ TWO: dict[str, tuple[set[str], str]] = {
         "`ranksim.testing.Received` is promised; what comes back to a program is the word of its language",
     ),
     "Clock": (
-        {"sim/player.py", "testing.py"},
+        {"sim/player.py", "testing/clock.py"},
         "fixtures are annotated with `ranksim.testing.Clock`; what a player needs of one is a protocol",
     ),
     "Until": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -30,6 +30,14 @@ class LoopThread:
             coroutine.close()
             raise RuntimeError("a blocking call from the thread that would have to answer it; await instead")
         return self._submit(coroutine).result()
+
+    def run(self, what: Callable[[], T]) -> T:
+        """Do something on the loop and return its result; raises as `call` does."""
+
+        async def done() -> T:
+            return what()
+
+        return self.call(done())
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the loop and do not wait for it; `stop` cancels it."""

@@ -1,0 +1,150 @@
+"""The clock of a world inside a test."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from ranksim.clock import Micros, duration, instant, iso
+from ranksim.errors import BadInput
+from ranksim.facade.advance import Advance
+from ranksim.facade.advance_until import (
+    AdvanceCondition,
+    UntilEndpointDisabled,
+    UntilJobFinished,
+    meter_resets,
+)
+from ranksim.facade.twin import Twin
+from ranksim.serving.loop_thread import LoopThread
+
+Length: TypeAlias = str | Micros | timedelta
+Moment: TypeAlias = str | Micros
+
+
+class NotSettled(AssertionError):
+    """Time was moved and not everything that fell due could be done; the message says what is missing."""
+
+
+class Clock:
+    """The clock of a world, which goes forward only."""
+
+    def __init__(self, twin: Twin, thread: LoopThread) -> None:
+        self._twin, self._thread = twin, thread
+
+    @property
+    def now(self) -> Micros:
+        """The current instant, µs since the epoch."""
+        return self._twin.now()
+
+    def __str__(self) -> str:
+        return iso(self.now)
+
+    def advance(
+        self,
+        by: Length | None = None,
+        *,
+        to: Moment | None = None,
+        job: str = "",
+        endpoint: str = "",
+        meter: str = "",
+        account: str = "",
+        timeout: float | None = None,
+    ) -> Advance:
+        """Move time on, and return when everything that fell due was done, webhooks answered included.
+
+        `by` is a length such as "36m" and `to` an instant. The clock stops where `job` has finished or
+        `endpoint` is disabled, or where the `meter` of `account` (default the first one) begins anew. What
+        does not come within `by`, or 400 days, is given up, which `met` of the answer tells. `timeout` is in
+        seconds of wall time. Raises NotSettled, and BadInput.
+        """
+        return self._thread.call(self._advance(by, to, job, endpoint, meter, account, timeout))
+
+    async def advance_async(
+        self,
+        by: Length | None = None,
+        *,
+        to: Moment | None = None,
+        job: str = "",
+        endpoint: str = "",
+        meter: str = "",
+        account: str = "",
+        timeout: float | None = None,
+    ) -> Advance:
+        """The same without blocking the loop of the caller."""
+        moving = self._advance(by, to, job, endpoint, meter, account, timeout)
+        return await self._thread.call_async(moving)
+
+    def next(self, timeout: float | None = None) -> Advance:
+        """Move on to the next piece of work that is due; where there is none time stays."""
+        return self._thread.call(settled(self._twin.advance_to_next(timeout)))
+
+    def settle(self, timeout: float | None = None) -> Advance:
+        """Let what is due now be done and what is out be answered."""
+        return self.advance(0, timeout=timeout)
+
+    def set(self, clock: str | None = None, traffic: str | None = None, signature: str | None = None) -> None:
+        """Change how time runs ("manual", "real", "scaled:60") from here on. Raises BadInput."""
+        self._thread.run(lambda: self._twin.set_clock(clock, traffic, signature))
+
+    async def _advance(
+        self,
+        by: Length | None,
+        to: Moment | None,
+        job: str,
+        endpoint: str,
+        meter: str,
+        account: str,
+        timeout: float | None,
+    ) -> Advance:
+        twin = self._twin
+        until: AdvanceCondition | None = (
+            UntilJobFinished(job) if job else UntilEndpointDisabled(endpoint) if endpoint else None
+        )
+        if job and endpoint:
+            raise BadInput("clock: expected a job or an endpoint, not both")
+        if account and not meter:
+            raise BadInput("clock: account says whose meter is meant; give meter too")
+        if meter and (by, to) != (None, None):
+            raise BadInput("clock: a meter says how far to go; leave out by and to")
+        instant = None if to is None else moment_of(to)
+        if meter:
+            state = twin.service.state
+            owner = account or state.keys[twin.keys["production"]].account
+            instant = meter_resets(state, twin.policy, owner, meter, twin.now())
+        length = None if by is None else micros(by)
+        return await settled(twin.advance(by=length, to=instant, until=until, timeout=timeout))
+
+
+async def settled(moving: Coroutine[Any, Any, Advance]) -> Advance:
+    """Let time move on. Raises NotSettled where something that fell due could not be done."""
+    advance = await moving
+    if not advance.settled:
+        waiting = ", ".join(f"attempt {one.number} of {one.event} to {one.url}" for one in advance.waiting)
+        raise NotSettled(f"time stands at {iso(advance.now)}, still without an answer: {waiting}")
+    return advance
+
+
+def micros(length: Length) -> Micros:
+    """Return a length in µs. Raises BadInput."""
+    try:
+        if isinstance(length, timedelta):
+            return length // timedelta(microseconds=1)
+        return _no_fraction(duration(length) if isinstance(length, str) else length)
+    except ValueError as error:
+        raise BadInput(f"clock: {error}") from None
+
+
+def moment_of(moment: Moment, where: str = "clock") -> Micros:
+    """Return a moment in µs since the epoch; `where` says in an error what it is of. Raises BadInput."""
+    try:
+        return _no_fraction(instant(moment) if isinstance(moment, str) else moment)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
+
+
+def _no_fraction(us: Micros) -> Micros:
+    """Refuse what is no whole number: a fraction of a microsecond would spread to every instant after it."""
+    if not isinstance(us, int):
+        raise ValueError(f"expected text or a whole number of µs, found {us!r}")
+    return us
