@@ -28,16 +28,17 @@ class ObservationLog:
 
     _examples: list[Observation] = field(default_factory=list)
     _places: dict[tuple[object, ...], int] = field(default_factory=dict)
-    """The place of each likeness's example."""
+    """The place of the latest example of each likeness; whose details lie on another shelf wants its own."""
     _kind: array[int] = field(default_factory=lambda: array("I"))
     _packed: bytearray = field(default_factory=bytearray)
     _ends: array[int] = field(default_factory=lambda: array("Q", [0]))
 
     def add(self, exchange: Observation) -> None:
         """Add the next exchange."""
-        alike = (id(exchange.shelf), *_alike(exchange))
-        place = self._places.setdefault(alike, len(self._examples))
-        if place == len(self._examples):
+        alike = _alike(exchange)
+        place = self._places.get(alike)
+        if place is None or self._examples[place].shelf is not exchange.shelf:
+            place = self._places[alike] = len(self._examples)
             self._examples.append(exchange)
         self._kind.append(place)
         self._packed += marshal.dumps(_own(exchange))
