@@ -58,6 +58,7 @@ ROOMS = {
     "Load": "load",
     "Conformance": "conformance",
     "The facade": "facade",
+    "Inference": "inference",
 }
 """The sections of the map whose tables name modules, and their packages."""
 

@@ -161,8 +161,9 @@ def _check_parents(path: Path) -> None:
     target = path.resolve()
     nearest = next(parent for parent in target.parents if parent.exists())
     try:
-        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=nearest):
-            pass  # only trying tells for sure
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=nearest)  # only trying tells for sure
+        os.close(handle)
+        os.unlink(name)
     except OSError as error:
         raise _cannot(path, error) from None
 

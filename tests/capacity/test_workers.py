@@ -20,7 +20,7 @@ from ranksim.capacity.workers import (
 from ranksim.clock import HOUR, MINUTE
 from ranksim.contract.quantities import Distribution
 from ranksim.errors import BadInput
-from ranksim.sim.intervals import estimate
+from ranksim.inference.means import estimate
 
 
 def of(kind: str, *durations: int, sigma: float = 0.0) -> Distribution:

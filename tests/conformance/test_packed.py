@@ -10,7 +10,7 @@ import pytest
 from ranksim.clock import DISTANT_FUTURE
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation, ObservationDetail
-from ranksim.conformance.history.packed import PackedObservations, SelectedObservations
+from ranksim.conformance.history.packed import PackedObservations
 from ranksim.conformance.history.spill_file import SpillFile
 
 SHELF = SpillFile(ObservationDetail)
@@ -89,15 +89,3 @@ def test_exchanges_are_told_apart_by_what_many_have_alike(packed: bool) -> None:
 def test_a_test_may_not_look_at_what_is_an_exchange_s_own() -> None:
     with pytest.raises(AttributeError):
         rows(exchange(0)).where(lambda seen: seen.sent > 0)
-
-
-def test_chosen_exchanges_stand_by_their_places() -> None:
-    chosen = SelectedObservations(rows(*map(exchange, range(5))))
-    for place in (3, 1, 4):
-        chosen.add(place)
-    assert [seen.index for seen in chosen] == [3, 1, 4]
-    assert ([seen.index for seen in chosen[1:]], chosen[-1].index, len(chosen)) == ([1, 4], 4, 3)
-    again = SelectedObservations(chosen)
-    again.add(2)
-    assert [seen.index for seen in again] == [4]
-    assert not SelectedObservations(())

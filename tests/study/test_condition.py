@@ -9,7 +9,9 @@ from types import ModuleType
 import pytest
 import scipy
 
-from ranksim.study.condition import MetricCondition, chance, quantile
+from ranksim.inference.quantiles import quantile
+from ranksim.inference.shares import chance
+from ranksim.study.condition import MetricCondition
 
 
 @pytest.fixture

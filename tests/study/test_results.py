@@ -10,7 +10,7 @@ import pytest
 import scipy
 
 from ranksim.errors import BadInput
-from ranksim.study.compare import compared
+from ranksim.inference.differences import compared
 from ranksim.study.results import COLUMNS, StudyResult
 from ranksim.study.shown import views
 from ranksim.study.study import Study

@@ -8,8 +8,8 @@ from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.extras import imported
-from ranksim.report.wilson import wilson
-from ranksim.sim.intervals import LEVEL, Estimate
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.shares import wilson
 
 WITHOUT_END = 10**15
 """A ceiling (µUSD) or a number of slots that nobody reaches."""

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from ranksim.capacity.common import expect
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
+from ranksim.inference.estimate import Estimate
 from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 from ranksim.rules.webhooks import retry_at
-from ranksim.sim.intervals import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
-from ranksim.sim.intervals import estimate
+from ranksim.inference.means import estimate
 from ranksim.sim.receivers import SimulatedReceiver
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario

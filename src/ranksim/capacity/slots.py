@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from ranksim.capacity.common import expect, stats
 from ranksim.clock import DAY, Micros, billing_month, iso
+from ranksim.inference.estimate import Estimate
 from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import percent
-from ranksim.sim.intervals import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

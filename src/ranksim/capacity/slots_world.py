@@ -15,8 +15,8 @@ from ranksim.clock import DAY, HOUR, Micros
 from ranksim.contract.plans import Dimensions
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose, entity, uniform
+from ranksim.inference.means import estimate
 from ranksim.rules.admission import held_at
-from ranksim.sim.intervals import estimate
 from ranksim.sim.runner import replication_seed
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.world import World

@@ -30,11 +30,12 @@ from ranksim.contract.plans import JobLabel
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.means import estimate
 from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
-from ranksim.sim.intervals import Estimate, estimate
 from ranksim.sim.runner import replication_seed
 from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import Ending, Pool, PoolSpec

@@ -16,13 +16,14 @@ from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.means import estimate
 from ranksim.pricing.bills import Bills, bills
 from ranksim.pricing.catalogues import check_sold, selling
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Tables, views_of
 from ranksim.report.tables import View
-from ranksim.sim.intervals import LEVEL, estimate
 from ranksim.sim.runner import replication_seed
 
 if TYPE_CHECKING:

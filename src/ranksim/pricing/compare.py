@@ -13,6 +13,9 @@ from ranksim.contract.policy import Policy
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
+from ranksim.inference.differences import compared
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.means import estimate
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import Moves, check_moves, check_sold, moved, selling
 from ranksim.pricing.common import check_replications
@@ -20,9 +23,7 @@ from ranksim.pricing.needs import Need, needs
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
-from ranksim.sim.intervals import LEVEL, estimate
 from ranksim.sim.runner import replication_seed
-from ranksim.study.compare import compared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

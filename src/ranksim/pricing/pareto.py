@@ -14,15 +14,16 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
+from ranksim.inference.differences import compared
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.means import estimate
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import check_sold, selling
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
-from ranksim.sim.intervals import LEVEL, estimate
 from ranksim.sim.runner import replication_seed
-from ranksim.study.compare import compared
 from ranksim.study.parameters import check_path, laid, tree_of
 
 if TYPE_CHECKING:

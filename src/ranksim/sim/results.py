@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.errors import BadInput
 from ranksim.extras import imported
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.means import estimate
 from ranksim.sim import tables
-from ranksim.sim.intervals import LEVEL, Estimate, estimate
 from ranksim.sim.metrics import Scalars, scalars, unit_of, unknown
 from ranksim.sim.statistics import Replication
 

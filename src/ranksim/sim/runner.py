@@ -20,10 +20,12 @@ from ranksim.clock import Micros, format_duration
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose, derive, entity
 from ranksim.errors import BadInput
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.precision import is_precise
+from ranksim.inference.warm_up import mser5
 from ranksim.report.units import level
 from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
-from ranksim.sim.intervals import LEVEL, is_precise, mser5
 from ranksim.sim.metrics import check_name, scalars, unknown
 from ranksim.sim.processes import Workers
 from ranksim.sim.results import Result

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.means import estimate
 from ranksim.sim.histogram import Histogram
-from ranksim.sim.intervals import Estimate, estimate
 from ranksim.sim.metrics import REFUSING, utilisation
 from ranksim.sim.statistics import COLUMNS as SERIES
 from ranksim.sim.statistics import LABELS, Replication

@@ -11,13 +11,15 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.means import estimate
+from ranksim.inference.shares import chance, tail
+from ranksim.inference.student import student_t
 from ranksim.report import units
 from ranksim.sim.expectations import READERS
-from ranksim.sim.intervals import Estimate, estimate, student_t
 
 if TYPE_CHECKING:
     from ranksim.study.engines import Engine
@@ -77,8 +79,8 @@ class MetricCondition:
         """
         if self.event is not None:
             events = self.events(values)
-            fewer = _tail(len(values), events, self.bound, at_most=True) <= error
-            more = _tail(len(values), events, self.bound, at_most=False) <= error
+            fewer = tail(len(values), events, self.bound, at_most=True) <= error
+            more = tail(len(values), events, self.bound, at_most=False) <= error
             low = True if fewer else False if more else None
             return low if self.sign in ("<", "<=") or low is None else not low
         if len(values) < 2:
@@ -113,69 +115,9 @@ class MetricCondition:
         return units.write(self.decides[1], value)
 
 
-def chance(events: int, of: int, level: float) -> Estimate:
-    """Estimate a chance from a count of independent trials, with the exact interval.
-
-    Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934.
-    """
-    if not of:
-        return Estimate(None, None, None)
-    error = (1 - level) / 2
-    low = 0.0 if events == 0 else _solved(lambda p: _tail(of, events, p, at_most=False) > error)
-    high = 1.0 if events == of else _solved(lambda p: _tail(of, events, p, at_most=True) <= error)
-    return Estimate(events / of, low, high)
-
-
-def quantile(values: Sequence[float], q: float, level: float) -> Estimate:
-    """Estimate a quantile of independent values, with the interval that order statistics give.
-
-    The interval assumes nothing of the distribution; its ends are None where there are too few values for
-    them. Source: H. A. David and H. N. Nagaraja, "Order Statistics", 3rd edition, 7.1.
-    """
-    ordered = sorted(values)
-    n, error = len(ordered), (1 - level) / 2
-    if not n:
-        return Estimate(None, None, None)
-    below = max((k for k in range(n) if _tail(n, k, q, at_most=True) <= error), default=None)
-    above = min((k for k in range(n) if _tail(n, k + 1, q, at_most=False) <= error), default=None)
-    return Estimate(
-        ordered[max(0, math.ceil(q * n) - 1)],
-        None if below is None else ordered[below],
-        None if above is None else ordered[above],
-    )
-
-
 def _one_sided(values: Sequence[float], error: float) -> float:
     spread = stdev(values)
     return spread and student_t(1 - error, len(values) - 1) * spread / math.sqrt(len(values))
-
-
-def _tail(n: int, k: int, p: float, *, at_most: bool) -> float:
-    """The chance of at most (or at least) `k` successes in `n` trials that each succeed with chance `p`."""
-    first, last = (0, k) if at_most else (k, n)
-    if last - first > n // 2:  # the other side has fewer terms
-        return 1.0 - _tail(n, last + 1 if at_most else first - 1, p, at_most=not at_most)
-    return math.fsum(_mass(n, i, p) for i in range(first, last + 1))
-
-
-def _mass(n: int, k: int, p: float) -> float:
-    if p <= 0 or p >= 1:
-        return float(k == (0 if p <= 0 else n))
-    return math.exp(_log_choose(n, k) + k * math.log(p) + (n - k) * math.log1p(-p))
-
-
-@cache
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def _solved(is_above: Callable[[float], bool]) -> float:
-    """The chance at which a condition becomes true, by halving [0, 1]."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_above(middle) else (middle, high)
-    return high
 
 
 def _number(text: str, unit: str) -> float:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.errors import BadInput
 from ranksim.extras import imported
-from ranksim.sim.intervals import estimate
+from ranksim.inference.differences import compared
+from ranksim.inference.means import estimate
+from ranksim.inference.quantiles import quantile
 from ranksim.study import goal, plots, sensitivity
-from ranksim.study.compare import compared
-from ranksim.study.condition import quantile
 from ranksim.study.design import Point, baseline
 from ranksim.study.runs import Runs
 from ranksim.study.spec import CheckedSpec

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ranksim.errors import BadInput
-from ranksim.sim.intervals import is_precise
+from ranksim.inference.precision import is_precise
 from ranksim.sim.metrics import unknown
 from ranksim.study.design import Point
 from ranksim.study.engines import WITHIN, Measurement, value_of

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ranksim.extras import imported
-from ranksim.study.compare import compared
+from ranksim.inference.differences import compared
 from ranksim.study.design import Point, point, short_names, written
 from ranksim.study.runs import Runs
 from ranksim.study.scale import Scale

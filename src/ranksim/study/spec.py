@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import Located
 from ranksim.errors import BadInput
-from ranksim.sim.intervals import LEVEL
+from ranksim.inference.estimate import LEVEL
 from ranksim.study.condition import MetricCondition
 from ranksim.study.engines import Engine
 from ranksim.study.scale import Scale

@@ -118,30 +118,3 @@ def _example(kind: tuple[Any, ...]) -> Observation:
     for name, value in zip(ALIKE, kind, strict=True):
         setattr(seen, name, value)
     return seen
-
-
-class SelectedObservations(Sequence[Observation]):
-    """Some exchanges of a sequence, by their places in it."""
-
-    def __init__(self, whole: Sequence[Observation]) -> None:
-        self._whole = whole
-        self._places = array("I")
-
-    def add(self, place: int) -> None:
-        """Choose one more, after the others."""
-        self._places.append(place)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[Observation]:
-        return (self._whole[place] for place in self._places)
-
-    @overload
-    def __getitem__(self, place: int) -> Observation: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Observation]: ...
-    def __getitem__(self, place: int | slice) -> Observation | list[Observation]:
-        if isinstance(place, slice):
-            return [self._whole[one] for one in self._places[place]]
-        return self._whole[self._places[place]]

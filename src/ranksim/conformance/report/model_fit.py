@@ -23,7 +23,7 @@ from ranksim.clock import Micros, instant
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.errors import BadInput
-from ranksim.report.wilson import wilson
+from ranksim.inference.shares import wilson
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, variance
 from typing import Any
 
-from ranksim.sim.intervals import estimate
+from ranksim.inference.means import estimate
 
 
 def compared(first: Sequence[float | None], second: Sequence[float | None], level: float) -> dict[str, Any]:

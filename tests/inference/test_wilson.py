@@ -3,7 +3,7 @@
 import pytest
 import scipy
 
-from ranksim.report.wilson import wilson
+from ranksim.inference.shares import wilson
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 10), (3, 10), (10, 10), (1, 1000), (480, 1000)])

@@ -7,16 +7,11 @@ import numpy as np
 import pytest
 import scipy
 
-from ranksim.sim.intervals import (
-    Estimate,
-    batch_means,
-    estimate,
-    half_width,
-    is_precise,
-    mser5,
-    relative_half_width,
-    student_t,
-)
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.means import estimate, half_width
+from ranksim.inference.precision import is_precise, relative_half_width
+from ranksim.inference.student import student_t
+from ranksim.inference.warm_up import mser5
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 9, 10, 19, 29, 30, 99, 100, 999, 1000])
@@ -118,22 +113,3 @@ def test_mser5_is_its_definition() -> None:
         return sum((x - mean) ** 2 for x in rest) / len(rest) ** 2
 
     assert mser5(series) == 5 * min(range(11), key=statistic)
-
-
-def test_batch_means_of_dependent_observations() -> None:
-    source = random.Random(2)
-    level, series = 0.0, []
-    for _ in range(20_000):
-        level = 0.9 * level + source.gauss(0, 1)
-        series.append(5 + level)
-    batches = batch_means(series)
-    plain = estimate(series)
-    assert None not in batches
-    assert batches.low < 5 < batches.high
-    assert batches.high - batches.low > 2 * (plain.high - plain.low)
-
-
-def test_batch_means_leave_out_the_oldest_rest() -> None:
-    assert batch_means([1000.0, 1.0, 1.0, 3.0, 3.0], 2).mean == 2.0
-    with pytest.raises(ValueError, match="do not fill 4 batches"):
-        batch_means([1.0, 2.0, 3.0], 4)

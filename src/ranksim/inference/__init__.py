@@ -1,0 +1,1 @@
+"""Statistical inference: each procedure a short module with its source, pure, below every driver."""
