@@ -1,9 +1,9 @@
 """How often an interval covers the truth, measured.
 
-A cell of the table is a procedure, a truth, and a source of data. `draw(random, repetitions, n)` gives a matrix: a row
-for each repetition, a column for each replication. A procedure takes one row, as a list, and gives what ends in a low
-and a high end (an `Estimate`, or a pair). A sequential procedure is given as many values as it may ever ask for, and
-reads as far as it goes.
+A cell of the table is a procedure, a truth, and a source of data. `draw(random, repetitions, n)` gives a
+matrix: a row for each repetition, a column for each replication. A procedure takes one row, as a list, and
+gives what ends in a low and a high end (an `Estimate`, or a pair). A sequential procedure is given as many
+values as it may ever ask for, and reads as far as it goes.
 """
 
 from __future__ import annotations

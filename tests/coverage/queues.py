@@ -1,8 +1,9 @@
 """Queues whose truth is known, simulated by Lindley's recursion: waits of customers, in the order they come.
 
-Time is counted in mean service times of one server. A run is the first customers of an empty queue, or of one that
-has run for long. D. V. Lindley, "The theory of queues with a single server", Proc. Cambridge Phil. Soc. 48, 1952; for
-several servers J. Kiefer and J. Wolfowitz, "On the theory of queues with many servers", Trans. AMS 78, 1955.
+Time is counted in mean service times of one server. A run is the first customers of an empty queue, or of
+one that has run for long. D. V. Lindley, "The theory of queues with a single server", Proc. Cambridge Phil.
+Soc. 48, 1952; for several servers J. Kiefer and J. Wolfowitz, "On the theory of queues with many servers",
+Trans. AMS 78, 1955.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Queue:
     variation: float = 1.0
 
     def runs(self, random: np.random.Generator, runs: int, customers: int, dropped: int = 0) -> Array:
-        """Return the waits of customers `dropped` to `dropped + customers` of runs from empty: a row a run."""
+        """Return the waits of runs from empty, a row each, without the first `dropped` customers."""
         free = np.zeros((runs, self.servers))  # how long from now until each server is free, sorted
         waits = np.empty((runs, customers))
         gap = 1 / (self.load * self.servers)
@@ -56,7 +57,7 @@ class Queue:
 
     @property
     def waiting(self) -> float:
-        """The chance that a customer waits at all (with exponential service: Erlang's C; one server: the load)."""
+        """The chance that a customer waits at all (Erlang's C; with one server the load)."""
         offered, blocked = self.load * self.servers, 1.0
         for k in range(1, self.servers + 1):
             blocked = offered * blocked / (k + offered * blocked)

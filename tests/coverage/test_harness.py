@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-
-from ranksim.inference.means import estimate
 from tests.coverage.harness import coverage, covers
 from tests.coverage.queues import QUEUES, Queue
+
+from ranksim.inference.means import estimate
 
 
 def test_an_interval_covers_lies_below_or_lies_above() -> None:
