@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros, http_date
+from ranksim.contract.policy import Policy
 from ranksim.facade.faults import InjectedFault
 from ranksim.facade.http.requests import (
     JSON,
@@ -128,6 +129,7 @@ class Facade:
         self.strict_query = strict_query
         self.access_log = access_log
         self._endpoint: GraphqlEndpoint | None = None
+        self._pages: dict[Callable[[Policy], bytes], asyncio.Future[bytes]] = {}
         self._deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
         self._places: dict[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "/graphql": self._graphql,
@@ -359,9 +361,7 @@ class Facade:
         await send_plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def _openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.facade.http import openapi
-
-        await send_plain(send, 200, to_json(openapi.document(self.twin.policy)), JSON)
+        await send_plain(send, 200, await self._written(_openapi_document), JSON)
 
     async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.facade.http import graphql
@@ -369,10 +369,13 @@ class Facade:
         await send_plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
 
     async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.facade.http import openapi
+        await send_plain(send, 200, await self._written(_reference_page), b"text/html; charset=utf-8")
 
-        page = openapi.reference_page(self.twin.policy)
-        await send_plain(send, 200, page.encode(), b"text/html; charset=utf-8")
+    async def _written(self, write: Callable[[Policy], bytes]) -> bytes:
+        """Write a page about the service once, in a thread, so that others are answered meanwhile."""
+        if write not in self._pages:
+            self._pages[write] = asyncio.ensure_future(asyncio.to_thread(write, self.twin.policy))
+        return await asyncio.shield(self._pages[write])
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -398,6 +401,18 @@ async def send_plain(send: Send, status: int, body: bytes, content_type: bytes) 
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _openapi_document(policy: Policy) -> bytes:
+    from ranksim.facade.http import openapi
+
+    return to_json(openapi.document(policy))
+
+
+def _reference_page(policy: Policy) -> bytes:
+    from ranksim.facade.http import openapi
+
+    return openapi.reference_page(policy).encode()
 
 
 def _raw_path(scope: Scope) -> str:

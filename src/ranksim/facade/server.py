@@ -30,7 +30,9 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], li
     `limits` are of all connections together.
     `announce` is called when a signal is already minded, and a request would be answered.
     """
-    import ranksim.facade.http.graphql  # noqa: F401  # its schema is built before anybody waits for it
+    # A schema and many models, which are built before anybody waits for them.
+    import ranksim.facade.control.dispatch
+    import ranksim.facade.http.graphql  # noqa: F401  # imported alone
 
     spare_the_collector()
     give_memory_back()

@@ -6,6 +6,7 @@ of the service: nothing here is counted. Who may use it is decided before (`serv
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from http import HTTPStatus
 from typing import Any
@@ -136,7 +137,8 @@ async def refuse(send: Send, status: int, detail: str, *more: Header) -> None:
 
 
 async def _openapi(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
-    await send_json(send, 200, to_json(document()), body=scope["method"] != "HEAD")
+    written = await asyncio.to_thread(document)  # it takes long, the first time
+    await send_json(send, 200, to_json(written), body=scope["method"] != "HEAD")
 
 
 async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
