@@ -23,7 +23,7 @@ COMMANDS = {
 }
 
 SENTENCES = {
-    "compare": "Of 400 customers in 30 d, B earns ",
+    "compare": "B differs from A in 5 values: plan free, plan starter, plan pro. Of 400 customers ",
     "break-even": "starter breaks even at ",
     "pareto": "2 of 2 choices are not beaten: from ",
     "back-test": "Of 16 calls replayed, 0 are newly refused and 4 newly admitted under B, compared with A; ",

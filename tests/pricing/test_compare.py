@@ -72,7 +72,9 @@ def test_a_plan_that_has_somebody_in_one_replication_alone() -> None:
     sold = catalogue({"flat": {}, "rare": {}})
     found = compare(few, sold, sold, replications=2, seed=0)  # in the second
     alone = found.row("margin", "rare")
-    assert (alone["difference"], alone["low"]) == (0, None)
+    assert (alone["difference"], alone["low"], alone["of"]) == (0, 0, 2)  # nothing in the first
+    alone = found.row("blocked", "rare")
+    assert (alone["difference"], alone["low"], alone["of"]) == (0, None, 1)
     assert [row["plan"] for row in found.differences if row["metric"] == "margin"] == ["flat", "rare", "all"]
     ax = found.draw("margin", new_figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["flat", "rare", "all"]

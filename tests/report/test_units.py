@@ -33,6 +33,14 @@ def test_what_rounds_to_nothing_is_not_negative() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
+    [(0.066, "6.6 points"), (-0.5, "−50 points"), (0, "0 points"), (-0.0001, "0 points")],
+)
+def test_differences_of_shares_are_points(value: float, text: str) -> None:
+    assert units.write("points", value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
     [(0.95, "95 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"), (0.57, "57 %"), (0.0005, "0.05 %")],
 )
 def test_levels_are_not_rounded(value: float, text: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ranksim.clock import MINUTE
+from ranksim.errors import BadInput
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.scenario import Scenario
 from ranksim.study.engines import Measurement, Worlds, value_of, within_of
@@ -73,3 +74,18 @@ def test_a_recording_is_told_by_its_bytes(tmp_path: Path) -> None:
         worlds = Worlds(Scenario.parse(text, str(tmp_path / name / "scenario.yaml")))
         meanings.append(worlds.meaning(worlds.build({})))
     assert meanings[0] == meanings[1] != meanings[2]
+
+
+def test_a_variant_that_does_not_say_how_jobs_run_has_it_from_the_base(tmp_path: Path) -> None:
+    sold = (Path(__file__).parents[2] / "examples" / "pricing" / "tighter.yaml").read_text("utf-8")
+    (tmp_path / "tighter.yaml").write_text(sold, "utf-8")
+    (tmp_path / "policy.yaml").write_text("catalogue: tighter.yaml\n", "utf-8")
+    base = Scenario.parse(SCENARIO.format(length="1d"))
+    worlds = Worlds(base, tmp_path)
+    for settings in ({"policy.catalogue": "tighter.yaml"}, {"policy": "policy.yaml"}):
+        catalogue = worlds.build(settings).policy.catalogue
+        assert catalogue.name == "tighter"
+        assert catalogue.job_durations == base.policy.catalogue.job_durations
+    (tmp_path / "tighter.yaml").write_text(sold + "job_durations: {crawl: 3m}\n", "utf-8")
+    with pytest.raises(BadInput, match="job_durations: says nothing of rank_run"):
+        worlds.build({"policy.catalogue": "tighter.yaml"})

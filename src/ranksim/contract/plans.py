@@ -3,6 +3,7 @@
 The specification shows hardly any number of a plan (U60), so every one of them is data of a catalogue.
 """
 
+from collections.abc import Collection
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -39,6 +40,14 @@ JOB_DURATIONS: dict[JobLabel, Distribution] = {
 
 JOB_FAILURE_RATES: dict[JobLabel, int] = dict.fromkeys(JOB_DURATIONS, 0)
 """Failures in a thousand when a catalogue does not say: none."""
+
+
+HOW_JOBS_RUN: dict[str, Collection[str]] = {
+    "capability_of": CAPABILITY_OF,
+    "job_durations": JOB_DURATIONS,
+    "job_failure_rates": JOB_FAILURE_RATES,
+}
+"""The parts of a catalogue that are no commercial terms, and that it may leave out; what each is about."""
 
 
 class Quota(Frozen):
@@ -146,6 +155,18 @@ class Catalogue(Frozen):
     @classmethod
     def _complete_failure_rates(cls, given: dict[JobLabel, int]) -> dict[JobLabel, int]:
         return JOB_FAILURE_RATES | given
+
+    def completed_by(self, other: Self) -> Self:
+        """Return the catalogue with what it leaves out of `HOW_JOBS_RUN` as the other states it."""
+        return self.model_copy(update={name: getattr(other, name) for name in self.left_to(other)})
+
+    def left_to(self, other: Self) -> tuple[str, ...]:
+        """Return the names in `HOW_JOBS_RUN` that this catalogue leaves out and the other states."""
+        return tuple(
+            name
+            for name in HOW_JOBS_RUN
+            if name in other.model_fields_set and name not in self.model_fields_set
+        )
 
     def capability_for(self, operation: str) -> str:
         """The capability that check 1 asks for (U60)."""

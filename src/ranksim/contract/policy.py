@@ -13,7 +13,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.facts import Facts
-from ranksim.contract.plans import Catalogue
+from ranksim.contract.plans import HOW_JOBS_RUN, Catalogue
 from ranksim.contract.quantities import Distribution, Frozen
 from ranksim.contract.yamlfile import Located, explain, load_yaml, read_yaml, validate
 
@@ -95,6 +95,23 @@ class Policy(Frozen):
         stream = StringIO()
         YAML(typ="rt", pure=True).dump(document, stream)
         return stream.getvalue()
+
+
+def check_whole(located: Located) -> Located:
+    """Return a catalogue's YAML; raise BadInput where it says how some kinds of job run, and of others not.
+
+    What is left out whole can be taken from the catalogue that this one is compared with; a part cannot.
+    """
+    stated = located.data if isinstance(located.data, dict) else {}
+    for part, known in HOW_JOBS_RUN.items():
+        given = stated.get(part)
+        if isinstance(given, dict) and (missing := [name for name in known if name not in given]):
+            raise located.error(
+                f"says nothing of {', '.join(missing)}; in a comparison state all of {', '.join(known)}, or "
+                "leave the whole part out, to take it from the other catalogue",
+                part,
+            )
+    return located
 
 
 def _read_catalogue(located: Located, folder: Path) -> Catalogue:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import CATALOGUES, Policy, shipped_catalogue
+from ranksim.contract.policy import CATALOGUES, Policy, check_whole, shipped_catalogue
 from ranksim.contract.yamlfile import read_yaml, validate
 from ranksim.errors import BadInput
 from ranksim.fleet.population import Population
@@ -24,7 +24,12 @@ def read_catalogue(source: str | Path) -> Catalogue:
             f"{source}: no such catalogue; give a YAML file, or one of {', '.join(CATALOGUES)}, "
             "which are shipped"
         )
-    return validate(Catalogue, read_yaml(source))
+    return validate(Catalogue, check_whole(read_yaml(source)))
+
+
+def alike(a: Catalogue, b: Catalogue) -> tuple[Catalogue, Catalogue]:
+    """Return two catalogues under which jobs run alike, as far as only one of them says how they run."""
+    return a.completed_by(b), b.completed_by(a)
 
 
 def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
@@ -16,8 +17,11 @@ from ranksim.fleet.results import CODES, FleetResult
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.means import estimate
+from ranksim.inference.paired_shares import paired_difference
+from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
-from ranksim.pricing.catalogues import Moves, check_moves, check_sold, moved, selling
+from ranksim.pricing.catalogues import Moves, alike, check_moves, check_sold, moved, selling
+from ranksim.pricing.changes import Change, changes, taken_over, told
 from ranksim.pricing.common import check_replications
 from ranksim.pricing.needs import Need, needs
 from ranksim.report import units
@@ -47,16 +51,42 @@ METRICS: dict[str, str] = {
 customers: `negative` whose margin is below 0, `hit_CODE` who met that refusal, `wants_more` for whom the plan
 was not enough."""
 
-Observed = dict[tuple[str, str], float]
-"""(plan, metric or percentile) to its value in one replication; the plan "all" is everybody."""
+ALL = "all"
+"""The name of the rows that are about everybody."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """One replication under one catalogue: `plans` and `hits` by customer, `means` by plan and metric.
+
+    `hits` says by metric which customers hit; `means` has the metrics that are no shares, and the margins at
+    `PERCENTILES`, of the plans that somebody is on.
+    """
+
+    plans: NDArray[np.str_]
+    hits: dict[str, NDArray[np.bool_]]
+    means: dict[tuple[str, str], float]
+    engine: str
+
+    def on(self, plan: str) -> NDArray[np.bool_]:
+        """Which customers are on a plan, or all."""
+        return np.full(len(self.plans), True) if plan == ALL else self.plans == plan
+
+
+Runs = Sequence[tuple[Served, Served]]
+"""Replications under A and under B."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A against B: rows by plan and metric with paired differences B − A; margins by percentile; needs.
+    """A against B: what B changes; rows by plan and metric with paired differences B − A; margins; needs.
 
-    `differences`: plan, metric, unit, a, b, difference, low, high, gain. `margins`: plan, percentile, a and b
-    with intervals. A customer's plan is the one that the population names, under both catalogues.
+    `differences`: plan, metric, unit, a, b, difference, low, high, gain, of, base. `of` is how many
+    replications the means are over, or how many customers the shares are of, as `base` says; shares have
+    intervals of their own. Money of a plan that nobody is on in a replication counts 0 there, so that plans
+    add up to "all"; other means are over the replications in which somebody is on it. `margins`: plan,
+    percentile, a and b with intervals, of. A customer's plan is the one that the population names, under both
+    catalogues. `unchanged` are the plans whose customers B changes nothing for.
     """
 
     population: Population
@@ -64,6 +94,9 @@ class Comparison:
     replications: int
     seed: int
     level: float
+    changes: tuple[Change, ...]
+    unchanged: tuple[str, ...]
+    taken_over: tuple[str, ...]
     differences: tuple[Row, ...]
     margins: tuple[Row, ...]
     needs: tuple[Need, ...]
@@ -86,9 +119,9 @@ class Comparison:
         size = units.usd(abs(margin["difference"]))
         span = units.duration(self.population.length)
         return (
-            f"Of {self.population.accounts:,} customers in {span}, B earns {size} {more} margin than A "
-            f"({_span(margin)}); {units.percent(hit['b'])} of them are refused something, "
-            f"under A {units.percent(hit['a'])}."
+            f"{told(self.changes)} Of {self.population.accounts:,} customers in {span}, "
+            f"B earns {size} {more} margin than A ({_span(margin)}); {units.percent(hit['b'])} of them are "
+            f"refused something, under A {units.percent(hit['a'])}."
         )
 
     @property
@@ -102,14 +135,23 @@ class Comparison:
         )
         return (
             f"A: {self.names[0]}. B: {self.names[1]}.",
+            *self.taken_over,
+            *(
+                (f"B changes nothing for customers of {', '.join(self.unchanged)}.",)
+                if self.unchanged
+                else ()
+            ),
             f"{self.replications} replications of the same customers and requests under both, seed "
             f"{self.seed}; {units.level(self.level)} intervals of paired differences{won}.",
+            "Plans add up to all in money. Other means are over the replications in which a plan has "
+            "customers, and shares are of the customers of all replications.",
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
 
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {
+            "changes": [change.row() for change in self.changes],
             "differences": list(self.differences),
             "margins": list(self.margins),
             "needs": [need.row() for need in self.needs],
@@ -117,11 +159,16 @@ class Comparison:
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        shown: list[View] = []
+        columns = dict.fromkeys(("path", "a", "b"), "text")
+        rows = [change.row() for change in self.changes]
+        shown = views_of("What B changes", rows, columns, "by path; – where one does not say")
         for title, quantity in (("Money", "money"), ("Customers refused", "share"), ("Blocked", "duration")):
-            rows = [row for row in self.differences if row["unit"] == quantity and (row["a"] or row["b"])]
-            columns = {"plan": "text", "metric": "text"} | dict.fromkeys(("a", "b", "difference"), quantity)
-            shown += views_of(title, [_spread(row) for row in rows], columns, _MEANING[quantity])
+            rows = [
+                _spread(row) for row in self.differences if row["unit"] == quantity and (row["a"] or row["b"])
+            ]
+            columns = dict.fromkeys(("plan", "metric", "mean_of"), "text") | {"a": quantity, "b": quantity}
+            columns |= {"difference": "points" if quantity == "share" else quantity}
+            shown += views_of(title, rows, columns, _MEANING[quantity])
         columns = {"plan": "text", "percentile": "text", "a": "money", "b": "money"}
         shown += views_of("Margin of a customer, by percentile", self.margins, columns)
         rows = [need.row() for need in self.needs]
@@ -170,84 +217,122 @@ def compare(
     check_replications(replications)
     check_moves(population, moves or {})
     policy = Policy() if policy is None else policy
-    sides = (selling(policy, a), selling(policy, moved(b, moves or {}, "B")))
-    for name, side in zip("AB", sides, strict=True):
-        check_sold(population, side.catalogue, name)
-    seen: list[list[Observed]] = [[], []]
-    engine = ""
-    for index in range(replications):
-        for side, found in zip(sides, seen, strict=True):
-            result = simulate_fleet(
-                population, side, replication_seed(seed, index), threads=threads, compiled=compiled
-            )
-            found.append(observed(result))
-            engine = result.engine
+    taken = taken_over(a, b)
+    a, b = alike(a, b)
+    catalogues = a, moved(b, moves or {}, "B")
+    for name, catalogue in zip("AB", catalogues, strict=True):
+        check_sold(population, catalogue, name)
+    sides = [selling(policy, catalogue) for catalogue in catalogues]
+    asked: dict[str, Any] = {"threads": threads, "compiled": compiled}
+    seeds = [replication_seed(seed, index) for index in range(replications)]
+    runs: list[tuple[Served, Served]] = []
+    for one in seeds:
+        first, second = (served(simulate_fleet(population, side, one, **asked)) for side in sides)
+        runs.append((first, second))
     # A plan that few are on may have nobody in some replications.
-    served = dict.fromkeys(plan for found in seen[0] for plan, _ in found)
-    plans = sorted(served, key=lambda plan: plan == "all")
-    first = replication_seed(seed, 0)
-    asked = {"threads": threads, "compiled": compiled}
+    seen = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
+    plans = sorted(seen, key=lambda plan: plan == ALL)
+    found = changes(*catalogues)
+    extras = _add_ons(population)
+    same = [
+        plan for plan in plans if plan != ALL and not any(one.concerns(plan, extras[plan]) for one in found)
+    ]
+    still = {*same, ALL} if len(same) == len(plans) - 1 else set(same)
     return Comparison(
         population,
         (a.name, b.name),
         replications,
         seed,
         level,
-        tuple(_difference(plan, metric, seen, level) for plan in plans for metric in METRICS),
-        tuple(_margins(plans, seen, level)),
+        found,
+        tuple(same),
+        taken,
+        tuple(_row(plan, metric, runs, level, plan in still) for plan in plans for metric in METRICS),
+        tuple(_margins(plans, runs, level)),
         (
-            *needs("A", population, sides[0], a, first, **asked),
-            *needs("B", population, sides[1], b, first, **asked),
+            *needs("A", population, sides[0], a, seeds[0], **asked),
+            *needs("B", population, sides[1], b, seeds[0], **asked),
         ),
-        engine,
+        runs[-1][1].engine,
     )
 
 
-def observed(result: FleetResult) -> Observed:
-    """Tally one run by plan: the metrics of `METRICS`, and the margins at `PERCENTILES`."""
-    billed, accounts = bills(result), result.accounts
-    found: Observed = {}
-    plans: dict[str, str | None] = {plan: plan for plan, _ in result.sold}
-    for name, plan in {**plans, "all": None}.items():
-        mine = billed.of(plan)
-        if not mine.any():
-            continue
-        margin = billed.margin[mine]
-        totals = (billed.revenue, billed.prices, billed.add_ons, billed.cost, billed.margin)
-        for metric, values in zip(MONEY, totals, strict=True):
-            found[name, metric] = float(values[mine].sum())
-        found[name, "negative"] = float((margin < 0).mean())
-        found[name, "blocked"] = float(accounts["blocked"][mine].mean())
-        found[name, "hit_any"] = float((result.refusals[mine].sum(axis=1) > 0).mean())
-        for code in CODES:
-            found[name, f"hit_{code}"] = float((accounts[code][mine] > 0).mean())
-        found[name, "wants_more"] = float((~accounts["enough"][mine]).mean())
-        for percentile in PERCENTILES:
-            found[name, f"p{percentile}"] = float(np.percentile(margin, percentile))
+def _add_ons(population: Population) -> dict[str, set[str]]:
+    """The add-ons that customers of each plan have."""
+    found: dict[str, set[str]] = {}
+    for segment in population.segments.values():
+        for plan, choice in segment.plans.items():
+            found.setdefault(plan, set()).update(choice.add_ons)
     return found
 
 
-def _difference(plan: str, metric: str, seen: Sequence[Sequence[Observed]], level: float) -> Row:
-    first, second = ([found.get((plan, metric)) for found in side] for side in seen)
+def served(result: FleetResult) -> Served:
+    """Tally one run: the metrics of `METRICS`, and the margins at `PERCENTILES`."""
+    billed, accounts = bills(result), result.accounts
+    hits = {
+        "negative": billed.margin < 0,
+        "hit_any": result.refusals.sum(axis=1) > 0,
+        **{f"hit_{code}": accounts[code] > 0 for code in CODES},
+        "wants_more": ~accounts["enough"],
+    }
+    means: dict[tuple[str, str], float] = {}
+    for name in (*dict.fromkeys(plan for plan, _ in result.sold), ALL):
+        mine = billed.of(None if name == ALL else name)
+        if not mine.any():
+            continue
+        totals = (billed.revenue, billed.prices, billed.add_ons, billed.cost, billed.margin)
+        for metric, values in zip(MONEY, totals, strict=True):
+            means[name, metric] = float(values[mine].sum())
+        means[name, "blocked"] = float(accounts["blocked"][mine].mean())
+        for percentile in PERCENTILES:
+            means[name, f"p{percentile}"] = float(np.percentile(billed.margin[mine], percentile))
+    return Served(billed.plans, hits, means, result.engine)
+
+
+def _row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
+    """One metric of one plan under A and under B; `unchanged`: nothing that B changes concerns it."""
+    row: Row = {"plan": plan, "metric": metric, "unit": METRICS[metric]}
+    if METRICS[metric] == "share":
+        return row | _share(plan, metric, runs, level, unchanged)
+    nobody = 0.0 if metric in MONEY else None
+    first, second = ([run[side].means.get((plan, metric), nobody) for run in runs] for side in (0, 1))
     pairs = compared(second, first, level)
-    return {
-        "plan": plan,
-        "metric": metric,
-        "unit": METRICS[metric],
+    return row | {
         "a": pairs["second_mean"],
         "b": pairs["first_mean"],
         **{name: pairs[name] for name in ("difference", "low", "high", "gain")},
+        "of": pairs["pairs"],
+        "base": "replications",
     }
 
 
-def _margins(plans: Sequence[str], seen: Sequence[Sequence[Observed]], level: float) -> list[Row]:
+def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
+    """A share of the customers of all replications, each of whom is served under A and under B."""
+    pairs = [(a.hits[metric][a.on(plan)], b.hits[metric][b.on(plan)]) for a, b in runs]
+    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    gained, lost = int((second & ~first).sum()), int((first & ~second).sum())
+    difference, low, high = paired_difference(gained, lost, len(first), level)
+    if unchanged and not gained and not lost:
+        low = high = difference  # not by luck: no request is decided by anything that differs
+    row: Row = {}
+    for name, hits in (("a", first), ("b", second)):
+        row[name], row[f"{name}_low"], row[f"{name}_high"] = chance(int(hits.sum()), len(hits), level)
+    some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
+    gain = compared([b for _, b in some], [a for a, _ in some], level)["gain"]
+    row |= {"difference": difference, "low": low, "high": high, "gain": gain}
+    return row | {"of": len(first), "base": "customers"}
+
+
+def _margins(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
     rows = []
     for plan in plans:
         for percentile in PERCENTILES:
             row: Row = {"plan": plan, "percentile": f"p{percentile}"}
-            for side, found in zip("ab", seen, strict=True):
-                values = [one[plan, f"p{percentile}"] for one in found if (plan, f"p{percentile}") in one]
-                row[side], row[f"{side}_low"], row[f"{side}_high"] = estimate(values, level)
+            name = (plan, f"p{percentile}")
+            for side, column in enumerate("ab"):
+                values = [run[side].means[name] for run in runs if name in run[side].means]
+                row[column], row[f"{column}_low"], row[f"{column}_high"] = estimate(values, level)
+                row |= {"of": len(values), "base": "replications"}
             rows.append(row)
     return rows
 
@@ -261,6 +346,7 @@ def _spread(row: Row) -> Row:
     """A row whose difference is shown with its interval."""
     return row | {
         "metric": row["metric"].replace("_", " "),
+        "mean_of": f"{units.count(row['of'])} {row['base']}",
         "difference_low": row["low"],
         "difference_high": row["high"],
     }

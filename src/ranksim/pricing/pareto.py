@@ -158,9 +158,11 @@ def changed(catalogue: Catalogue, settings: Mapping[str, Any]) -> Catalogue:
     except ValueError as error:
         raise BadInput(f"grid: {error}") from None
     try:
-        return Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
+        found = Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
     except BadInput as error:
         raise BadInput(f"grid: {str(error).removeprefix('replace: catalogue.')}") from None
+    stated = catalogue.model_fields_set | set(tree)
+    return Catalogue(**{name: getattr(found, name) for name in stated})
 
 
 def _unpriced(catalogue: Catalogue) -> str:

@@ -33,6 +33,11 @@ def percent(value: Number) -> str:
     return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " %"
 
 
+def points(value: Number) -> str:
+    """A difference of two shares in percentage points: 2.5 points."""
+    return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " points"
+
+
 def many(number: int, noun: str) -> str:
     """A number of things in words: 1 rule, 2 rules."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
@@ -76,6 +81,7 @@ def text(value: Any) -> str:
 FORMATS: dict[str, Callable[[Number], str]] = {
     "count": count,
     "share": percent,
+    "points": points,
     "money": usd,
     "duration": duration,
     "instant": instant,

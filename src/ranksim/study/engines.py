@@ -16,7 +16,8 @@ from pydantic import BaseModel
 
 from ranksim.callers.programs import Arrivals
 from ranksim.clock import duration
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, check_whole
+from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.rulebook import RULEBOOK
 from ranksim.sim import metrics as names
@@ -148,11 +149,12 @@ class Worlds:
 def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
     """Return a policy with a tree of settings laid over it; the leaf of a text stands for a policy file.
 
-    Raises BadInput.
+    How jobs run is as before where another catalogue does not say, so that variants differ in what they
+    state. Raises BadInput.
     """
     if isinstance(tree, Leaf):
         if isinstance(tree.value, str):
-            return Policy.load(folder / tree.value)
+            return _running_alike(Policy.load(folder / tree.value), policy)
         if not isinstance(tree.value, Mapping):
             raise BadInput(f"policy: expected the path of a file or a mapping, found {tree.value!r}")
         tree = {name: Leaf(value) for name, value in tree.value.items()}
@@ -160,9 +162,15 @@ def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
         named = tree["catalogue"].value
         if isinstance(named, str) and named.endswith((".yaml", ".yml")):
             named = str(folder / named)
-        policy = policy.replace(catalogue=named)
+            check_whole(read_yaml(named))
+        policy = _running_alike(policy.replace(catalogue=named), policy)
         tree = {name: part for name, part in tree.items() if name != "catalogue"}
     return policy.replace(**laid(policy, tree)) if tree else policy
+
+
+def _running_alike(changed: Policy, policy: Policy) -> Policy:
+    catalogue = changed.catalogue.completed_by(policy.catalogue)
+    return changed.model_copy(update={"catalogue": catalogue})
 
 
 def _recording(client: Arrivals) -> dict[str, str]:
