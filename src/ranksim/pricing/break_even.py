@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from ranksim.capacity.common import WITHOUT_END, stats
+from ranksim.capacity.common import WITHOUT_END
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import MICRO_USD
@@ -18,6 +18,7 @@ from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.means import estimate
+from ranksim.inference.shares import chance
 from ranksim.pricing.bills import Bills, bills
 from ranksim.pricing.catalogues import check_sold, selling
 from ranksim.pricing.common import check_replications
@@ -59,13 +60,15 @@ class CeilingTrial:
 class Balance:
     """One plan, money in µUSD a month of 30 days.
 
-    `even` is the price at which the expected margin is nil, with its interval; `ceiling` the one in force;
+    `customers` are on it in a replication, the mean over all; `of` replications have any, and `even` is over
+    these: the price at which the expected margin is nil, with its interval. `ceiling` the one in force;
     `safe` the highest that is safe, None when none is; `needless` says that no ceiling at all is safe too,
     and `safe` is then the most that anybody spent in a billing month.
     """
 
     plan: str
     customers: float
+    of: int
     price: int
     even: float
     even_low: float | None
@@ -136,10 +139,10 @@ class BreakEven:
         """The answer as tables for people."""
         tables = self.tables()
         rows = [row | {"needed": "no" if row["needless"] else "yes"} for row in tables["plans"]]
-        columns = {"plan": "text", "needed": "text"} | dict.fromkeys(
-            ("price", "even", "ceiling", "safe"), "money"
-        )
-        shown = views_of("Break-even a month, by plan", rows, columns, "needed: whether a ceiling is")
+        columns = {"plan": "text", "needed": "text", "of": "count"}
+        columns |= dict.fromkeys(("price", "even", "ceiling", "safe"), "money")
+        note = "needed: whether a ceiling is; of: how many replications have customers of the plan"
+        shown = views_of("Break-even a month, by plan", rows, columns, note)
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
         rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]
         return shown + views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
@@ -238,6 +241,7 @@ def _balance(
     balance = Balance(
         plan=name,
         customers=fmean(int(billed.of(name).sum()) for billed in now),
+        of=len(evens),
         price=sold.price,
         even=even or 0.0,
         even_low=low,
@@ -267,12 +271,18 @@ def _trial(name: str, ceiling: int, runs: Sequence[Bills], risk: float, level: f
     """Judge a ceiling by the exact bound of C. J. Clopper and E. S. Pearson, Biometrika 26, 1934."""
     customers = sum(int(billed.of(name).sum()) for billed in runs)
     negative = sum(int((billed.margin[billed.of(name)] < 0).sum()) for billed in runs)
-    bound = stats().binomtest(negative, customers, alternative="less").proportion_ci(level, method="exact")
-    return CeilingTrial(name, ceiling, customers, negative, float(bound.high), bool(bound.high < risk))
+    # One-sided: the upper end of the two-sided interval that leaves as much out on each side.
+    upper = chance(negative, customers, 2 * level - 1).high
+    return CeilingTrial(name, ceiling, customers, negative, upper or 0.0, upper is not None and upper < risk)
 
 
 def _highest(safe: Callable[[int], bool], most: int, step: int) -> tuple[int | None, bool]:
-    """Bisect for the highest safe ceiling, in steps; `most` is what is spent without any."""
+    """Bisect for the highest safe ceiling, in steps; `most` is what is spent without any.
+
+    Looking several times costs no confidence here. A higher ceiling has at least as many negative margins in
+    the same runs, so a ceiling that is not safe can only be called so if the lowest that is not was called
+    safe as well: one wrong bound, whichever way the search went.
+    """
     high = -(-most // step)
     if safe(high * step):
         return most, True
