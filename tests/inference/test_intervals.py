@@ -26,12 +26,43 @@ def test_student_t_refuses_what_has_no_quantile(p: float, freedom: int) -> None:
         student_t(p, freedom)
 
 
-def test_an_interval_is_that_of_scipy() -> None:
-    values = [3.0, 5.0, 4.0, 7.5, 6.25, 4.5]
+def test_the_interval_of_values_without_skewness_is_that_of_scipy() -> None:
+    values = [3.0, 4.5, 4.75, 5.25, 5.5, 7.0]
     expected = scipy.stats.t.interval(
         0.9, len(values) - 1, loc=np.mean(values), scale=scipy.stats.sem(values)
     )
     assert estimate(values, 0.9) == pytest.approx((np.mean(values), *expected))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.98])
+@pytest.mark.parametrize(
+    "values", [[0.1, 0.2, 0.4, 0.5, 9.0], [3.0, 5.0, 4.0, 7.5, 6.25, 4.5], [1.0, 1.0, 2.0]]
+)
+def test_the_farther_end_is_where_halls_transformation_reaches_students_quantile(
+    values: list[float], level: float
+) -> None:
+    mean, low, high = estimate(values, level)
+    assert low is not None
+    assert high is not None
+    student = scipy.stats.t.interval(
+        level, len(values) - 1, loc=np.mean(values), scale=scipy.stats.sem(values)
+    )
+    assert low == pytest.approx(student[0])  # skewed to the right: only the upper end moves
+    assert high > student[1]
+    n, skewness = len(values), scipy.stats.skew(values, bias=False)
+    t = (mean - high) / scipy.stats.sem(values)
+    transformed = t + skewness * t**2 / (3 * n**0.5) + skewness**2 * t**3 / (27 * n) + skewness / (6 * n**0.5)
+    assert transformed == pytest.approx(scipy.stats.t.ppf((1 - level) / 2, n - 1))
+
+
+def test_the_interval_of_mirrored_values_is_mirrored() -> None:
+    values = [0.1, 0.2, 0.4, 0.5, 9.0]
+    mean, low, high = estimate(values)
+    assert mean is not None
+    assert low is not None
+    assert high is not None
+    assert estimate([-value for value in values]) == pytest.approx((-mean, -high, -low))
+    assert half_width(values) == high - mean
 
 
 @pytest.mark.parametrize(
@@ -39,7 +70,7 @@ def test_an_interval_is_that_of_scipy() -> None:
     [
         ([], Estimate(None, None, None)),
         ([7.0], Estimate(7.0, None, None)),
-        ([7.0, 7.0, 7.0], Estimate(7.0, 7.0, 7.0)),
+        ([0.1, 0.1, 0.1], Estimate(0.1, 0.1, 0.1)),
     ],
 )
 def test_an_interval_needs_two_values(values: list[float], expected: Estimate) -> None:

@@ -28,7 +28,7 @@ def test_it_begins_with_the_run_and_the_verdict(heading: Heading, tables: Tables
     assert lines[:10] == [
         "A small agency & its <b>nightly</b> runs",
         "10 d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
-        "Counts are means over the replications, ± half of a 95 % interval.",
+        "Counts are means over the replications, with 95 % intervals.",
         "",
         "1 of 2 expectations failed.",
         "  holds   refusals.total is 110 (100 to 120), as expected at most 150",
@@ -52,7 +52,7 @@ def test_it_fits_the_terminal(heading: Heading, tables: Tables, width: int) -> N
     text = "\n".join(line.rstrip() for line in lines)
     for line in (
         "keyword_briefs.create  limited  429          8",
-        "slot_limit_exceeded    10 ± 2  10.9 %",
+        "    10 (8 to 12)  10.9 %",
         "endpoint  events  acknowl.  lost  pending  twice  disabled",
     ):
         assert line in text

@@ -39,20 +39,20 @@ def test_only_the_first_rows_are_shown_and_it_is_said_how_many_more_there_are(ta
 def test_refusals_stand_in_the_order_of_the_checks_with_their_intervals(tables: Tables) -> None:
     tables["refusals"].reverse()
     assert shown(tables, "Refusals")[1:] == [
-        ("before the checks", "rate_limited", "40 ± 8", "43.5 %"),
-        ("3 cost ceiling", "cost_cap_reached", "22 ± 4.4", "23.9 %"),
-        ("4 quota", "quota_exhausted", "16 ± 3.2", "17.4 %"),
-        ("5 slots", "slot_limit_exceeded", "10 ± 2", "10.9 %"),
-        ("6 cooldown", "cooldown_active", "4 ± 0.8", "4.3 %"),
+        ("before the checks", "rate_limited", "40 (32 to 48)", "43.5 %"),
+        ("3 cost ceiling", "cost_cap_reached", "22 (17.6 to 26.4)", "23.9 %"),
+        ("4 quota", "quota_exhausted", "16 (12.8 to 19.2)", "17.4 %"),
+        ("5 slots", "slot_limit_exceeded", "10 (8 to 12)", "10.9 %"),
+        ("6 cooldown", "cooldown_active", "4 (3.2 to 4.8)", "4.3 %"),
     ]
 
 
 def test_resources_are_ordered_by_how_full_they_got(tables: Tables) -> None:
     assert shown(tables, "Slots, allowances and spending")[1:] == [
-        ("acme", "slots", "510 ± 25.5", "510", "500"),
-        ("acme", "research_lookups", "100 ± 5", "100", "100"),
-        ("acme", "spending", "8.80 ± 0.44 USD", "9.44 USD", "10.00 USD"),
-        ("acme", "keyword_brief_refreshes", "53.3 ± 2.7", "53.3", "60"),
+        ("acme", "slots", "510 (484.5 to 535.5)", "510", "500"),
+        ("acme", "research_lookups", "100 (95 to 105)", "100", "100"),
+        ("acme", "spending", "8.80 USD (8.36 USD to 9.24 USD)", "9.44 USD", "10.00 USD"),
+        ("acme", "keyword_brief_refreshes", "53.3 (50.7 to 56)", "53.3", "60"),
     ]
 
 

@@ -94,18 +94,20 @@ def test_shares_and_instants() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "value", "half", "text"),
+    ("quantity", "value", "interval", "text"),
     [
-        ("count", 12, None, "12"),
-        ("count", 12, 0, "12"),
-        ("count", 12, 1.25, "12 ± 1.2"),
-        ("money", 780_000, 70_242, "0.78 ± 0.07 USD"),
-        ("money", 400, 25, "0.0004 ± 0.000025 USD"),
-        ("duration", MINUTE, SECOND, "1 min ± 1 s"),
-        ("count", None, None, "–"),
-        ("text", "GET", None, "GET"),
-        ("text", "", None, "–"),
+        ("count", 12, (), "12"),
+        ("count", 12, (12, 12), "12"),
+        ("count", 12, (10.75, 14), "12 (10.8 to 14)"),
+        ("money", 780_000, (709_758, 850_242), "0.78 USD (0.71 USD to 0.85 USD)"),
+        ("money", 400, (375, 425), "0.0004 USD (0.000375 USD to 0.000425 USD)"),
+        ("duration", MINUTE, (MINUTE - SECOND, MINUTE + 2 * SECOND), "1 min (59 s to 1 min 2 s)"),
+        ("count", None, (), "–"),
+        ("text", "GET", (), "GET"),
+        ("text", "", (), "–"),
     ],
 )
-def test_a_value_with_its_interval(quantity: str, value: float, half: float | None, text: str) -> None:
-    assert units.write(quantity, value, half) == text
+def test_a_value_with_its_interval(
+    quantity: str, value: float, interval: tuple[float, ...], text: str
+) -> None:
+    assert units.write(quantity, value, *interval) == text

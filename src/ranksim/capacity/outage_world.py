@@ -42,7 +42,7 @@ def simulate_outage(
     """Answer as `outage_cost`, with what so many simulated outages showed beside it.
 
     Crawls that take no time and cost nothing end as the events come; a receiver of the simulation fails
-    meanwhile. Intervals are Student's, Wilson's for the chance of being disabled. Raises BadInput.
+    meanwhile. Intervals are of means, Wilson's for the chance of being disabled. Raises BadInput.
     """
     policy = policy or Policy()
     events = outage.together * outage.length // outage.every * replications

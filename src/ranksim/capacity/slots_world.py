@@ -32,7 +32,7 @@ def simulate_slot_use(
     replications: int = 100,
     seed: int = 1,
 ) -> SlotUse:
-    """Answer as `slot_use`, with what so many simulated accounts showed beside it (Student and Wilson).
+    """Answer as `slot_use`, with what so many simulated accounts showed beside it, with intervals.
 
     Each account really adds and deletes keywords through the rulebook, one request each. Raises BadInput.
     """

@@ -1,26 +1,75 @@
-"""The mean of independent values, as one number from each replication is."""
+"""The mean of independent values, as one number from each replication is.
+
+Two intervals are computed, and on each side the farther end is given: Student's, and Willink's, which is
+Student's once the statistic is freed of the skewness that the values show.
+
+- Sources: Student, "The probable error of a mean", Biometrika 6, 1908; P. Hall, "On the removal of
+  skewness by transformation", J. R. Statist. Soc. B 54, 1992, 221-228 (the cubic transformation and its
+  inverse); R. Willink, "A confidence interval and test for the mean of an asymmetric distribution",
+  Communications in Statistics – Theory and Methods 34, 2005, 753-766 (with Student's quantiles and the
+  unbiased third moment).
+- Why both: means of waits and their quantiles are skewed to the right, and Student's interval ends too
+  low: for 5 and 10 replications it holds the mean in 85 to 92 % of cases where it says 95. Willink's ends
+  both lie higher; but the skewness of five values is mostly luck, so the end that moves inwards is not to
+  be trusted, and only the one that moves outwards is taken. docs/statistics.md shows how often either
+  holds.
+- Cost: of values without skewness the interval is half as wide again as Student's for 5, less than a
+  fifth for 10, and a thirtieth for 30.
+- Assumes independent values of one distribution that has a variance.
+- Fails where what matters was not seen: five values say nothing of a rare event, or of a tail as heavy as
+  that of a lognormal whose logarithm has deviation 1, and no procedure that knows only them can. Values
+  that all agree give an interval without width; counts and shares have exact intervals (`shares`).
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.student import student_t
 
+NEGLIGIBLE = 1e-6
+"""A coefficient of the transformation below which it moves an end by less than can be told."""
+
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Return the mean of independent values and its Student-t interval at `level`."""
+    """Return the mean of independent values and its interval at `level`, Student's and Willink's together."""
     if not values:
         return Estimate(None, None, None)
     mean = fmean(values)
     if len(values) < 2:
         return Estimate(mean, None, None)
-    half = half_width(values, level)
-    return Estimate(mean, mean - half, mean + half)
+    if min(values) == max(values):  # their mean may differ from them in its last bit
+        return Estimate(values[0], values[0], values[0])
+    below, above = _reach(values, mean, level)
+    return Estimate(mean, mean - below, mean + above)
 
 
 def half_width(values: Sequence[float], level: float = LEVEL) -> float:
-    """Return half the width of the Student-t interval of the mean of two or more independent values."""
-    if len(values) < 2:
+    """Return how far the farther end of the mean's interval lies from it; inf of fewer than two values."""
+    mean, low, high = estimate(values, level)
+    if mean is None or low is None or high is None:
         return math.inf
-    return student_t(0.5 + level / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return max(mean - low, high - mean)
+
+
+def _reach(values: Sequence[float], mean: float, level: float) -> tuple[float, float]:
+    """How far the interval of values that differ reaches below and above their mean."""
+    n = len(values)
+    off = [value - mean for value in values]
+    deviation = math.sqrt(math.fsum(x * x for x in off) / (n - 1))
+    error, t = deviation / math.sqrt(n), student_t(0.5 + level / 2, n - 1)
+    if n < 3:
+        return t * error, t * error
+    skewness = math.fsum((x / deviation) ** 3 for x in off) * n / ((n - 1) * (n - 2))
+    a = skewness / (6 * math.sqrt(n))
+    return max(t, _undone(t, a)) * error, max(t, -_undone(-t, a)) * error
+
+
+def _undone(x: float, a: float) -> float:
+    """Return the T of which Hall's transformation T + 2aT² + 4a²T³/3 + a makes x (6a√n is the skewness)."""
+    if abs(a) < NEGLIGIBLE:
+        return x
+    return (math.cbrt(1 + 6 * a * (x - a)) - 1) / (2 * a)

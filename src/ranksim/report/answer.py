@@ -56,11 +56,7 @@ def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: 
 
 
 def _cell(row: Row, column: str, quantity: str) -> str:
-    text = units.write(quantity, row[column])
-    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
-    if low is None or high is None:
-        return text
-    return f"{text} ({units.write(quantity, low)} to {units.write(quantity, high)})"
+    return units.write(quantity, row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
 
 
 def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> str:

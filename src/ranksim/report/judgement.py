@@ -64,13 +64,7 @@ def model_view(rows: Sequence[Plain]) -> View:
 
 
 def _with_interval(row: Plain, side: str) -> str:
-    value, low, high = (row[name] for name in (side, f"{side}_low", f"{side}_high"))
-    if value is None:
-        return "–"
-    text = units.write(row["quantity"], value)
-    if low is None:
-        return text
-    return f"{text} ({units.write(row['quantity'], low)} to {units.write(row['quantity'], high)})"
+    return units.write(row["quantity"], row[side], row[f"{side}_low"], row[f"{side}_high"])
 
 
 def fails(judgement: Plain) -> bool:

@@ -22,7 +22,7 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
 
     parts: list[RenderableType] = [Text(heading.title or heading.name, style="bold"), Text(heading.line)]
     if heading.replications > 1:
-        parts.append(Text("Counts are means over the replications, ± half of a 95 % interval."))
+        parts.append(Text("Counts are means over the replications, with 95 % intervals."))
     parts += [Text(), Text(heading.verdict, style=_style(heading))]
     if heading.verdicts:
         parts.append(_verdicts(heading))

@@ -1,7 +1,7 @@
 """The tables of a result as people read them, in a terminal or on a page.
 
 A `View` is a table ready to show: text in cells, durations with their unit, money in dollars, counts with
-thousands separators, and ± half the width of the interval where there is one.
+thousands separators, and the interval where there is one.
 """
 
 from __future__ import annotations
@@ -194,14 +194,8 @@ def _sum(rows: Iterable[Row], column: str) -> float:
 
 def _counted(rows: Sequence[Row]) -> str:
     """The count of rows together; only of a single row is the interval known."""
-    half = half_width(rows[0]) if len(rows) == 1 else None
-    return units.write("count", _sum(rows, "count"), half)
-
-
-def half_width(row: Row) -> float | None:
-    """Half the width of a row's interval, or None."""
-    low, high = row.get("low"), row.get("high")
-    return (high - low) / 2 if low is not None and high is not None else None
+    interval = (rows[0].get("low"), rows[0].get("high")) if len(rows) == 1 else ()
+    return units.write("count", _sum(rows, "count"), *interval)
 
 
 def _level(
@@ -213,7 +207,7 @@ def _level(
     cells = (
         str(last["account"]),
         name,
-        units.write(quantity, values[-1], half_width(last)),
+        units.write(quantity, values[-1], last.get("low"), last.get("high")),
         units.write(quantity, highest),
         units.write(quantity, last[limit]),
     )

@@ -89,17 +89,14 @@ FORMATS: dict[str, Callable[[Number], str]] = {
 """Quantity to the function that writes it."""
 
 
-def write(quantity: str, value: Any, half_width: Number | None = None) -> str:
-    """A value of a quantity (a key of `FORMATS`), followed by ± and the half width of its interval."""
+def write(quantity: str, value: Any, low: Number | None = None, high: Number | None = None) -> str:
+    """A value of a quantity (a key of `FORMATS`), followed by its interval, where it has one that is wide."""
     form = FORMATS.get(quantity)
     if form is None or value is None or isinstance(value, str):
         return text(value)
-    if not half_width:
+    if low is None or high is None or low == high:
         return form(value)
-    if quantity == "money":
-        decimals = _decimals(value)
-        return f"{_dollars(value, decimals)} ± {_dollars(half_width, decimals)} USD"
-    return f"{form(value)} ± {form(half_width)}"
+    return f"{form(value)} ({form(low)} to {form(high)})"
 
 
 def _decimals(micros: Number) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ranksim.report import units
-from ranksim.report.tables import View, half_width
+from ranksim.report.tables import View
 from ranksim.study.condition import MetricCondition
 from ranksim.study.results import StudyResult
 
@@ -33,7 +33,7 @@ def _points(result: StudyResult) -> Iterator[View]:
     cells: dict[str, dict[str, str]] = {}
     times: dict[str, int] = {}
     for row in result.tables["points"]:
-        shown = units.write(row["unit"], row["mean"], half_width(row))
+        shown = units.write(row["unit"], row["mean"], row["low"], row["high"])
         cells.setdefault(row["point"], {})[row["metric"]] = shown
         times[row["point"]] = max(row["replications"], times.get(row["point"], 0))
     rows = tuple(
@@ -63,7 +63,7 @@ def _comparisons(result: StudyResult) -> Iterator[View]:
             row["first"],
             row["second"],
             row["metric"],
-            units.write(row["unit"], row["difference"], half_width(row)),
+            units.write(row["unit"], row["difference"], row["low"], row["high"]),
             _gain(row["gain"]),
         )
         for row in result.tables["comparisons"]
@@ -162,9 +162,8 @@ def _span(unit: str, low: float | None, high: float | None) -> str:
 
 
 def _signed(unit: str, value: float | None, low: float | None, high: float | None) -> str:
-    half = half_width({"low": low, "high": high})
     sign = "+" if value is not None and value > 0 else ""
-    return sign + units.write(unit, value, half)
+    return sign + units.write(unit, value, low, high)
 
 
 def _gain(gain: float | None) -> str:
