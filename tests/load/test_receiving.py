@@ -63,7 +63,7 @@ def created(url: str, endpoint: str = "end_1", name: str = "secret") -> str:
 def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
     tmp_path: Path, recorder: PartRecorder, local: LocalReceiver, name: str
 ) -> None:
-    client = ReceiverClient(local.url, "run", recorder)
+    client = ReceiverClient(local.url, "run", recorder, local.token)
     before = recorder.clock.now()
     url = client.listen("500,302:/elsewhere,200")
     client.observe(created(url, name=name))
@@ -97,7 +97,7 @@ def test_a_delivery_is_in_the_trace_with_its_endpoint_and_the_receivers_verdict(
 
 @pytest.mark.slow
 def test_a_delivery_is_logged_before_it_is_answered(recorder: PartRecorder, local: LocalReceiver) -> None:
-    url = urlsplit(ReceiverClient(local.url, "run", recorder).listen("timeout"))
+    url = urlsplit(ReceiverClient(local.url, "run", recorder, local.token).listen("timeout"))
     with closing(http.client.HTTPConnection(url.netloc, timeout=600)) as connection:
         connection.request("POST", url.path, b"{}")
         until(lambda: local.log.read_bytes().endswith(b"\n"))
@@ -140,8 +140,8 @@ def test_a_receiver_that_cannot_begin_says_why(tmp_path: Path, recorder: PartRec
 def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: PartRecorder) -> None:
     hour = 3_600_000_000
     with Receiver(clock=lambda: recorder.clock.now() + hour) as receiver:
-        remote = RemoteReceiver(receiver.url, recorder.clock)
-        url = ReceiverClient(receiver.url, "run", recorder).listen("200")
+        remote = RemoteReceiver(receiver.url, recorder.clock, receiver.token)
+        url = ReceiverClient(receiver.url, "run", recorder, receiver.token).listen("200")
         before = recorder.clock.now()
         post(url)
         post(receiver.url + "/of/others")
@@ -181,7 +181,7 @@ def test_settings_for_other_receivers_are_not_for_ours(
     local = LocalReceiver(tmp_path, recorder.clock)
     try:
         assert post(local.url) == 200
-        assert ReceiverClient(local.url, "run", recorder).listen("200")
+        assert ReceiverClient(local.url, "run", recorder, local.token).listen("200")
     finally:
         local.stop()
 
@@ -190,7 +190,7 @@ def test_what_a_receiver_elsewhere_no_longer_keeps_is_noted(recorder: PartRecord
     with Receiver(keep=2) as receiver:
         for number in range(3):
             post(f"{receiver.url}/run/w1/{number}")
-        remote = RemoteReceiver(receiver.url, recorder.clock)
+        remote = RemoteReceiver(receiver.url, recorder.clock, receiver.token)
         assert len(remote.fetch("run", recorder)) == 2
         for number in range(2):
             post(f"{receiver.url}/run/w1/{number}")
@@ -232,11 +232,11 @@ def test_without_a_receiver_there_is_no_url_and_a_note(recorder: PartRecorder) -
 
 def test_replies_that_tell_of_other_urls_are_left_alone(recorder: PartRecorder) -> None:
     with Receiver() as receiver:
-        client = ReceiverClient(receiver.url, "run", recorder)
+        client = ReceiverClient(receiver.url, "run", recorder, receiver.token)
         client.observe(created("https://example.com/hook"))
         client.observe(created(f"{receiver.url}/otherrun/w1/1"))
         client.observe(json.dumps({"data": [{"id": "end_2", "url": f"{receiver.url}/run/w1/1"}]}))
-        assert ask(receiver.url, "GET", "/scripts") == {"*": ["200"]}
+        assert ask(receiver.url, "GET", "/scripts", token=receiver.token) == {"*": ["200"]}
     assert lines_of(recorder.path) == [{"kind": "endpoint", "path": "/run/w1/1", "endpoint": "end_2"}]
 
 

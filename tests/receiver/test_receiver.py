@@ -43,6 +43,10 @@ def come(receiver: Receiver, headers: dict[str, str], path: str = "/hooks", body
     return receiver.accept("POST", path, "", lower, body)
 
 
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     with Receiver(clock=lambda: NOW) as receiver:
@@ -51,7 +55,9 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def client(receiver: Receiver) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=receiver.url, timeout=600, trust_env=False) as client:
+    with httpx.Client(
+        base_url=receiver.url, headers=bearer(receiver.token), timeout=600, trust_env=False
+    ) as client:
         yield client
 
 
@@ -207,7 +213,7 @@ def test_it_stops_while_a_sender_waits_and_can_start_again() -> None:
     with pytest.raises(httpx.ConnectError):
         get(first, trust_env=False)
     with receiver:
-        assert get(f"{receiver.url}/_receiver", trust_env=False).status_code == 200
+        assert get(f"{receiver.url}/_receiver", trust_env=False).status_code == 401  # there is somebody
     receiver.stop()
 
 
@@ -326,6 +332,40 @@ def test_a_token_is_asked_for_where_there_is_one(method: str, path: str, sent_to
         assert (came.status_code, came.json()["count"]) == (200, 1)
 
 
+def test_unless_told_otherwise_control_belongs_to_who_started_it(client: httpx.Client) -> None:
+    """One token for each receiver; it may stand in an address that is read, in none that changes anything."""
+    with Receiver() as other, Receiver(token="") as open_to_all:
+        assert client.get("/_receiver/requests").status_code == 200
+        assert client.get(f"{other.url}/_receiver/requests").status_code == 401
+        listed = get(f"{other.url}/_receiver/requests?path=/x&token={other.token}", trust_env=False)
+        assert listed.json() == {"count": 0, "requests": []}
+        deleting = f"{other.url}/_receiver/requests?token={other.token}"
+        assert httpx.delete(deleting, trust_env=False, timeout=600).status_code == 401
+        assert get(f"{open_to_all.url}/_receiver", trust_env=False).status_code == 200
+
+
+def test_control_is_served_under_own_names_alone_and_to_no_webhook() -> None:
+    """A browser that was told that evil.example is this machine sends that name (DNS rebinding)."""
+    with (
+        Receiver(token="", control_names=["Tunnel.example"]) as receiver,
+        httpx.Client(base_url=receiver.url, timeout=600, trust_env=False) as client,
+    ):
+        for host, status in (
+            ("evil.example", 403),
+            ("evil.example:80", 403),
+            ("[", 403),
+            ("localhost:1", 200),
+            ("[::1]", 200),
+            ("tunnel.example", 200),
+        ):
+            assert client.get("/_receiver", headers={"host": host}).status_code == status, host
+        answer = client.get("/_receiver", headers={"host": "evil.example"})
+        assert "not served under the name 'evil.example'; --control-host NAME" in answer.json()["error"]
+        assert client.post("/hooks", headers={"host": "evil.example"}).status_code == 200
+        ours = {"user-agent": "ranksim-webhooks/1"}
+        assert client.post("/_receiver/secrets", json={"secret": "x"}, headers=ours).status_code == 403
+
+
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://["])
 def test_no_page_of_another_origin_may_control(receiver: Receiver, client: httpx.Client, origin: str) -> None:
     said = {"secret": "theirs"}
@@ -370,28 +410,29 @@ def test_the_command_prints_what_comes_and_stops_well(number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "wanted"),
     [
-        (["--host", "0.0.0.0"], True),  # one is made up
-        (["--host", "0.0.0.0", "--control-token", "open"], False),
-        (["--control-token", "open"], False),
-        ([], False),
+        ([], True),  # one is made up
+        (["--host", "0.0.0.0"], True),
+        (["--host", "0.0.0.0", "--control-token", "open"], True),
+        (["--control-token", "open", "--control-host", "Tunnel.Example"], True),
+        (["--no-control-token"], False),
     ],
 )
-def test_beyond_loopback_control_wants_a_token(words: list[str], told: bool) -> None:
+def test_the_command_prints_the_token_that_its_control_wants(words: list[str], wanted: bool) -> None:
     with command("--port", "0", *words) as process:
         assert process.stderr is not None
-        said = [*process.stderr.readline().split(), *[""] * 7]
+        said = process.stderr.readline().split()
         control = f"http://127.0.0.1:{httpx.URL(said[6].rstrip(',')).port}/_receiver"
-        token = said[said.index("token") + 1] if "token" in said else "open"
+        token = said[said.index("token") + 1] if "token" in said else "none"
         codes = [
             get(control, headers=headers, trust_env=False).status_code
-            for headers in ({}, {"authorization": f"Bearer {token}"})
+            for headers in ({}, bearer(token), bearer(token) | {"host": "tunnel.example"})
         ]
         process.terminate()
         process.communicate()
-    assert codes == [401 if words else 200, 200]
-    assert ("token" in said) == told
+    assert codes == [401 if wanted else 200, 200, 200 if "--control-host" in words else 403]
+    assert (token == "open") == ("open" in words)
 
 
 @pytest.mark.parametrize(
@@ -401,6 +442,8 @@ def test_beyond_loopback_control_wants_a_token(words: list[str], told: bool) -> 
         (["--script", "500", "--script", "200"], "--script: found '500' and '200' for all paths"),
         (["--script", "/a=500", "--script", "/a=200"], "--script: found '500' and '200' for /a"),
         (["--secret", "/hooks="], "--secret: expected SECRET or /PATH=SECRET"),
+        (["--no-control-token", "--host", "0.0.0.0"], "--no-control-token: expected without --control-token"),
+        (["--no-control-token", "--control-token", "x"], "--no-control-token: expected without"),
         (["--host", "192.0.2.1", "--port", "0"], "192.0.2.1:0: cannot listen there"),
     ],
 )

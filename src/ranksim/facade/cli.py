@@ -160,7 +160,7 @@ def serve(
     from ranksim.contract.policy import Policy
     from ranksim.facade import app as surface
     from ranksim.facade import server
-    from ranksim.serving.control_auth import LOOPBACK, names_of, new_token
+    from ranksim.serving.control_auth import chosen_token, names_of
     from ranksim.serving.listener import bound
     from ranksim.serving.uvicorn_protocol import Limits
 
@@ -168,11 +168,9 @@ def serve(
     if check:
         _check(state, wanted)
         return
-    if no_control_token and (control_token or host not in LOOPBACK):
-        raise BadInput("--no-control-token: expected without --control-token, and at a loopback address")
     if any_receiver and public_receivers_only:
         raise BadInput("--any-receiver: expected without --public-receivers-only")
-    token = "" if no_control_token else control_token or new_token()
+    token = chosen_token(control_token, none=no_control_token, host=host)
     receivers: Receivers = "any" if any_receiver else "public" if public_receivers_only else "others"
     sender = HttpSender(receivers=receivers, tls=_tls(ca_file))
     twin = Twin(

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from ranksim.errors import BadInput
 from ranksim.load.recorder import AnchoredClock, PartRecorder
+from ranksim.serving.control_auth import new_token
 from ranksim.trace import SECRET_FIELDS
 
 CONTROL = "/_receiver"
@@ -84,7 +85,8 @@ class ReceiverClient:
 class LocalReceiver:
     """`ranksim receive` as a child process on loopback, which logs into the directory of the run's parts.
 
-    It ends with the run: when it is stopped, and when this process is gone. Raises BadInput when it does not
+    The run alone controls it, with `token`, which the environment hands it, as others can see arguments. It
+    ends with the run: when it is stopped, and when this process is gone. Raises BadInput when it does not
     begin.
     """
 
@@ -92,7 +94,9 @@ class LocalReceiver:
         self.log = directory / "receiver.jsonl"
         words = [sys.executable, "-m", "ranksim", "receive", "--port", "0", "--tolerance", "-1"]
         words += ["--log", str(self.log), "--anchor", str(clock.anchor), "--with-parent"]
+        self.token = new_token()
         own = {name: text for name, text in os.environ.items() if not name.startswith("RANKSIM_RECEIVE_")}
+        own["RANKSIM_RECEIVE_CONTROL_TOKEN"] = self.token
         self._said = directory / "receiver.err"
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(

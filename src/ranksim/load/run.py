@@ -31,17 +31,17 @@ from ranksim.load.merging import Merged
 from ranksim.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
+from ranksim.serving.control_auth import LOOPBACK
 from ranksim.trace import Header
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What all processes of a run have in common, so that their parts fit together.
 
-    `directory` is where parts are written, `receiver` the receiver's URL ("" without one), `processes` how
-    many share the users and `budgets` the spend cap. `salt` is hexadecimal.
+    `directory` is where parts are written, `receiver` the receiver's URL ("" without one), `receiver_token`
+    what the run's own wants, `processes` how many share the users and `budgets` the spend cap. `salt` is
+    hexadecimal.
     """
 
     run: str
@@ -54,6 +54,7 @@ class Shared:
     budgets: int
     receiver: str
     reach: dict[str, Any]
+    receiver_token: str = ""
 
     def to_message(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -71,15 +72,16 @@ class Part:
     def __init__(self, shared: Shared, target: Target, name: str, clock: AnchoredClock | None = None) -> None:
         self.shared = shared
         self.target = target
+        receiver_token = shared.receiver_token or target.receiver_token or ""
         self.recorder = PartRecorder(
             Path(shared.directory) / f"part-{name}.jsonl",
             part=name,
             clock=clock or shared.clock,
             salt=bytes.fromhex(shared.salt),
-            tokens=[*(key.token for key in target.keys.values()), target.receiver_token or ""],
+            tokens=[*(key.token for key in target.keys.values()), receiver_token],
         )
         self.receiver = (
-            ReceiverClient(shared.receiver, shared.run, self.recorder, target.receiver_token)
+            ReceiverClient(shared.receiver, shared.run, self.recorder, receiver_token)
             if shared.receiver
             else None
         )
@@ -164,10 +166,11 @@ class LoadRun:
             self.directory.mkdir(parents=True, mode=0o700)
             self._receiver = self._receive()
             url = "" if self._receiver is None else self._receiver.url
+            token = self._receiver.token if isinstance(self._receiver, LocalReceiver) else ""
             seed = settings.seed if settings.seed is not None else secrets.randbits(32)
             shared = Shared(
                 name, str(self.directory.resolve()), self.clock, secrets.token_hex(16), seed, settings.users,
-                max(1, settings.workers), settings.workers + 1, url, {},
+                max(1, settings.workers), settings.workers + 1, url, {}, token,
             )  # fmt: skip
             self._write_header(Reach(target))
             self.part = Part(shared, target, "0")

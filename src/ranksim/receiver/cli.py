@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 
 def receive(
-    host: Annotated[
-        str, typer.Option(help="The address to listen at. Beyond loopback the control API wants a token.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8090,
     script: Annotated[
         list[str] | None,
@@ -63,7 +61,20 @@ def receive(
             "it is, and notes of stalls of the receiver itself.",
         ),
     ] = None,
-    control_token: Annotated[str, typer.Option(help="The bearer token that the control API wants.")] = "",
+    control_token: Annotated[
+        str, typer.Option(help="The bearer token that the control API wants; usually made up and printed.")
+    ] = "",
+    no_control_token: Annotated[
+        bool,
+        typer.Option("--no-control-token", help="Let every program of this machine use the control API."),
+    ] = False,
+    control_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Serve the control API under this name too, such as a tunnel's; may be repeated.",
+        ),
+    ] = None,
     anchor: Annotated[
         int | None,
         typer.Option(
@@ -82,7 +93,8 @@ def receive(
 ) -> None:
     """Receive webhooks: record what comes, answer as scripted, verify signatures.
 
-    What came can be read at /_receiver/requests, and scripts changed while it runs: GET /_receiver says how.
+    What came can be read at /_receiver/requests, and scripts changed while it runs, by whoever sends the
+    printed token: GET /_receiver says how.
     Stop it with Ctrl-C.
 
     Examples:
@@ -93,18 +105,18 @@ def receive(
     """  # fmt: skip
     from ranksim.callers.receivers import AnswerStep
     from ranksim.receiver.receiver import CONTROL, Receiver
-    from ranksim.serving.control_auth import LOOPBACK, new_token
+    from ranksim.serving.control_auth import chosen_token
     from ranksim.serving.wall_clock import wall
 
     def anchored() -> int:
         return (anchor or 0) + time.monotonic_ns() // 1000
 
-    token = control_token or ("" if host in LOOPBACK else new_token())
     receiver = Receiver(
         tolerance=None if tolerance < 0 else tolerance,
         strict=strict,
         clock=wall if anchor is None else anchored,
-        token=token,
+        token=chosen_token(control_token, none=no_control_token, host=host),
+        control_names=control_host or (),
     )
     for path, steps in _scripts(script or ()).items():
         receiver.script(*steps.split(","), path=path)
@@ -141,8 +153,8 @@ def receive(
         with receiver.start(host, port):
             receiver.watch(stalled)
             where = f"receiving at {receiver.url}, control at {receiver.url}{CONTROL}"
-            made_up = "" if token == control_token else f" by the bearer token {token}"
-            print(f"ranksim: {where}{made_up}", file=sys.stderr, flush=True)
+            by = f" by the bearer token {receiver.token}" if receiver.token else ""
+            print(f"ranksim: {where}{by}", file=sys.stderr, flush=True)
             if with_parent:
                 threading.Thread(target=_until_end_of_input, args=(stopped,), daemon=True).start()
             stopped.wait()

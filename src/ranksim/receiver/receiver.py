@@ -10,7 +10,7 @@ import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qsl
@@ -19,7 +19,7 @@ from ranksim.callers.receivers import AnswerStep, by_attempt, signed_at, verify
 from ranksim.clock import SECOND, Micros
 from ranksim.errors import BadInput
 from ranksim.serving.asgi import Gone, Receive, Scope, Send, hung_up
-from ranksim.serving.control_auth import refusal
+from ranksim.serving.control_auth import names_of, new_token, refusal, take_token
 from ranksim.serving.listener import Listener
 from ranksim.serving.loop_thread import LoopThread
 from ranksim.serving.parsing import whole_number
@@ -116,8 +116,10 @@ class Receiver:
     `clock` tells the instant in µs that is noted down, `signing_clock` the one that signatures are compared
     with (default: the same); `tolerance` is their greatest age in seconds (None: any will do, S86). A
     `strict` receiver answers 400 to a request whose signature does not verify. The latest `keep` requests
-    are kept. `came` is called with every request before it is answered, `heard` once it is. `token` must be
-    sent as a bearer token to control it over HTTP.
+    are kept. `came` is called with every request before it is answered, `heard` once it is.
+
+    Over HTTP it is controlled by whoever sends `token` as a bearer token; None makes one up, "" wants none.
+    Where it listens control is served under its own names and `control_names` alone.
 
     Use it as an ASGI app, or as a context manager that listens at `url` in a thread.
     """
@@ -134,6 +136,7 @@ class Receiver:
         came: Callable[[Received], None] | None = None,
         heard: Callable[[Received], None] | None = None,
         token: str | None = None,
+        control_names: Collection[str] = (),
     ) -> None:
         self.clock = clock
         self.signing_clock = signing_clock or clock
@@ -141,7 +144,8 @@ class Receiver:
         self.strict = strict
         self.came = came
         self.heard = heard
-        self.token = token
+        self.token = new_token() if token is None else token
+        self.control_names = control_names
         self.url = ""
         self._changed = threading.Condition()
         self._requests: deque[Received] = deque(maxlen=keep)
@@ -268,6 +272,7 @@ class Receiver:
     def start(self, host: str = "127.0.0.1", port: int = 0) -> Self:
         """Listen in a thread; `url` says where. Raises BadInput when that cannot be."""
         listener = Listener(self, host, port)
+        self.control_names = names_of(host, self.control_names)
         self._thread = LoopThread("ranksim receiver")
         self._listener = self._thread.call(listener.open())
         self.url = listener.url
@@ -323,9 +328,10 @@ class Receiver:
 
     def _control(self, scope: Scope, body: bytes | None) -> tuple[int, Any]:
         """Answer a control request: status and JSON."""
-        refused = refusal(self.token, scope)
+        refused = refusal(self.token, scope, self.control_names)
         if refused is not None:
             return refused[0], {"error": refused[1]}
+        take_token(scope)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         try:
             match scope["method"], scope["path"].removeprefix(CONTROL):

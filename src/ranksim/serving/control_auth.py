@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from ranksim.errors import BadInput
+
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 WEBHOOKS = "ranksim-webhooks"
@@ -25,6 +27,16 @@ TOKEN = "token"
 def new_token() -> str:
     """Make a token that nobody guesses."""
     return secrets.token_urlsafe(24)
+
+
+def chosen_token(given: str, *, none: bool, host: str) -> str:
+    """Return the token that a command's flags ask for: the given one, a new one, or none, "".
+
+    Raises BadInput where none is asked for together with one, or beyond loopback.
+    """
+    if none and (given or host not in LOOPBACK):
+        raise BadInput("--no-control-token: expected without --control-token, and at a loopback address")
+    return "" if none else given or new_token()
 
 
 def names_of(host: str, more: Collection[str] = ()) -> frozenset[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -35,8 +35,14 @@ CREATE TABLE inputs (number INTEGER PRIMARY KEY, batch BLOB NOT NULL, crc INTEGE
 
 CLOSED = "INSERT OR REPLACE INTO about VALUES ('closed', ?)"
 OPENED = "INSERT OR REPLACE INTO about VALUES ('closed', '')"
+NOTHING = "PRAGMA user_version = 0"
+"""Writes one page, the first, as it is."""
+
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 """Moves all that is in the -wal file into the file itself."""
+
+CHECKPOINT_EVERY = 1_000
+"""Pages in the -wal file after which SQLite moves them by itself."""
 
 
 class StateFile:
@@ -72,11 +78,11 @@ class StateFile:
         Raises sqlite3.Error, and then changes nothing.
         """
         mark = Mark(self.mark.number + 1, self.mark.inputs + inputs, crc32(world))
-        with self._database:
+        with self._withdrawn(), self._database:
             if not self._database.in_transaction:  # as it is in a new file
                 self._database.execute("BEGIN")
             _put_snapshot(self._database, world, mark)
-        if self.new:
+        if mark.number == 1:  # the first: whoever loses the -wal file loses no world without a word
             self._database.execute(CHECKPOINT)
         self._note(mark)
 
@@ -84,9 +90,10 @@ class StateFile:
         """Add inputs, all or none. Raises sqlite3.Error, and then changes nothing."""
         inputs = self.mark.inputs + batch.count(b"\n")
         mark = Mark(self.mark.number + 1, inputs, crc32(batch, self.mark.crc))
-        self._database.execute(
-            "INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", (mark.number, batch, mark.crc)
-        )
+        with self._withdrawn():
+            self._database.execute(
+                "INSERT OR REPLACE INTO inputs VALUES (?, ?, ?)", (mark.number, batch, mark.crc)
+            )
         self._note(mark)
 
     def read(self) -> tuple[bytes, list[bytes]]:
@@ -106,6 +113,25 @@ class StateFile:
             self._acknowledged.close(remove=False)
         else:
             self._acknowledged.close(remove=True)
+
+    @contextmanager
+    def _withdrawn(self) -> Iterator[None]:
+        """Let nobody find what a write that failed has left in the -wal file.
+
+        Where flushing it failed all of the write stands there, and a start after a kill would go on from it.
+        SQLite's next write begins where that one did; this smallest of all is not flushed, nor are pages
+        moved, since flushes fail.
+        """
+        try:
+            yield
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                self._database.execute("PRAGMA wal_autocheckpoint = 0")
+                self._database.execute("PRAGMA synchronous = OFF")
+                self._database.execute(NOTHING)
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_EVERY}")
+            raise
 
     def _note(self, mark: Mark) -> None:
         """Note what is on disk, before anybody hears of it."""
@@ -133,6 +159,7 @@ class StateFile:
         database = self._database
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA synchronous = FULL")
+        database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_EVERY}")
         self._own(database.execute("PRAGMA application_id").fetchone()[0])
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN EXCLUSIVE")  # held until the file is closed
@@ -243,7 +270,9 @@ class StateFile:
         """Raise BadInput with a sentence for what SQLite says in a word."""
         try:
             yield
-        except TypeError:
+        except BadInput:
+            raise
+        except (TypeError, ValueError):  # a number or a text that is none
             raise self._broken() from None
         except sqlite3.Error as error:
             word = getattr(error, "sqlite_errorname", "")
