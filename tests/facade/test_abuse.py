@@ -269,6 +269,31 @@ def test_a_second_request_that_never_ends_is_hung_up_on_too() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("then", [b"", b"\r\n", b"0123456789"], ids=["nothing", "a blank line", "a body"])
+def test_an_idle_connection_ends_whatever_came_last(then: bytes) -> None:
+    """Neither a blank line nor the body of a request that was answered without it keeps one open for good."""
+
+    async def story() -> None:
+        async with victim() as it:
+            clock = LoopClock()
+            reader, writer = await it.open()
+            length = b"Content-Length: 10\r\n" if len(then) == 10 else b""
+            writer.write(b"POST /_ranksim/nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n%b\r\n" % length)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 404 ")
+            await reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+            writer.write(then)
+            await it.check()
+            seconds = uvicorn_protocol.REQUEST_SECONDS if then == b"\r\n" else uvicorn_protocol.IDLE_SECONDS
+            clock.now += seconds - 0.1
+            await it.check()
+            assert not gone(reader)
+            clock.now += 0.2
+            assert await it.hangs_up(reader)
+
+    run(story)
+
+
 def test_a_body_that_never_comes_is_waited_for_no_longer_than_allowed() -> None:
     async def story() -> None:
         async with victim() as it:

@@ -15,8 +15,8 @@ from ranksim.serving.uvicorn_protocol import Connection, configured
 
 OF_THE_CONNECTION = (
     "client", "config", "cycle", "flow", "headers", "loop", "parser", "scope", "transport",
-    "_unset_keepalive_if_required", "connection_lost", "connection_made", "data_received", "on_body",
-    "on_headers_complete", "on_message_begin", "on_message_complete", "on_response_complete",
+    "timeout_keep_alive", "connection_lost", "connection_made", "data_received", "on_body",
+    "on_headers_complete", "on_message_complete", "on_response_complete",
     "pause_writing", "resume_writing", "send_400_response", "shutdown",
 )  # fmt: skip
 """What `Connection` reads, calls or replaces of uvicorn's protocol."""
@@ -33,6 +33,9 @@ OF_THE_SERVER = ("lifespan", "server_state", "startup", "should_exit", "run")
 
 REPLACED = {
     HttpToolsProtocol.data_received: "010a7ae5",
+    HttpToolsProtocol.on_body: "dba9c32a",
+    HttpToolsProtocol.on_message_complete: "1fbad42d",
+    HttpToolsProtocol.on_response_complete: "64e254f2",
     HttpToolsProtocol.send_400_response: "ae5a4a37",
     RequestResponseCycle.send: "abdd8601",
 }
@@ -115,7 +118,7 @@ def test_a_whole_response_leaves_the_connection_as_uvicorn_would() -> None:
         )
         assert isinstance(connection.parser, HttpRequestParser)
         assert connection.cycle.response_complete
-        assert connection.timeout_keep_alive_task is not None, CHANGED.format(what="keep-alive")
+        assert connection._due is not None
         connection.connection_lost(None)
 
     asyncio.run(story())

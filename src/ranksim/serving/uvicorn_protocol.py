@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ranksim.serving.asgi import Header, Message, Receive
@@ -31,6 +32,9 @@ HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
 
 REQUEST_SECONDS = 30.0
 """How long a request may take to arrive, its body included."""
+
+IDLE_SECONDS = 75
+"""How long a connection may be kept open without a request."""
 
 STALLED_SECONDS = 30.0
 """How long a client may leave what is written to it unread, all of it, before the connection is dropped."""
@@ -70,10 +74,11 @@ class Connection(HttpToolsProtocol):
     What is no HTTP at all is refused with a complete problem body, when what came before it is answered, then
     the connection is closed. In the scope the app finds `ranksim.respond`, which sends a whole response at
     once, and `ranksim.abort`, which drops the connection.
+
+    One timer a connection runs all the while, and looks when it goes off whether anything is due: to set and
+    cancel one for each request would take a tenth of what a request takes here.
     """
 
-    _heading = False
-    """Whether a request's line and headers are on their way."""
     _head = 0
     """Bytes of the head that is on its way."""
     _ending = b""
@@ -84,7 +89,13 @@ class Connection(HttpToolsProtocol):
     """Whether that body is of a request for an upgrade, which the parser takes for one without a body."""
     _chunks: ChunkedBody | None = None
     """The body that is on its way in chunks."""
-    _waiting: asyncio.TimerHandle | None = None
+    _arriving = False
+    """Whether a request is waited for that must be here in time."""
+    _due: float | None = None
+    """When this connection ends unless something comes, by the loop's clock; None while it is answered."""
+    _timer: asyncio.TimerHandle | None = None
+    _rings = 0.0
+    """When the timer goes off."""
     _problem = MALFORMED
     _refused = False
     """Whether this connection ends with a refusal; nothing more is read of it."""
@@ -101,14 +112,17 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Give the first request its time."""
         super().connection_made(transport)
-        self._wait()
+        self._arriving = True
+        self._end_in(REQUEST_SECONDS)
         most = self._limits.connections
         if most is not None and len(self.connections) > most:
             self._write_busy(f"There are {most} connections, and no more are taken")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers."""
-        self._unwait()
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
         self._let_go()
         self.resume_writing()
         self._later = (b"", 0)
@@ -124,7 +138,6 @@ class Connection(HttpToolsProtocol):
             self._read(data, 0)
 
     def _read(self, data: bytes, at: int) -> None:
-        self._unset_keepalive_if_required()
         size = len(data)
         try:
             while at < size and not self._refused:
@@ -140,6 +153,10 @@ class Connection(HttpToolsProtocol):
                     return
         except (HttpParserError, MalformedChunks) as error:
             self.send_400_response(str(error) if isinstance(error, MalformedChunks) else self._problem)
+            return
+        if not self._arriving and (self._head or self._left or self._chunks is not None):
+            self._arriving = True
+            self._end_in(REQUEST_SECONDS)
 
     def shutdown(self) -> None:
         """End a stream without end, since the server shuts down; other answers are finished."""
@@ -147,15 +164,6 @@ class Connection(HttpToolsProtocol):
         scope: Any = self.scope
         if scope is not None and "ranksim.stop" in scope:
             scope["ranksim.stop"]()
-
-    def on_message_begin(self) -> None:
-        """Let the app close the connection."""
-        super().on_message_begin()
-        self._heading = True
-        scope: Any = self.scope
-        scope["ranksim.abort"] = self.transport.abort
-        if self._waiting is None:
-            self._wait()
 
     def on_headers_complete(self) -> None:
         """Check the head, note how its body will come, and begin to answer."""
@@ -171,9 +179,9 @@ class Connection(HttpToolsProtocol):
             self._refuse(f"The request has {len(hosts) or 'no'} Host headers; HTTP/1.1 wants one.")
         if hosts and HOST.fullmatch(hosts[0]) is None:
             self._refuse("The Host header names no host.")
-        self._heading = False
         super().on_headers_complete()
         scope: Any = self.scope
+        scope["ranksim.abort"] = self.transport.abort
         scope["ranksim.respond"] = partial(_respond, self.cycle)
         if chunked:
             self._chunks = ChunkedBody(MOST_HEADERS - self._head, TOO_LARGE)
@@ -185,38 +193,51 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Count what is on its way, and refuse what does not fit."""
-        if self.cycle.response_complete:
+        cycle = self.cycle
+        if cycle.response_complete:
             return
         self._held += len(body)
         self._limits.arrived += len(body)
         if self._held > MOST_SMALL and self._limits.arrived > self._limits.arriving:
             self._refused = True
             self._let_go()
-            self.cycle.disconnected = True
-            self.cycle.body = bytearray()
-            self.cycle.message_event.set()
+            cycle.disconnected = True
+            cycle.body = bytearray()
+            cycle.message_event.set()
             self._write_busy(
                 f"Bodies of {self._limits.arriving} bytes are on their way, and no more are taken"
             )
             return
-        super().on_body(body)
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """Note the end of a request; the parser thinks that one for an upgrade has no body."""
         if self._left or self._chunks is not None:
             return
-        self._unwait()
+        self._arriving, self._due = False, None
         self._let_go()
-        super().on_message_complete()
+        cycle = self.cycle
+        if cycle.response_complete:
+            self._end_in(self.timeout_keep_alive)
+        else:
+            cycle.more_body = False
+            cycle.message_event.set()
 
     def on_response_complete(self) -> None:
         """Read on behind the request that was answered, or refuse its body, which nobody read."""
-        super().on_response_complete()
         if self._refused:
             self._write_refusal()
             return
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if not self._arriving:
+            self._end_in(self.timeout_keep_alive)
         data, at = self._later
-        if data and not self.transport.is_closing():
+        if data:
             self._later = (b"", 0)
             self._read(data, at)
 
@@ -244,8 +265,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read; an app that answers without reading it has answered first."""
-        self._problem, self._refused = msg, True
-        self._unwait()
+        self._problem, self._refused, self._due = msg, True, None
         self.flow.pause_reading()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
@@ -351,20 +371,33 @@ class Connection(HttpToolsProtocol):
         self._problem = problem
         raise HttpParserError(problem)
 
-    def _wait(self) -> None:
-        self._waiting = self.loop.call_later(REQUEST_SECONDS, self._give_up)
+    def _end_in(self, seconds: float) -> None:
+        """Let this connection end in so many seconds, unless that is put off."""
+        self._due = self.loop.time() + seconds
+        if self._timer is not None:
+            if self._rings <= self._due:
+                return  # it looks again
+            self._timer.cancel()
+        self._rings = self._due
+        self._timer = self.loop.call_at(self._due, self._ring)
 
-    def _unwait(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+    def _ring(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        left = self._due - self.loop.time()
+        if left > 0:
+            self._end_in(left)
+        elif self._arriving:
+            self._give_up()
+        else:
+            self.transport.close()
 
     def _give_up(self) -> None:
         """End a request that does not arrive; one whose headers are here is told so."""
-        self._waiting = None
         if self.transport.is_closing():
             return
-        if self._heading or self.cycle is None or self.cycle.response_complete:
+        if self._head or self.cycle is None or self.cycle.response_complete:
             self.transport.close()
         else:
             self.send_400_response(f"The request did not arrive within {REQUEST_SECONDS:.0f} s.")
@@ -412,7 +445,7 @@ def configured(app: Any, limits: Limits | None = None, **settings: Any) -> uvico
         "server_header": False,
         "date_header": False,
         "proxy_headers": False,
-        "timeout_keep_alive": 75,
+        "timeout_keep_alive": IDLE_SECONDS,
         "timeout_graceful_shutdown": 5,
     }
     return uvicorn.Config(app, **usual | settings)
