@@ -1,6 +1,7 @@
 """Bad clients get a clear refusal or a closed connection; memory stays bounded and the service alive."""
 
 import asyncio
+import gc
 import json
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -566,5 +567,41 @@ def test_a_client_that_does_not_read_holds_nobody_up() -> None:
             one = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
             writer.write(one * 500)
             await it.check()
+
+    run(story)
+
+
+def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
+    """What refers to itself stays until a collection, which holds everybody up, longer the more there is."""
+
+    async def story() -> None:
+        async with victim() as it:
+            body = b'{"host": "no host"}'
+            json_ = b"Content-Type: application/json"
+            sent = [
+                b"GET /v1/domains HTTP/1.1\r\nHost: x\r\n\r\n",
+                post(it, b"/v1/domains", json_, b"Content-Length: %d" % len(body)) + body,
+                post(it, b"/v1/domains", json_, b"Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n",
+                b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+            ]
+            reader, writer = await it.open()
+
+            async def asked() -> None:
+                for request in sent:
+                    writer.write(request)
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    await reader.readexactly(
+                        int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                    )
+
+            await asked()
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(25):
+                    await asked()
+                assert gc.collect() < 25  # what there is once and at random, not of each request
+            finally:
+                gc.enable()
 
     run(story)

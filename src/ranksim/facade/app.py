@@ -232,14 +232,15 @@ class Facade:
         endpoint = self._endpoint
 
         async def ask() -> HttpResponse:
-            try:
-                given = await endpoint.execute(call, accept)
-            except NotKept:
-                return await ask()
-            except Exception:
-                log.exception("a GraphQL request failed")
-                call.fault = Fault("internal_error")
-                given = await endpoint.execute(call, accept)
+            given = None
+            while given is None:
+                try:
+                    given = await endpoint.execute(call, accept)
+                except NotKept:
+                    continue
+                except Exception:
+                    log.exception("a GraphQL request failed")
+                    call.fault = Fault("internal_error")
             extra = _allowing(scope["method"], request.allow, given.status)
             headers = self._headers(given.headers, len(given.body), extra)
             return HttpResponse(given.status, headers, given.body, given.replies)
@@ -459,12 +460,12 @@ def _exchange(at: Micros, scope: Scope, call: Call, answer: HttpResponse) -> Rec
         method=scope["method"],
         path=_raw_path(scope),
         query=scope["query_string"],
-        request_headers=list(scope["headers"]),
+        request_headers=tuple(scope["headers"]),
         body=call.raw or b"",
         operations=tuple(reply.operation for reply in answer.replies),
         account=first.account,
         status=answer.status,
-        response_headers=answer.headers,
+        response_headers=tuple(answer.headers),
         response=answer.body,
     )
 

@@ -39,12 +39,12 @@ class RecordedExchange:
     method: str
     path: str
     query: bytes
-    request_headers: list[Header]
+    request_headers: tuple[Header, ...]
     body: bytes
     operations: tuple[str, ...]
     account: str
     status: int
-    response_headers: list[Header]
+    response_headers: tuple[Header, ...]
     response: bytes
 
 
@@ -270,7 +270,7 @@ def _size(one: RecordedExchange) -> int:
     return len(one.body) + len(one.response) + len(one.query) + len(one.path) + headers + OVERHEAD
 
 
-def _texts(headers: list[Header]) -> dict[str, str]:
+def _texts(headers: tuple[Header, ...]) -> dict[str, str]:
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in headers}
 
 

@@ -228,6 +228,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Read on behind the request that was answered, or refuse its body, which nobody read."""
+        self._let_go_of_the_cycle()
         if self._refused:
             self._write_refusal()
             return
@@ -240,6 +241,12 @@ class Connection(HttpToolsProtocol):
         if data:
             self._later = (b"", 0)
             self._read(data, at)
+
+    def _let_go_of_the_cycle(self) -> None:
+        """Drop what refers from a request to itself, or the garbage collector would have to find it."""
+        scope: Any = self.scope
+        scope.pop("ranksim.respond", None)
+        vars(self.cycle).pop("receive", None)
 
     def pause_writing(self) -> None:
         """Give a client that does not read its time."""
