@@ -31,6 +31,7 @@ from ranksim.facade import state_cli
 from ranksim.files import check_outputs
 from ranksim.load import cli as loading
 from ranksim.pricing import cli as pricing
+from ranksim.pricing import import_cli as importing
 from ranksim.receiver import cli as receive_cli
 from ranksim.report.terminal import check_results, print_out, rendered, say
 from ranksim.study import cli as studying
@@ -396,6 +397,7 @@ price = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 for _name, (_question, _help) in pricing.QUESTIONS.items():
     price.command(_name, short_help=_help)(_spoken()(_question))
 app.add_typer(price, name="price", help="Answer a question of pricing.")
+app.command("import", short_help="Make columns of recorded calls.")(_spoken()(importing.import_recording))
 app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))
 app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(
     _spoken()(calibrating.calibrate)

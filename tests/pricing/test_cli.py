@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.cli import app
+from ranksim.errors import BadInput
+from ranksim.pricing.columns import number_of, read_columns, read_names
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "pricing"
@@ -166,3 +168,39 @@ def test_it_refuses_in_a_sentence(words: str, message: str, monkeypatch: pytest.
     assert err.startswith("ranksim: ")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_a_recording_becomes_columns(tmp_path: Path) -> None:
+    out, names = tmp_path / "calls.parquet", tmp_path / "names.csv"
+    words = [
+        "import",
+        str(EXAMPLES / "trace.jsonl"),
+        "--columns",
+        str(out),
+        "--names",
+        str(names),
+        "--salt",
+        "s",
+    ]
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("16 calls of 1 accounts.\nLeft out: 1 GraphQL documents; ")
+    assert result.stdout.endswith(f"\nWritten to {out}\n")
+    number = str(number_of("acme", "s"))
+    assert names.read_text() == f"number,name\n{number},acme\n"
+    assert [one.name for one in read_columns(out).accounts] == [number]
+    assert [one.name for one in read_columns(out, read_names(names)).accounts] == ["acme"]
+
+
+def test_a_salt_that_nobody_gives_is_drawn(tmp_path: Path) -> None:
+    for out in ("a", "b"):
+        words = ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(tmp_path / out)]
+        assert CliRunner().invoke(app, words).exit_code == 0
+    first, second = (read_columns(tmp_path / out).accounts[0].name for out in ("a", "b"))
+    assert first != second
+
+
+def test_names_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("acme\n")
+    with pytest.raises(BadInput, match="expected lines of number,name"):
+        read_names(tmp_path / "names.csv")

@@ -4,7 +4,7 @@ Interpreted integers have no bounds, compiled ones wrap without a word; so what 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from ranksim.clock import DAY
@@ -30,7 +30,16 @@ Bound = tuple[str, int, int]
 def check_bounds(population: Population, policy: Policy) -> None:
     """Raise BadInput naming the first field whose numbers could pass what 64 bits hold."""
     # One after the other, since a number is worked out from those before it.
-    for field, number, most in chain(_of_policy(policy), _of_population(population, policy)):
+    _check(chain(_of_policy(policy), _of_population(population, policy)))
+
+
+def check_policy(policy: Policy) -> None:
+    """Raise BadInput naming the first field of a policy whose numbers could pass what 64 bits hold."""
+    _check(_of_policy(policy))
+
+
+def _check(bounds: Iterable[Bound]) -> None:
+    for field, number, most in bounds:
         if number > most:
             raise BadInput(
                 f"{field}: leads to numbers up to {min(number, 10**300):.3g}, where a fleet counts to "

@@ -20,13 +20,13 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from ranksim import clock, draws
-from ranksim.fleet import judging, kernel, requests, tallying
+from ranksim.fleet import judging, kernel, recorded, requests, tallying
 from ranksim.rules import admission, windows
 
 SOURCES = ("clock.py", "draws.py", "contract", "rules", "fleet")
 """The parts of the package that the compiled kernel is made of, constants included."""
 
-MODULES = (clock, windows, admission, requests, judging, tallying, kernel)
+MODULES = (clock, windows, admission, requests, judging, tallying, kernel, recorded)
 """The modules whose functions are compiled as they are."""
 
 _compiling = Lock()
@@ -48,24 +48,37 @@ QUICK = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper":
 def compiled() -> Callable[..., None]:
     """Return the compiled `kernel.run`: its first call compiles, or loads what an earlier process did."""
     with _compiling:
-        return _compiled()
+        return _compiled(kernel.run)
+
+
+def compiled_recorded() -> Callable[..., None]:
+    """Return the compiled `recorded.run`, in the same way."""
+    with _compiling:
+        return _compiled(recorded.run)
 
 
 @cache
-def _compiled() -> Callable[..., None]:
-    import numba
+def _teach_rules() -> None:
+    """Let the compiler read every function of `MODULES` but those that it begins with."""
     from numba.extending import register_jitable
 
     _teach_draws()
     for module in MODULES:
         for function in functions_of(module):
-            if function not in (requests.stream, requests.drawn, kernel.run):
+            if function not in (requests.stream, requests.drawn, kernel.run, recorded.run):
                 register_jitable(**QUICK)(function)
+
+
+@cache
+def _compiled(run: Callable[..., None]) -> Callable[..., None]:
+    import numba
+
+    _teach_rules()
     directory = cache_directory()
     with _cache_below(directory):
         # Numba would fall back to a directory that is not named after the sources.
         kept = is_writable(directory)
-        ready: Callable[..., None] = numba.njit(nogil=True, cache=kept, error_model="numpy")(kernel.run)
+        ready: Callable[..., None] = numba.njit(nogil=True, cache=kept, error_model="numpy")(run)
     return ready
 
 

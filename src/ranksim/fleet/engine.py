@@ -24,6 +24,7 @@ from ranksim.fleet.rows import (
     ActivityRate,
     Allowance,
     BlockedSpan,
+    CallRow,
     CustomerRow,
     DomainRow,
     Habit,
@@ -51,6 +52,8 @@ SHORTEST_MONTH = 28 * DAY
 
 ROWS: dict[str, type] = {
     "customers": CustomerRow,
+    "calls": CallRow,
+    "segment": SegmentRow,
     "domains": DomainRow,
     "segments": SegmentRow,
     "habits": Habit,
@@ -100,18 +103,18 @@ def simulate_fleet(
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")
     if threads < 1 or chunk < 1 or log < 0:
         raise BadInput("threads and chunk: expected at least 1 each, and a log of at least 0")
-    machine = _machine(compiled)
+    engine = machine(compiled)
     check_bounds(population, policy)
     offers = offers_of(population, policy)
     customers = customers_of(population, policy, offers, seed, first, last)
     given = _given(customers, offers)
-    ledger = _ledger(last - first, population.length, len(offers.metrics), log)
+    ledger = ledger_of(last - first, population.length, len(offers.metrics), log)
     signed = (seed + 2**63) % 2**64 - 2**63
     parts = [(a, min(a + chunk, last - first)) for a in range(0, last - first, chunk)]
 
     def serve(part: tuple[int, int]) -> None:
         free = ledger._replace(log=ledger.log[np.count_nonzero(ledger.log["tries"]) :])
-        if machine == "compiled":
+        if engine == "compiled":
             compiler.compiled()(*part, population.start, signed, given, _desk(given), free)
         else:
             _interpret(part, population.start, signed, given, free)
@@ -128,7 +131,7 @@ def simulate_fleet(
         population=population,
         policy=policy,
         seed=seed,
-        engine=machine,
+        engine=engine,
         sold=offers.sold,
         metrics=offers.metrics,
         customers=customers.customers,
@@ -142,7 +145,11 @@ def simulate_fleet(
     )
 
 
-def _machine(compiled: bool | None) -> str:
+def machine(compiled: bool | None) -> str:
+    """Return what runs the kernel, "compiled" or "interpreted"; None compiles where Numba is installed.
+
+    Raises BadInput where compiling is insisted on and Numba is missing.
+    """
     if compiled is False:
         return "interpreted"
     if compiler.available():
@@ -190,7 +197,8 @@ def _desk(given: Given) -> Desk:
     )
 
 
-def _ledger(accounts: int, length: int, metrics: int, log: int) -> Ledger:
+def ledger_of(accounts: int, length: int, metrics: int, log: int) -> Ledger:
+    """Return an empty ledger: of so many accounts and metrics, for `length` µs, with room in its log."""
     entries = blank(log, LoggedRequest)
     entries["tries"] = 0
     return Ledger(
@@ -217,13 +225,13 @@ def _interpret(part: tuple[int, int], start: int, seed: int, given: Given, ledge
     records = ledger._replace(
         **{name: array[first:last] for name, array in ledger._asdict().items() if name != "log"}
     )
-    rows = _loose(records)
-    kernel.run(0, last - first, start, seed, _loose(mine), _loose(_desk(mine)), rows)
+    rows = loose(records)
+    kernel.run(0, last - first, start, seed, loose(mine), loose(_desk(mine)), rows)
     for name, array in records._asdict().items():
-        array[...] = _firm(getattr(rows, name), ROWS.get(name))
+        array[...] = firm(getattr(rows, name), ROWS.get(name))
 
 
-def _loose(arrays: Any) -> Any:
+def loose(arrays: Any) -> Any:
     """Return the arrays of a named tuple as lists of slotted rows, or of integers."""
     return arrays._replace(
         **{
@@ -233,10 +241,10 @@ def _loose(arrays: Any) -> Any:
     )
 
 
-def _firm(rows: Any, row: type | None) -> Any:
+def firm(rows: Any, row: type | None) -> Any:
     """Return lists of slotted rows as records again, as deep as they are."""
     if row is None or not rows:
         return rows
     if isinstance(rows[0], list):
-        return np.stack([_firm(inner, row) for inner in rows])
+        return np.stack([firm(inner, row) for inner in rows])
     return to_records(rows, row)

@@ -83,7 +83,11 @@ def _expect(at: str, what: str, name: str, known: Mapping[str, object]) -> None:
 
 def offers_of(population: Population, policy: Policy) -> Offers:
     """Return the plans, operations and assumptions of a policy as the kernel reads them. Raises BadInput."""
-    sold = sold_to(population, policy)
+    return offers_for(sold_to(population, policy), policy)
+
+
+def offers_for(sold: tuple[Sold, ...], policy: Policy) -> Offers:
+    """Return what these plans with add-ons give under a policy."""
     plans = [policy.catalogue.plans[plan] for plan, _ in sold]
     metrics = tuple(sorted({metric for plan in plans for metric in plan.quotas}))
     bits = capability_bits(policy.catalogue)
@@ -106,7 +110,7 @@ def offers_of(population: Population, policy: Policy) -> Offers:
         windows=to_records([_window(policy, rate_class) for rate_class in RateClass], Window),
         terms=to_records([terms_of(policy)], type(terms_of(policy))),
         ways=to_records([_ways(policy)], ServiceTerms),
-        durations=_durations(policy),
+        durations=durations_of(policy),
     )
 
 
@@ -196,7 +200,8 @@ def _ways(policy: Policy) -> ServiceTerms:
     )
 
 
-def _durations(policy: Policy) -> Integers:
+def durations_of(policy: Policy) -> Integers:
+    """How long jobs last, by kind: QUANTILES of their durations in µs, each as likely."""
     rows = []
     for kind in JobKind:
         duration = policy.catalogue.duration_of(kind)

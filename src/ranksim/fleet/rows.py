@@ -30,6 +30,12 @@ LIMITED = 8
 OUTCOMES = (*(refusal.code for refusal in Decision), "rate_limited")
 """What becomes of a call: granted, refused by check 1 to 6, joined, or refused by the rate limit."""
 
+NOT_FOUND = 9
+"""The outcome of a recorded call about what was not made, as the call that would have made it was refused."""
+
+FAULTY = 10
+"""The outcome of a recorded call that was faulty, and stays so."""
+
 REFUSED = (LIMITED, 1, 2, 3, 4, 5, 6)
 """The outcomes that are refusals, in the order in which a call meets them."""
 
@@ -163,6 +169,33 @@ class LoggedRequest(RequestRow):
     """A request in the log, with the number of its account."""
 
     account: int = 0
+
+
+@dataclass(slots=True)
+class CallRow:
+    """One recorded call: what it was, what it got then, and what it gets now.
+
+    `account` and `domain` are rows, the domain's counted within the account; `key` is the row of its API key,
+    -1 for the web app, which no rate limit minds. An `idle` call is charged and does nothing: 1 for a dry
+    run, 2 for one that was faulty. `size` is the keywords it brings, `pairings` × `places` the tuples of a
+    scan. It finds nothing unless the call that makes what it `needs` was granted, by number, -1 for none.
+    `recorded` is the outcome then, -1 where none is known; `outcome` and `amount` (µUSD) the kernel fills in.
+    """
+
+    account: int = 0
+    key: int = -1
+    at: int = 0
+    activity: int = 0
+    idle: int = 0
+    domain: int = 0
+    size: int = 0
+    pairings: int = 0
+    places: int = 0
+    needs: int = -1
+    makes: int = -1
+    recorded: int = -1
+    outcome: int = 0
+    amount: int = 0
 
 
 @dataclass(slots=True)

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
+from ranksim import draws
 from ranksim.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
 from ranksim.callers.recordings import IdTranslation
 from ranksim.callers.request_factory import Item, RequestFactory
 from ranksim.callers.steps import Send
 from ranksim.clock import DAY, Micros
+from ranksim.contract.facts import JobKind
 from ranksim.contract.policy import Policy
 from ranksim.contract.views import created_by
+from ranksim.draws import Purpose
+from ranksim.fleet.offers import durations_of
+from ranksim.fleet.requests import JOB_DURATION, drawn_below, stream
 from ranksim.pricing.recording import REFERENCES, RecordedCall, Recording, made_by
 from ranksim.service.administration import LIMITS
-from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
+from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
+from ranksim.service.jobs import DONE, FAILED
 from ranksim.service.service import Service
 
 LONG_BEFORE = 62 * DAY
@@ -23,6 +30,15 @@ LONG_BEFORE = 62 * DAY
 
 RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "scans")
 """What a portfolio holds, by the names of an account's fields."""
+
+
+SERIALS = 1 << 24
+"""How many ids an account's portfolio has to itself, so that it has the same ones whoever else is there."""
+
+
+def first_serial(account: int) -> int:
+    """The serial after which the ids of an account's portfolio are counted, by the account's place."""
+    return account * SERIALS
 
 
 @dataclass(slots=True)
@@ -58,14 +74,25 @@ def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> Ac
 
 class ReplayedService:
     """A service with the accounts of a recording. What they own is made long before, with all limits waived:
-    who is put on a smaller plan keeps what there is, and cannot add to it.
+    who is put on a smaller plan keeps what there is, and cannot add to it. `places` says where each account
+    stands among those of a larger recording.
     """
 
     def __init__(
-        self, recording: Recording, specs: Mapping[str, AccountSpec], policy: Policy, seed: int
+        self,
+        recording: Recording,
+        specs: Mapping[str, AccountSpec],
+        policy: Policy,
+        seed: int,
+        places: Mapping[str, int] | None = None,
     ) -> None:
         self.recording = recording
-        self.service = Service(policy, seed)
+        self.service = Service(policy, seed, pooled=JobKind)
+        self.durations = durations_of(policy).tolist()
+        self.running: list[tuple[Micros, int, str, bool]] = []
+        self.asking = (0, 0)
+        self.numbers: dict[str, int] = {}
+        self.places = {name: place if places is None else places[name] for place, name in enumerate(specs)}
         self.start = recording.calls[0].at
         self.now = max(0, self.start - LONG_BEFORE)
         self.ids: defaultdict[str, IdTranslation] = defaultdict(IdTranslation)
@@ -75,9 +102,17 @@ class ReplayedService:
         for call in recording.calls:
             self.calls.setdefault(call.account, []).append(call)
         self.service.waive(LIMITS, self.now)
-        self.actors = {name: self._open(name, spec) for name, spec in specs.items()}
+        self.actors: dict[str, Actor] = {}
+        for name, spec in specs.items():
+            self._number_from(self.places[name])
+            self.actors[name] = self._open(name, spec)
+        self._number_from(1 + max(self.places.values()))
         self.service.waive((), self.now)
         self.created = {(call.account, which) for call in recording.calls for which, _ in call.made}
+
+    def _number_from(self, place: int) -> None:
+        """Let ids go on where those of the account in this place begin."""
+        self.service.state.serial = max(self.service.state.serial, first_serial(place))
 
     def _open(self, name: str, spec: AccountSpec) -> Actor:
         anchor = self.start if spec.anchor is None else spec.anchor
@@ -117,6 +152,8 @@ class ReplayedService:
         """Make a recorded call again, at its instant."""
         self._until(asked.at)
         actor = self.actors[asked.account]
+        self.asking = self.places[asked.account], self.numbers.get(asked.account, 0)
+        self.numbers[asked.account] = self.asking[1] + 1
         send = self._draft(asked, number) if asked.drafted else self._again(asked)
         app = asked.surface == "app"
         call = Call(
@@ -158,7 +195,7 @@ class ReplayedService:
 
     def finish(self) -> None:
         """Let every job end."""
-        while (due := self.service.next_due()) is not None:
+        while (due := self._next_due()) is not None:
             self._until(due)
 
     def cost_of(self, outcome: ReplayOutcome) -> int:
@@ -167,18 +204,40 @@ class ReplayedService:
         return outcome.cost if job is None else job.cost
 
     def _until(self, now: Micros) -> None:
-        while (due := self.service.next_due()) is not None and due <= now:
+        while (due := self._next_due()) is not None and due <= now:
             self.now = due
             self._settle(self.service.advance(due).tasks)
+            while self.running and self.running[0][0] <= due:
+                _, _, job, fails = heappop(self.running)
+                self._settle(self.service.ended(job, FAILED if fails else DONE, due).tasks)
         self.now = now
 
+    def _next_due(self) -> Micros | None:
+        """The instant of the next end of a job, or of other work of the service."""
+        due = self.service.next_due()
+        if not self.running:
+            return due
+        return self.running[0][0] if due is None else min(due, self.running[0][0])
+
     def _settle(self, tasks: Sequence[Task]) -> None:
-        """Let every webhook be acknowledged at once."""
+        """Start every job, and let every webhook be acknowledged at once."""
         waiting = list(tasks)
         while waiting:
             task = waiting.pop(0)
             if isinstance(task, Attempt):
                 waiting += self.service.attempted(task.attempt, Answer(200), self.now).tasks
+            else:
+                waiting += self.service.started(task.job, self.now).tasks
+                self._run(task)
+
+    def _run(self, task: StartJob) -> None:
+        """Let a job run; how long is drawn by the account's place and its call's number, as fleets do."""
+        seed, (place, number) = self.service.state.seed, self.asking
+        lasts = self.durations[list(JobKind).index(JobKind(task.kind))]
+        drawn = lasts[drawn_below(len(lasts), stream(seed, place, JOB_DURATION), number)]
+        rate = self.service.policy.catalogue.failure_rate_of(task.kind)
+        fails = draws.below(1000, seed, place, number, Purpose.JOB_OUTCOME) < rate
+        heappush(self.running, (self.now + drawn, len(self.service.state.jobs), task.job, fails))
 
     def _learn(self, asked: RecordedCall, reply: Reply) -> None:
         """Note which ids here stand for what the recorded call made."""

@@ -74,9 +74,13 @@ def work_of(ctx: Context, account: Account, domain: Domain, spend: Spend) -> Wor
 
 def ai_questions(ctx: Context, domain: Domain) -> int:
     """Return how many questions an AI-visibility scan of a domain asks."""
+    return questions_of(ctx.state.seed, domain.id)
+
+
+def questions_of(seed: int, domain: str) -> int:
+    """Return how many questions an AI-visibility scan asks about the domain with that id."""
     span = MOST_QUESTIONS - FEWEST_QUESTIONS + 1
-    who = draws.entity(domain.id)
-    return FEWEST_QUESTIONS + draws.below(span, ctx.state.seed, who, 0, Purpose.SIZE)
+    return FEWEST_QUESTIONS + draws.below(span, seed, draws.entity(domain), 0, Purpose.SIZE)
 
 
 def admit(ctx: Context, request: Request, ask: Ask, rows: Rows, running: Job | None = None) -> Reply | None:

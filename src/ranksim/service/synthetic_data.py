@@ -69,7 +69,12 @@ INTEGRATIONS = ("analytics", "search_console")
 
 def domain_pages(seed: int, domain: Domain) -> int:
     """Return the number of pages of a site: heavy-tailed, half of all have fewer than 60."""
-    u = draws.uniform(seed, draws.entity(domain.host), 0, Purpose.SIZE)
+    return pages_of(seed, domain.host)
+
+
+def pages_of(seed: int, host: str) -> int:
+    """Return the number of pages of the site at a host."""
+    u = draws.uniform(seed, draws.entity(host), 0, Purpose.SIZE)
     return min(MOST_PAGES, int(FEWEST_PAGES / u))
 
 

@@ -1,0 +1,74 @@
+"""`ranksim import`: recorded calls as columns."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ranksim.report.terminal import waiting
+
+
+def import_recording(
+    recording: Annotated[
+        Path, typer.Argument(metavar="LOG|TRACE", help="An access log, or a trace; .gz and .xz too.")
+    ],
+    columns: Annotated[
+        Path, typer.Option(metavar="FILE.parquet", help="Write the calls here, as columns of integers.")
+    ],
+    accounts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Accounts by name, as in a scenario: plan, add-ons, portfolio."),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            envvar="RANKSIM_IMPORT_MAP",
+            help="Rules that turn lines of an access log into operations.",
+        ),
+    ] = None,
+    keywords: Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")] = 50,
+    salt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="What names are digested with; drawn, and forgotten, if not given."
+        ),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the number of each account and its name here, as CSV."),
+    ] = None,
+) -> None:
+    """Make columns of recorded calls, in which millions are tried under other plans within seconds.
+
+    Accounts become salted integers; hosts, keywords, keys and all else that names anything stay out.
+
+    Example: ranksim import examples/pricing/trace.jsonl --columns calls.parquet
+    """
+    from secrets import token_hex
+
+    from ranksim.extras import imported
+    from ranksim.files import check_outputs
+    from ranksim.pricing.back_test import read_accounts
+    from ranksim.pricing.columns import save, save_names
+    from ranksim.pricing.importing import columns_of, told
+    from ranksim.pricing.recording import read_recording, read_rules
+
+    imported("pyarrow", "columns need pyarrow", "plots")
+    check_outputs((columns, names), (recording, accounts, rules))
+    known = {} if accounts is None else read_accounts(accounts)
+    with waiting():
+        made = columns_of(
+            read_recording(recording, () if rules is None else read_rules(rules)),
+            accounts=known,
+            keywords=keywords,
+        )
+        drawn = token_hex(16) if salt is None else salt
+        save(made, columns, drawn)
+        if names is not None:
+            save_names(made, names, drawn)
+    sys.stdout.write(told(made) + f"\nWritten to {columns}\n")
