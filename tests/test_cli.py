@@ -124,7 +124,7 @@ def test_a_failed_expectation_says_which_and_by_how_much_and_exits_with_1(failin
 def test_flags_stand_in_for_the_scenario(scenario: Path) -> None:
     told = Told("run", scenario, "--seed", "7", "--replications", "3")
     assert "1 account, 3 replications, seed 7" in told.out
-    assert "±" in told.out
+    assert "with 95 % intervals" in told.out
 
 
 def test_every_flag_has_an_environment_variable(scenario: Path, tmp_path: Path) -> None:
