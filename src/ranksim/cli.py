@@ -6,8 +6,6 @@ Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 in
 141 the reader of a pipe went away.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shlex
@@ -213,14 +211,14 @@ def assumptions_command(
 # Running
 
 
-def _scenario(path: Path, arrivals: Path | None) -> Scenario:
+def _scenario(path: Path, arrivals: Path | None) -> "Scenario":
     from ranksim.sim.scenario import Scenario
 
     scenario = Scenario.load(path)
     return scenario if arrivals is None else _with_arrivals(scenario, arrivals)
 
 
-def _with_arrivals(scenario: Scenario, trace: Path) -> Scenario:
+def _with_arrivals(scenario: "Scenario", trace: Path) -> "Scenario":
     """The scenario with a trace as the source of its one replaying client. Raises BadInput."""
     from ranksim.callers.programs.call_streams import Arrivals, Source
     from ranksim.trace import entries
@@ -245,7 +243,7 @@ def _open_directory(stack: ExitStack, out: Path | None) -> Path | None:
     return stack.enter_context(new_directory(out))
 
 
-def _open_trace(stack: ExitStack, scenario: Scenario, folder: Path | None, file: Path | None) -> Any:
+def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, file: Path | None) -> Any:
     """The writer of the trace: into its own file when one is named, else beside the other results."""
     if folder is not None:
         file = file or folder / "trace.jsonl"
@@ -257,8 +255,8 @@ def _open_trace(stack: ExitStack, scenario: Scenario, folder: Path | None, file:
 
 
 def _simulate(
-    scenario: Scenario, seed: int | None, replications: int | None, workers: int, recorder: Any
-) -> Result:
+    scenario: "Scenario", seed: int | None, replications: int | None, workers: int, recorder: Any
+) -> "Result":
     from ranksim.sim.runner import run
 
     with _progress() as progress:
@@ -291,7 +289,7 @@ def _progress() -> Iterator[Callable[[int, int, float], None] | None]:
 # Reporting
 
 
-def _heading(scenario: Scenario, result: Result, command: str) -> Heading:
+def _heading(scenario: "Scenario", result: "Result", command: str) -> "Heading":
     from ranksim.report.assumptions import overrides
     from ranksim.report.heading import ExpectationVerdict, Heading
     from ranksim.sim.expectations import judge
@@ -315,7 +313,7 @@ def _heading(scenario: Scenario, result: Result, command: str) -> Heading:
     )
 
 
-def _command(scenario: Path, result: Result, arrivals: Path | None) -> str:
+def _command(scenario: Path, result: "Result", arrivals: Path | None) -> str:
     """The command that repeats the run."""
     words = ["ranksim", "run", str(scenario), "--seed", str(result.seed)]
     words += ["--replications", str(len(result.replications))]
@@ -324,7 +322,7 @@ def _command(scenario: Path, result: Result, arrivals: Path | None) -> str:
     return shlex.join(words)
 
 
-def _write(folder: Path, result: Result, heading: Heading, plots: bool) -> None:
+def _write(folder: Path, result: "Result", heading: "Heading", plots: bool) -> None:
     from ranksim.report import frames
     from ranksim.report import plots as drawing
     from ranksim.report.page import page
@@ -347,7 +345,7 @@ def _written(out: Path) -> str:
     return ""
 
 
-def _summary(result: Result, heading: Heading) -> str:
+def _summary(result: "Result", heading: "Heading") -> str:
     from ranksim.report.summary import summary
 
     return rendered(summary(heading, result.tables))

@@ -8,7 +8,6 @@ functions unchanged.
 """
 
 import re
-from email.utils import formatdate
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -86,6 +85,8 @@ def http_date(t: Micros) -> str:
 
     For the years 0001 to 9999; raises ValueError for others.
     """
+    from email.utils import formatdate  # read late: a few deployments state dates, and it reads much
+
     return formatdate(whole_seconds(t), usegmt=True)
 
 

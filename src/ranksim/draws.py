@@ -10,12 +10,16 @@ G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number gener
 of the finaliser from D. Stafford, "Better bit mixing" (variant 13, 2011).
 """
 
+from __future__ import annotations
+
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
 _GOLDEN = 0x9E37_79B9_7F4A_7C15  # 2**64 divided by the golden ratio, made odd
@@ -94,6 +98,8 @@ def uniforms(seed: int, entity: int, indices: NDArray[np.int64], purpose: int) -
 
     `indices` has any shape of one or more dimensions; the result has the same.
     """
+    import numpy as np  # most who draw do so one by one, and reading numpy takes longer than starting
+
     start, step = stream(seed, entity, purpose)
     x = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(step) + np.uint64(start)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)

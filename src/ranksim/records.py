@@ -10,14 +10,16 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from ranksim.clock import Micros, instant
 from ranksim.errors import BadInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
@@ -135,6 +137,8 @@ def read_rates(path: str | Path, chunk: int = 1 << 16) -> Iterator[NDArray[np.in
 
     Raises BadInput naming the line of what is no count.
     """
+    import numpy as np  # read late: few who read records read counts
+
     number, rest = 1, ""
     with _opened(path) as file:
         while True:

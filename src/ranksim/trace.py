@@ -34,7 +34,7 @@ from pydantic import (
 )
 
 from ranksim.clock import SECOND, Micros
-from ranksim.contract.yamlfile import Located, explain
+from ranksim.contract.located import Located, explain
 from ranksim.errors import BadInput
 from ranksim.extras import imported
 from ranksim.files import new_file, packing

@@ -1,11 +1,15 @@
 """Catalogues: what they must hold, and the two that come with the package."""
 
+from pathlib import Path
+
 import pytest
 
 from ranksim.clock import DAY, HOUR, MINUTE
+from ranksim.contract import policy
+from ranksim.contract.located import validate
 from ranksim.contract.plans import CAPABILITY_OF, Catalogue
 from ranksim.contract.policy import CATALOGUES, shipped_catalogue
-from ranksim.contract.yamlfile import load_yaml, validate
+from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.errors import BadInput
 
 SMALL = """\
@@ -56,6 +60,14 @@ def test_metrics_of_shipped_catalogues(name: str) -> None:
 
 
 @pytest.mark.fact("U46")
+@pytest.mark.parametrize("name", CATALOGUES)
+def test_the_json_of_a_shipped_catalogue_says_what_its_yaml_says(name: str) -> None:
+    folder = Path(policy.__file__).parents[1] / "data" / "catalogues"
+    written = validate(Catalogue, read_yaml(folder / f"{name}.yaml"))
+    assert shipped_catalogue(name) == written, "run scripts/catalogues"
+    assert shipped_catalogue(name).model_dump_json() == written.model_dump_json()
+
+
 def test_cooldowns_of_the_illustrative_catalogue() -> None:
     for plan in shipped_catalogue("illustrative").plans.values():
         assert plan.cooldowns == {"rank_run": HOUR, "crawl": DAY, "site_optimization": DAY, "ai_scan": 0}

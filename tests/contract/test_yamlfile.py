@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from ranksim.contract.located import validate
 from ranksim.contract.quantities import Frozen, Instant
-from ranksim.contract.yamlfile import load_yaml, read_yaml, validate
+from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.errors import BadInput
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranksim.facade import sender as sending
-from ranksim.facade.sender import CheckedAddresses, HttpSender, Scripted
+from ranksim.facade import http_sender as sending
+from ranksim.facade.http_sender import CheckedAddresses, HttpSender
+from ranksim.facade.sender import Scripted
 from ranksim.service.calls import Answer, Attempt
 
 from .conftest import LoopClock

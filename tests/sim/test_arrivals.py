@@ -12,6 +12,9 @@ import pytest
 
 from ranksim.callers import arrivals
 from ranksim.callers.arrivals import ArrivalBlock, Piece, Replay, Rhythm
+from ranksim.callers.programs.call_streams import Caller
+from ranksim.callers.programs.steady import chosen, instants
+from ranksim.callers.request_factory import Item
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, weekday
 from ranksim.errors import BadInput
 from ranksim.records import read_access_log, read_rates
@@ -231,11 +234,12 @@ def test_exchanges_of_a_trace_are_put_in_the_order_they_were_sent(tmp_path: Path
 
 
 def test_constant_and_listed_arrivals() -> None:
-    times, numbers = flat(arrivals.constant(10 * SECOND, MONDAY, MONDAY + 35 * SECOND))
+    every = Caller(account="a", mix={"labels.list": Item()}, every="10s")
+    times = list(instants(every, MONDAY, MONDAY + 35 * SECOND))
     assert times == [MONDAY, MONDAY + 10 * SECOND, MONDAY + 20 * SECOND, MONDAY + 30 * SECOND]
-    assert numbers == [0, 1, 2, 3]
-    assert flat(arrivals.constant(SECOND, MONDAY, MONDAY)) == ([], [])
-    assert flat(arrivals.listed([5, 3, 3])) == ([3, 3, 5], [0, 1, 2])
+    assert list(instants(every, MONDAY, MONDAY)) == []
+    given = Caller(account="a", mix={"labels.list": Item()}, times=("5us", "3us", "3us", "9us"))
+    assert list(instants(given, 1, 10)) == [4, 4, 6]
 
 
 def poisson(every: Micros = MINUTE, rhythm: Rhythm | None = None, seed: int = 1) -> list[Micros]:
@@ -279,3 +283,10 @@ def test_choices_follow_their_weights() -> None:
     for which, share in enumerate((0.1, 0.3, 0.6)):
         assert abs(picked[which] - 20_000 * share) < 4 * (20_000 * share * (1 - share)) ** 0.5
     assert arrivals.chosen(block, [0.5], seed=1, name="c") == [0] * 20_000
+
+
+@pytest.mark.parametrize("weights", [[2.0], [1.0, 3.0, 6.0], [0.1, 0.2, 0.3, 1e-9], [0.0, 1.0]])
+def test_one_choice_is_that_of_many_at_once(weights: list[float]) -> None:
+    numbers = np.arange(2_000, dtype=np.int64)
+    many = arrivals.chosen(ArrivalBlock(numbers, numbers), weights, seed=3, name="c")
+    assert [chosen(number, weights, seed=3, name="c") for number in range(2_000)] == many

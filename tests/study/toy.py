@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError
 
+from ranksim.contract.located import Located, explain
 from ranksim.contract.quantities import Duration, Frozen, Money
-from ranksim.contract.yamlfile import Located, explain
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.study.engines import Measurement
 from ranksim.study.parameters import Settings, check_path, laid, tree_of

@@ -210,20 +210,6 @@ class Rhythm:
         return np.asarray(table / table.mean(), dtype=np.float64)
 
 
-def constant(every: Micros, start: Micros, end: Micros) -> Iterator[ArrivalBlock]:
-    """Arrivals at `start` and then every so many µs, before `end`."""
-    total = max(0, -(-(end - start) // every))
-    for first in range(0, total, BLOCK):
-        numbers = np.arange(first, min(first + BLOCK, total), dtype=np.int64)
-        yield ArrivalBlock(start + every * numbers, numbers)
-
-
-def listed(times: Sequence[Micros]) -> Iterator[ArrivalBlock]:
-    """Arrivals at given instants, in the order of time."""
-    if times:
-        yield ArrivalBlock(np.array(sorted(times), dtype=np.int64), np.arange(len(times), dtype=np.int64))
-
-
 def poisson(
     every: Micros, start: Micros, end: Micros, *, seed: int, name: str, rhythm: Rhythm | None = None
 ) -> Iterator[ArrivalBlock]:

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from ranksim.contract.located import Located, validate
 from ranksim.contract.quantities import Frozen, Money
-from ranksim.contract.yamlfile import Located, validate
 from ranksim.trace import UNKNOWN_KEY
 
 Purpose = Literal["full", "scoped", "second", "other_account", "other_environment", "past_due", "near_limit"]

@@ -4,8 +4,6 @@ Every flag also has an environment variable, made by typer: RANKSIM_CAPACITY_SLO
 `ranksim capacity slots`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,7 +38,7 @@ class PlannedAnswer(Protocol):
     def rows(self) -> list[dict[str, Any]]:
         """The answer as plain rows."""
 
-    def views(self) -> list[View]:
+    def views(self) -> "list[View]":
         """The answer as tables for people."""
 
 
@@ -232,7 +230,7 @@ QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
 """Name of a command to its function and its short help."""
 
 
-def _policy(path: Path | None) -> Policy:
+def _policy(path: Path | None) -> "Policy":
     from ranksim.contract.policy import Policy
 
     return Policy() if path is None else Policy.load(path)

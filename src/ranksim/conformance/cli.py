@@ -1,7 +1,5 @@
 """`ranksim compare`: judge a recorded trace, on the command line."""
 
-from __future__ import annotations
-
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any

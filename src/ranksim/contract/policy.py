@@ -5,17 +5,18 @@ from functools import cache
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.facts import Facts
+from ranksim.contract.located import Located, explain, validate
 from ranksim.contract.plans import HOW_JOBS_RUN, Catalogue
 from ranksim.contract.quantities import Distribution, Frozen
-from ranksim.contract.yamlfile import Located, explain, load_yaml, read_yaml, validate
+
+if TYPE_CHECKING:
+    from ruamel.yaml.comments import CommentedMap
 
 CATALOGUES = ("illustrative", "illustrative-metered")
 """Names of the catalogues that come with the package; none holds the service's real prices."""
@@ -23,9 +24,13 @@ CATALOGUES = ("illustrative", "illustrative-metered")
 
 @cache
 def shipped_catalogue(name: str) -> Catalogue:
-    """One of `CATALOGUES`."""
-    text = files("ranksim").joinpath(f"data/catalogues/{name}.yaml").read_text(encoding="utf-8")
-    return validate(Catalogue, load_yaml(text, f"{name}.yaml"))
+    """One of `CATALOGUES`.
+
+    Its JSON is read: it says what the YAML beside it says (`scripts/catalogues`), and takes a hundredth of
+    the time.
+    """
+    text = files("ranksim").joinpath(f"data/catalogues/{name}.json").read_text(encoding="utf-8")
+    return Catalogue.model_validate_json(text)
 
 
 def _illustrative() -> Catalogue:
@@ -48,11 +53,15 @@ class Policy(Frozen):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a policy file. Raises BadInput naming the line of the first mistake."""
+        from ranksim.contract.yamlfile import read_yaml  # most worlds read no YAML, and it takes long to read
+
         return cls.read(read_yaml(path), Path(path).parent)
 
     @classmethod
     def parse(cls, text: str, where: str = "policy") -> Self:
         """Read a policy from YAML text; `where` names it in errors. Raises BadInput."""
+        from ranksim.contract.yamlfile import load_yaml
+
         return cls.read(load_yaml(text, where))
 
     @classmethod
@@ -85,6 +94,9 @@ class Policy(Frozen):
 
     def dump(self) -> str:
         """YAML that reads back as an equal policy: what differs from the default, each with its S or U."""
+        from ruamel.yaml import YAML
+        from ruamel.yaml.comments import CommentedMap
+
         document = CommentedMap(name=self.name)
         for section in ("facts", "assumptions", "statuses"):
             changed = _changed(getattr(self, section))
@@ -124,6 +136,8 @@ def _read_catalogue(located: Located, folder: Path) -> Catalogue:
         path = folder / name
         if not path.is_file():
             raise located.error(f"no such file as {str(path)!r}; the path is relative to {str(folder)!r}")
+        from ranksim.contract.yamlfile import read_yaml
+
         return validate(Catalogue, read_yaml(path))
     raise located.error(
         f"expected one of {', '.join(CATALOGUES)}, a path ending in .yaml or a mapping, found {name!r}"
@@ -139,8 +153,10 @@ def _merged(old: Any, new: Any) -> Any:
     return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
 
 
-def _changed(section: BaseModel) -> CommentedMap:
+def _changed(section: BaseModel) -> "CommentedMap":
     """The fields of a section that differ from the default, with a comment that names their S or U."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
     default = type(section)()
     written = section.model_dump(mode="json")
     changed = CommentedMap()

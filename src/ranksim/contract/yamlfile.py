@@ -1,58 +1,17 @@
-"""Strict YAML: read with line numbers, validated by a model, every mistake one clear sentence.
+"""Strict YAML, read with line numbers: policies, scenarios and what else people write.
 
-Policies and scenarios are read here. Files are YAML 1.2; timestamps stay text, duplicate keys are refused.
+Files are YAML 1.2; timestamps stay text, duplicate keys are refused.
 """
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from ranksim.contract.located import Located, Part, dotted
 from ranksim.errors import BadInput
-
-Part = str | int
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """A value read from YAML that knows where each of its parts stands.
-
-    `data` is plain (dict, list, str, int, float, bool, None); `where` names the file; `path` is where `data`
-    stands in it; `lines` maps the path of every part of the file to its line, counted from 1.
-    """
-
-    where: str
-    data: Any
-    lines: dict[tuple[Part, ...], int]
-    path: tuple[Part, ...] = ()
-
-    def __getitem__(self, part: Part) -> "Located":
-        """The part of a mapping or list, still located."""
-        return Located(self.where, self.data[part], self.lines, (*self.path, part))
-
-    def without(self, key: str) -> "Located":
-        """The same mapping without one key."""
-        rest = {name: value for name, value in self.data.items() if name != key}
-        return Located(self.where, rest, self.lines, self.path)
-
-    def error(self, message: str, *path: Part) -> BadInput:
-        """The error that says where: 'policy.yaml:12: assumptions.window: …'; `path` starts at `data`."""
-        full = (*self.path, *path)
-        known = full
-        while known not in self.lines and known:
-            known = known[:-1]
-        line = f":{self.lines[known]}" if known in self.lines else ""
-        dotted = f"{_dotted(full)}: " if full else ""
-        return BadInput(f"{self.where}{line}: {dotted}{message}")
 
 
 def read_yaml(path: str | Path) -> Located:
@@ -97,7 +56,7 @@ def _plain(
 ) -> Any:
     line = node.start_mark.line + 1
     if node in above:
-        raise BadInput(f"{where}:{line}: {_dotted(path)}: contains itself; remove the alias")
+        raise BadInput(f"{where}:{line}: {dotted(path)}: contains itself; remove the alias")
     above = (*above, node)
     if isinstance(node, MappingNode):
         mapping: dict[str, Any] = {}
@@ -108,7 +67,7 @@ def _plain(
             key = key_node.value
             inner = (*path, key)
             if key in mapping:
-                raise BadInput(f"{where}:{key_line}: {_dotted(inner)}: written twice; remove one")
+                raise BadInput(f"{where}:{key_line}: {dotted(inner)}: written twice; remove one")
             lines[inner] = key_line
             mapping[key] = _plain(value_node, inner, lines, where, above)
         return mapping
@@ -144,157 +103,3 @@ def _scalar(tag: str, text: str) -> Any:
         case _:
             text.encode()  # half of a surrogate pair is no text
             return text
-
-
-def validate(model: type[ModelT], located: Located, context: Mapping[str, Any] | None = None) -> ModelT:
-    """The model that a located value describes. Raises BadInput naming the first thing that is wrong.
-
-    `context` is handed to the model's validators, such as the environment variables that a token names.
-    """
-    try:
-        # JSON mode: lists may stand for tuples, numbers may not stand for durations or money.
-        return model.model_validate_json(json.dumps(located.data), context=context)
-    except ValidationError as error:
-        raise explain(model, error, located) from None
-
-
-def explain(model: type[BaseModel], error: ValidationError, located: Located) -> BadInput:
-    """One sentence for a validation error: the first in the file, and how many more there are."""
-    found = [(_known_path(details, located), details) for details in error.errors()]
-
-    def order(item: tuple[tuple[Part, ...], ErrorDetails]) -> tuple[bool, int]:
-        path, details = item
-        # A misspelt field also leaves its right name missing: the misspelling explains both.
-        return details["type"] == "missing", located.lines.get((*located.path, *path), 0)
-
-    path, details = min(found, key=order)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return located.error(_sentence(model, details) + more, *path)
-
-
-def _known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
-    """The path of an error without the steps that only the model knows (union tags and the like)."""
-    path: list[Part] = []
-    value = located.data
-    for part in details["loc"]:
-        known = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-        if part in known:
-            path.append(part)
-            value = value[part]
-    if details["type"] == "missing":
-        path.append(details["loc"][-1])
-    return tuple(path)
-
-
-def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
-    kind, given, context = details["type"], _shown(details["input"]), details.get("ctx", {})
-    match kind:
-        case "missing":
-            return "is missing; add it"
-        case "extra_forbidden":
-            return _no_such_field(model, details["loc"])
-        case "literal_error" | "enum":
-            options = context["expected"].replace("'", "").replace(" or ", ", ")
-            return f"expected one of {options}, found {given}"
-        case "union_tag_invalid":
-            options = context["expected_tags"].replace("'", "")
-            return f"expected {_bare(context)} to be one of {options}, found {context['tag']!r}"
-        case "union_tag_not_found":
-            return f"{_bare(context)} is missing; add it"
-        case "too_short":
-            return f"expected at least {context['min_length']}, found {context['actual_length']}"
-        case "too_long":
-            return f"expected at most {context['max_length']}, found {context['actual_length']}"
-        case "string_too_short":
-            return f"expected at least {context['min_length']} characters, found {given}"
-        case "string_pattern_mismatch":
-            return f"expected text that matches {context['pattern']}, found {given}"
-        case "value_error":
-            return str(context["error"])
-        case "int_type" | "int_parsing" | "int_from_float":
-            return f"expected a whole number, found {given}"
-        case "float_type" | "float_parsing":
-            return f"expected a number, found {given}"
-        case "bool_type" | "bool_parsing":
-            return f"expected true or false, found {given}"
-        case "string_type":
-            return f"expected text, found {given}"
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return f"expected a mapping, found {given}"
-        case "list_type" | "tuple_type":
-            return f"expected a list, found {given}"
-        case "greater_than_equal":
-            return f"expected at least {context['ge']}, found {given}"
-        case "greater_than":
-            return f"expected more than {context['gt']}, found {given}"
-        case "less_than_equal":
-            return f"expected at most {context['le']}, found {given}"
-        case "less_than":
-            return f"expected less than {context['lt']}, found {given}"
-        case _:
-            message = details["msg"]
-            return f"{message[0].lower()}{message[1:]}, found {given}"
-
-
-def _bare(context: dict[str, Any]) -> str:
-    """The name of a discriminating field, without its quotes."""
-    return str(context["discriminator"]).strip("'")
-
-
-def _shown(value: Any) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return str(value).lower()
-        case dict():
-            return "a mapping"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return repr(value)
-
-
-def _no_such_field(model: type[BaseModel], path: tuple[Part, ...]) -> str:
-    *parents, name = path
-    types: list[Any] = [model]
-    for part in parents:
-        inner = [t for parent in types for t in _inside(parent, part)]
-        types = inner or types
-    fields = [info.alias or field for t in types if _is_model(t) for field, info in t.model_fields.items()]
-    close = get_close_matches(str(name), fields, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(fields)}"
-    return f"no such field; {hint}"
-
-
-def _inside(parent: Any, part: Part) -> Iterator[Any]:
-    """The types that stand under one step of a path."""
-    if _is_model(parent):
-        if part in parent.model_fields:
-            yield from _members(parent.model_fields[part].annotation)
-    elif get_origin(parent) is dict:
-        yield from _members(get_args(parent)[1])
-    elif get_origin(parent) in (list, tuple):
-        yield from _members(get_args(parent)[0])
-
-
-def _members(annotation: Any) -> Iterator[Any]:
-    """The members of a union, or the type itself, without its annotations."""
-    if get_origin(annotation) is Annotated:
-        yield from _members(get_args(annotation)[0])
-    elif get_args(annotation) and get_origin(annotation) not in (dict, list, tuple):
-        for member in get_args(annotation):
-            yield from _members(member)
-    else:
-        yield annotation
-
-
-def _is_model(candidate: Any) -> bool:
-    return isinstance(candidate, type) and issubclass(candidate, BaseModel)
-
-
-def _dotted(path: tuple[Part, ...]) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text

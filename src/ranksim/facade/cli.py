@@ -1,7 +1,5 @@
 """`ranksim serve`: the facade on the command line."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -153,7 +151,8 @@ def serve(
         import httptools  # noqa: F401  # all of the extra is asked for before anything is opened
         import uvicorn  # noqa: F401  # likewise
 
-        from ranksim.facade.sender import HttpSender, Receivers
+        from ranksim.facade.http_sender import HttpSender
+        from ranksim.facade.sender import Receivers
         from ranksim.facade.twin import Twin
     except ModuleNotFoundError as error:
         raise missing(f"serving needs {error.name}", "server") from None
@@ -208,7 +207,7 @@ def serve(
                 kept.close()
 
 
-def _check(state: Path | None, policy: Policy) -> None:
+def _check(state: Path | None, policy: "Policy") -> None:
     """Verify a state file, and print what is in it. Raises BadInput."""
     from ranksim.facade.journal.backup import examine
 
@@ -224,7 +223,7 @@ def _check(state: Path | None, policy: Policy) -> None:
     )
 
 
-def _go_on(twin: Twin, state: Path, ctx: typer.Context, accept_loss: bool) -> WriteAheadLog:
+def _go_on(twin: "Twin", state: Path, ctx: typer.Context, accept_loss: bool) -> "WriteAheadLog":
     """Attach a state file, and say which flags count for nothing because it holds a world already."""
     from ranksim.facade.journal.write_ahead import attach
 
@@ -247,7 +246,7 @@ def _go_on(twin: Twin, state: Path, ctx: typer.Context, accept_loss: bool) -> Wr
     return log
 
 
-def _tell_clock_ahead(twin: Twin, state: Path) -> None:
+def _tell_clock_ahead(twin: "Twin", state: Path) -> None:
     """Say that a world with a real clock is ahead of this machine, which was set back or it was advanced."""
     ahead = twin.now() - twin.clock.wall()
     if str(twin.clock.rate) == "real" and ahead > MINUTE:
@@ -264,7 +263,7 @@ def _given(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
 
 
-def _of_the_world(twin: Twin) -> dict[str, Any]:
+def _of_the_world(twin: "Twin") -> dict[str, Any]:
     return {"seed": twin.seed, "plan": twin.plan, "start": twin.first, **twin.clock.saved()}
 
 
@@ -277,7 +276,7 @@ def _instant(flag: str, text: str) -> int | None:
         raise BadInput(f"{flag}: expected an instant such as 2026-03-04T10:00:00Z, found {text!r}") from None
 
 
-def _deprecation(since: str, sunset: str) -> Deprecation | None:
+def _deprecation(since: str, sunset: str) -> "Deprecation | None":
     from ranksim.facade.app import Deprecation
 
     first, last = _instant("--deprecated-since", since), _instant("--sunset", sunset)
@@ -288,7 +287,7 @@ def _deprecation(since: str, sunset: str) -> Deprecation | None:
     return Deprecation(first, last)
 
 
-def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
+def _tls(ca_file: Path | None) -> "ssl.SSLContext | None":
     if ca_file is None:
         return None
     import ssl
@@ -305,7 +304,7 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext | None:
     return context
 
 
-def _announce(facade: Facade, host: str, port: int, token: str, *, as_json: bool) -> None:
+def _announce(facade: "Facade", host: str, port: int, token: str, *, as_json: bool) -> None:
     """Print where everything is."""
     from ranksim.serving.listener import url_of
 

@@ -1,12 +1,8 @@
 """`ranksim state export|import`: backups of worlds, taken while they are served or from their files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 import typer
 
@@ -88,6 +84,9 @@ def _exported(path: Path, policy: Path | None) -> bytes:
 
 def _fetched(source: str, control_token: str) -> bytes:
     """Fetch the export of a running deployment. Raises BadInput."""
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
     request = Request(f"{source.rstrip('/')}/_ranksim/export")
     if control_token:
         request.add_header("Authorization", f"Bearer {control_token}")

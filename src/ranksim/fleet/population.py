@@ -7,8 +7,9 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 
 from ranksim.clock import SECOND
 from ranksim.contract.facts import Decision
+from ranksim.contract.located import Located, explain, validate
 from ranksim.contract.quantities import Duration, Frozen, Instant
-from ranksim.contract.yamlfile import Located, explain, load_yaml, read_yaml, validate
+from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.fleet.amounts import Amount
 from ranksim.fleet.rows import OUTCOMES
 

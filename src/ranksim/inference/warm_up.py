@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 BATCH = 5
 """Observations that MSER-5 averages before it looks."""
 
@@ -19,6 +17,8 @@ def mser5(series: Sequence[float]) -> int:
     batches = len(series) // BATCH
     if batches < 2:
         return 0
+    import numpy as np  # read by who looks for a warm-up only
+
     means = np.asarray(series[: batches * BATCH], dtype=np.float64).reshape(batches, BATCH).mean(axis=1)
     errors = [float(means[cut:].var()) / (batches - cut) for cut in range(batches // 2 + 1)]
     return errors.index(min(errors)) * BATCH

@@ -1,7 +1,5 @@
 """`ranksim load`: drive a deployment with Locust and record a trace, on the command line."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys
@@ -117,7 +115,7 @@ def load(
     _run(options, chosen, users or chosen.users, _length(duration, chosen), processes)
 
 
-def _run(options: LoadOptions, chosen: Profile, users: int, length: Micros, processes: int) -> None:
+def _run(options: "LoadOptions", chosen: "Profile", users: int, length: Micros, processes: int) -> None:
     from ranksim.load.launch import LaunchPlan, launch
     from ranksim.load.run import trace_path
 
@@ -141,7 +139,7 @@ def _run(options: LoadOptions, chosen: Profile, users: int, length: Micros, proc
     _report(trace, deployment)
 
 
-def _report(trace: Path, deployment: Target) -> None:
+def _report(trace: Path, deployment: "Target") -> None:
     from ranksim.load.summary import Summary
 
     words = ["ranksim", "compare", str(trace)]
@@ -159,7 +157,7 @@ def _check_locust() -> None:
         raise missing("loading needs locust", "load")
 
 
-def _length(text: str, chosen: Profile) -> Micros:
+def _length(text: str, chosen: "Profile") -> Micros:
     if not text:
         return chosen.duration
     try:

@@ -19,7 +19,8 @@ import os
 from pathlib import Path
 
 from ranksim.callers.target import Target
-from ranksim.contract.yamlfile import read_yaml, validate
+from ranksim.contract.located import validate
+from ranksim.contract.yamlfile import read_yaml
 
 
 def read_target(path: str | Path) -> Target:

@@ -13,10 +13,11 @@ from pydantic import Field
 
 from ranksim.callers.portfolio import AccountSpec
 from ranksim.clock import Micros, billing_month
+from ranksim.contract.located import Located, validate
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Frozen
-from ranksim.contract.yamlfile import Located, read_yaml, validate
+from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.pricing.catalogues import Moves, moved, selling
 from ranksim.pricing.recording import RecordedCall, Recording

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ranksim.contract.located import validate
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import CATALOGUES, Policy, check_whole, shipped_catalogue
-from ranksim.contract.yamlfile import read_yaml, validate
+from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.fleet.population import Population
 

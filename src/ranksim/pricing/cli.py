@@ -4,8 +4,6 @@ Every flag also has an environment variable, made by typer: RANKSIM_PRICE_COMPAR
 `ranksim price compare`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -208,7 +206,7 @@ def back_test(
     show(found, "Recorded calls under other plans", json, out, plots)
 
 
-def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> list[Side]:
+def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
     """Return A, and B where two plans or catalogues are named; `own`: A's accounts are on their own plans.
 
     Raises BadInput.
@@ -267,19 +265,19 @@ def grid_of(texts: Sequence[str]) -> dict[str, list[object]]:
     return found
 
 
-def _population(path: Path) -> Population:
+def _population(path: Path) -> "Population":
     from ranksim.fleet.population import Population
 
     return Population.load(path)
 
 
-def _policy(path: Path | None) -> Policy | None:
+def _policy(path: Path | None) -> "Policy | None":
     from ranksim.contract.policy import Policy
 
     return None if path is None else Policy.load(path)
 
 
-def show(answer: ReadyAnswer, title: str, as_json: bool, out: Path | None, plots: bool) -> None:
+def show(answer: "ReadyAnswer", title: str, as_json: bool, out: Path | None, plots: bool) -> None:
     """Write an answer into a directory if there is one, and print it: as tables, or as JSON."""
     from ranksim.report.answer import document, printed, write
 

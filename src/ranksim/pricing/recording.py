@@ -13,9 +13,10 @@ from pydantic import Field
 
 from ranksim.callers.recordings import RecordingRule
 from ranksim.clock import Micros
+from ranksim.contract.located import validate
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.views import created_by
-from ranksim.contract.yamlfile import read_yaml, validate
+from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.records import parsed_object, read_access_log, read_lines
 from ranksim.service.operations import OPERATIONS

@@ -1,7 +1,5 @@
 """`ranksim receive`: a recording webhook receiver with scripted answers, on the command line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -138,11 +136,11 @@ def receive(
                 stopped.set()
             return not failures
 
-        def came(request: Received) -> None:
+        def came(request: "Received") -> None:
             if not written(request.to_dict()):
                 request.step = AnswerStep(500)  # who sent it shall not take it for received
 
-        def heard(request: Received) -> None:
+        def heard(request: "Received") -> None:
             line = request.to_dict()
             written(line, dumps(line) if json else _line_of(request))
 
@@ -162,7 +160,7 @@ def receive(
         raise failures[0]
 
 
-def _line_of(came: Received) -> str:
+def _line_of(came: "Received") -> str:
     """A delivery in a line."""
     verdict = {None: "unverified", True: "valid", False: f"INVALID, {came.problem}"}[came.valid]
     answer = "no answer" if came.status is None else str(came.status)

@@ -5,12 +5,16 @@ NumPy record that compiled fleets keep. Fields are integers only: times in µs s
 µUSD, flags 0 or 1.
 """
 
-from dataclasses import dataclass, fields
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import DTypeLike
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from ranksim.clock import DISTANT_PAST
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike
 
 UNLIMITED = -1
 """A meter limit that never refuses."""
@@ -105,5 +109,7 @@ ROWS = (Window, Meter, Cooldown, Books, Ask, Terms)
 
 def record_dtype(row: type) -> np.dtype[np.void]:
     """Return the aligned NumPy record dtype of a row class: one int64 a field, in the order of the class."""
+    import numpy as np  # only fleets keep records, and reading numpy takes longer than starting
+
     columns: list[tuple[str, DTypeLike]] = [(field.name, np.int64) for field in fields(row)]
     return np.dtype(columns, align=True)

@@ -6,6 +6,7 @@ The order of one call (U86): advance → access → traffic → faults of form �
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
+from functools import cache
 from heapq import heappop
 from typing import Any, Self
 
@@ -37,7 +38,6 @@ from ranksim.service.rate_limits import (
 from ranksim.service.replies import nothing
 from ranksim.service.state import Account, Key, State, Stored
 
-STATE = TypeAdapter(State)
 STATE_FIELDS = {field.name for field in fields(State)}
 
 FAULTS = {
@@ -426,14 +426,14 @@ class Service:
 
     def save(self) -> bytes:
         """Return the whole state as JSON; `restore` reads it back under the same policy."""
-        return STATE.dump_json(self._ctx.state)
+        return _state_schema().dump_json(self._ctx.state)
 
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None, pooled: Iterable[str] = ()) -> Self:
         """Make a service from a saved state. Raises BadInput when it is not one, or not of the policy."""
         try:
             complete = from_json(saved).keys() == STATE_FIELDS
-            state = STATE.validate_json(saved, strict=True)
+            state = _state_schema().validate_json(saved, strict=True)
         except (ValueError, AttributeError):
             complete = False
         if not complete:
@@ -514,3 +514,8 @@ def _forget_expired(stored: dict[str, Stored], now: int) -> None:
         if stored[oldest].expires > now:
             return
         del stored[oldest]
+
+
+@cache
+def _state_schema() -> TypeAdapter[State]:
+    return TypeAdapter(State)  # building it takes as long as a tenth of starting, and few dump a state

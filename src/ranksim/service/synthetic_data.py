@@ -8,8 +8,6 @@ operations, so that every machine finds the same.
 from functools import lru_cache
 from urllib.parse import quote
 
-import numpy as np
-
 from ranksim import draws
 from ranksim.clock import DAY, WEEK, Micros, iso
 from ranksim.contract.views import AiVisibilityView, BacklinksView, CrawledPageView, FindingView
@@ -93,6 +91,8 @@ def _position(seed: int, host: str, word: str, place: str, since: int, day: int)
     u = draws.uniform(seed, draws.entity(f"{host}|{word}"), 0, Purpose.POSITION)
     who = draws.entity(f"{host}|{word}|{place}")
     level = int((DEPTH + 8) * u * u + 4 * draws.uniform(seed, who, 0, Purpose.SYNTHETIC))
+    import numpy as np  # read when somebody looks at positions
+
     days = np.arange(since, day, dtype=np.int64)
     steps = (draws.uniforms(seed, who, days, Purpose.POSITION) * 3).astype(np.int64) - 1
     turn = DEPTH + 10

@@ -11,6 +11,9 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
+App: TypeAlias = Callable[..., Any]
+"""An ASGI or a WSGI application."""
+
 
 class Gone(Exception):
     """The client went away before its request was complete."""

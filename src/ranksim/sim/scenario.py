@@ -13,10 +13,11 @@ from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.callers.programs import Arrivals, ClientSpec, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
+from ranksim.contract.located import Located, Part, explain, validate
 from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
-from ranksim.contract.yamlfile import Located, Part, explain, load_yaml, read_yaml, validate
+from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.service.administration import STATUSES
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.receivers import ReceiverSpec

@@ -1,7 +1,5 @@
 """`ranksim study`: many runs compared, on the command line."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -110,7 +108,7 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, wanted: bar.update(task, completed=done, total=wanted)
 
 
-def _write(out: Path, result: StudyResult, plots: bool) -> None:
+def _write(out: Path, result: "StudyResult", plots: bool) -> None:
     from ranksim.files import new_directory
     from ranksim.report.frames import save_tables
     from ranksim.report.page import tables_page
@@ -133,7 +131,7 @@ def _write(out: Path, result: StudyResult, plots: bool) -> None:
         (folder / "page.html").write_text(page, encoding="utf-8")
 
 
-def _tables(result: StudyResult) -> str:
+def _tables(result: "StudyResult") -> str:
     """The tables as text."""
     from rich.text import Text
 
@@ -145,7 +143,7 @@ def _tables(result: StudyResult) -> str:
     return rendered([Text(title, style="bold"), *map(Text, lines), *tables])
 
 
-def _problems(made: Study, result: StudyResult) -> list[str]:
+def _problems(made: "Study", result: "StudyResult") -> list[str]:
     """What makes the exit code tell that not all went well, a line each."""
     failures = result.failures
     texts = []

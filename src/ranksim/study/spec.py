@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ranksim.contract.located import Located
 from ranksim.contract.quantities import Frozen
-from ranksim.contract.yamlfile import Located
 from ranksim.errors import BadInput
 from ranksim.inference.estimate import LEVEL
 from ranksim.study.condition import MetricCondition

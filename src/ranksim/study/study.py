@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel
 
+from ranksim.contract.located import Located, validate
 from ranksim.contract.policy import Policy
-from ranksim.contract.yamlfile import Located, load_yaml, read_yaml, validate
+from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.sim.scenario import Scenario
 from ranksim.study import runner
 from ranksim.study.engines import Engine, Worlds

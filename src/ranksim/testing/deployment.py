@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Mapping
-from typing import Any, Self
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self
 
 from ranksim.errors import BadInput
 from ranksim.testing.world import Server, World, headers_of
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class NeedsControl(unittest.SkipTest):
@@ -46,6 +47,8 @@ class Deployment:
 
     def client(self, who: str | None = None, environment: str = "production", **options: Any) -> httpx.Client:
         """A client whose paths begin with /v1. `options` are those of `httpx.Client`."""
+        import httpx
+
         client = httpx.Client(**self._options(who, options))
         self._clients.append(client)
         return client
@@ -54,6 +57,8 @@ class Deployment:
         self, who: str | None = None, environment: str = "production", **options: Any
     ) -> httpx.AsyncClient:
         """The same for asyncio; close it yourself."""
+        import httpx
+
         return httpx.AsyncClient(**self._options(who, options))
 
     def _options(self, who: str | None, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ranksim.callers.receivers import AnswerStep as Step
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.app import Facade, create_app
-from ranksim.facade.httpx_transport import App, Mounts, Transport
+from ranksim.facade.mounts import Mounts
 from ranksim.facade.twin import Twin
 from ranksim.receiver.receiver import Receiver
+from ranksim.serving.asgi import App
 from ranksim.serving.control_auth import names_of, new_token
 from ranksim.serving.listener import Listener
 from ranksim.serving.loop_thread import LoopThread
 from ranksim.testing.clock import Clock, Moment, moment_of
 from ranksim.testing.jobs import Jobs
 from ranksim.testing.requests import Requests
+
+if TYPE_CHECKING:
+    import httpx
 
 T = TypeVar("T")
 
@@ -154,6 +156,8 @@ class World:
 
     def transport(self) -> httpx.BaseTransport:
         """An httpx transport into this world, for `httpx.Client` and `httpx.AsyncClient`."""
+        from ranksim.facade.httpx_transport import Transport
+
         return Transport(self.app, self.thread)
 
     def client(
@@ -163,6 +167,8 @@ class World:
 
         `options` are those of `httpx.Client`. The world closes it.
         """
+        import httpx
+
         client = httpx.Client(**self._options(who, environment, options))
         self._clients.append(client)
         return client
@@ -172,6 +178,8 @@ class World:
 
         `options` are those of `httpx.Client`. The world closes it.
         """
+        import httpx
+
         client = httpx.Client(
             **{
                 "trust_env": False, **self._connection(), **options,
@@ -185,6 +193,8 @@ class World:
         self, who: Account | str | None = None, environment: str = "production", **options: Any
     ) -> httpx.AsyncClient:
         """The same for asyncio; close it yourself."""
+        import httpx
+
         return httpx.AsyncClient(**self._options(who, environment, options))
 
     def _options(
@@ -346,6 +356,8 @@ class Server(World):
 
 def transport(**settings: Any) -> httpx.BaseTransport:
     """An httpx transport into a world of its own, which ends when the client is closed."""
+    from ranksim.facade.httpx_transport import Transport
+
     world = World(**settings)
     return Transport(world.app, world.thread, closed=world.close)
 
@@ -362,6 +374,8 @@ def asgi_app(*, strict_query: bool = True, control_token: str | None = None, **s
 
 def headers_of(key: str, options: Mapping[str, Any]) -> httpx.Headers:
     """Return the headers among the options of a client, with a key where they have none."""
+    import httpx
+
     headers = httpx.Headers({"Authorization": f"Bearer {key}"})
     headers.update(options.get("headers"))
     return headers

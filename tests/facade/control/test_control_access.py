@@ -10,7 +10,7 @@ import pytest
 
 from ranksim.clock import instant
 from ranksim.facade.app import create_app
-from ranksim.facade.sender import HttpSender
+from ranksim.facade.http_sender import HttpSender
 from ranksim.facade.twin import Twin
 from ranksim.receiver.receiver import Receiver
 from ranksim.service.calls import Attempt

@@ -15,11 +15,11 @@ from ranksim.callers.programs.calendars import (
     keyword_sync,
     schedule,
 )
-from ranksim.callers.programs.call_streams import AppUsers, Arrivals, Caller, app_users, caller
+from ranksim.callers.programs.call_streams import AppUsers, Arrivals, Caller
 from ranksim.callers.programs.client import Setting
 from ranksim.callers.programs.poller import Poller, poller
 from ranksim.callers.programs.python import Python
-from ranksim.callers.programs.recorded import recorded_calls
+from ranksim.callers.programs.steady import steady_caller
 from ranksim.callers.steps import Program
 
 __all__ = [
@@ -65,9 +65,17 @@ def program_of(setting: Setting, name: str, spec: Programmed) -> Program:
             return brief_refresher(setting, name, spec)
         case Poller():
             return poller(setting, name, spec)
+        case Caller(arrivals="poisson", every=int(every)):
+            from ranksim.callers.programs.drawn import poisson_caller  # numpy draws, and takes long to read
+
+            return poisson_caller(setting, name, spec, every)
         case Caller():
-            return caller(setting, name, spec)
+            return steady_caller(setting, name, spec)
         case AppUsers():
+            from ranksim.callers.programs.drawn import app_users
+
             return app_users(setting, name, spec)
         case Arrivals():
+            from ranksim.callers.programs.recorded import recorded_calls
+
             return recorded_calls(setting, name, spec)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ranksim.callers import arrivals
-from ranksim.callers.arrivals import ArrivalBlock, Piece, Rhythm
-from ranksim.callers.programs.client import (
-    Client,
-    Common,
-    Count,
-    NotNegative,
-    Positive,
-    Setting,
-)
+from ranksim.callers.programs.client import Common, Count, NotNegative, Positive
 from ranksim.callers.recordings import RecordingRule
-from ranksim.callers.request_factory import Item, OperationName, RequestFactory
-from ranksim.callers.steps import Program, Spawn, Until
-from ranksim.clock import HOUR, SECOND
+from ranksim.callers.request_factory import Item, OperationName
+from ranksim.clock import SECOND
 from ranksim.contract.quantities import Duration, Frozen, Instant
 
 Mix = Annotated[dict[OperationName, Item], Field(min_length=1)]
@@ -109,15 +98,6 @@ class Source(Frozen):
         name = "rates" if self.rates is not None else "log" if self.log is not None else "trace"
         return self.model_copy(update={name: str(folder / getattr(self, name))})
 
-    def read(self, scale: float) -> Iterator[Piece]:
-        """Read the recording from its beginning. Raises BadInput."""
-        if self.rates is not None:
-            most = max(1, int(arrivals.BLOCK / max(scale, 1.0)))
-            return arrivals.counted(self.rates, self.began or 0, self.interval, most)
-        if self.log is not None:
-            return arrivals.logged(self.log, HOUR if self.spread is None else self.spread)
-        return arrivals.traced(str(self.trace), self.spread or 0)
-
 
 class Arrivals(Common):
     """Calls that arrive as recorded: the instants of a recording, turned into operations of the API.
@@ -149,47 +129,3 @@ class Arrivals(Common):
         if self.source.rates is not None and self.source.began is None and self.align != "start":
             raise ValueError(f"align: {self.align} needs source.began")
         return self
-
-
-def rhythm_of(spec: RhythmSpec | None) -> Rhythm | None:
-    """Return the rhythm of a specification."""
-    return None if spec is None else Rhythm(spec.hours, spec.days)
-
-
-def caller(setting: Setting, name: str, spec: Caller) -> Program:
-    """Make calls of a mix. Raises BadInput when the account lacks what the mix needs."""
-    client = Client(setting, name, spec)
-    if spec.every is None:
-        times = [client.start + t for t in spec.times]
-        blocks = arrivals.listed([t for t in times if t < client.end])
-    elif spec.arrivals == "constant":
-        blocks = arrivals.constant(spec.every, client.start, client.end)
-    else:
-        blocks = arrivals.poisson(
-            spec.every, client.start, client.end, seed=client.seed, name=name, rhythm=rhythm_of(spec.rhythm)
-        )
-    return _make_calls(client, client.requests(spec.mix), blocks, spec.mix)
-
-
-def app_users(setting: Setting, name: str, spec: AppUsers) -> Program:
-    """Be people in the web app. Raises BadInput when their account lacks what the mix needs."""
-    client = Client(setting, name, spec)
-    every = max(1, spec.every // spec.users)
-    blocks = arrivals.poisson(
-        every, client.start, client.end, seed=client.seed, name=name, rhythm=rhythm_of(spec.rhythm)
-    )
-    return _make_calls(client, client.requests(spec.mix), blocks, spec.mix)
-
-
-def _make_calls(
-    client: Client, factory: RequestFactory, blocks: Iterator[ArrivalBlock], mix: dict[str, Item]
-) -> Program:
-    """Make a call of the mix at each arrival, whether or not the ones before were answered."""
-    items = list(mix.items())
-    weights = [item.weight for item in mix.values()]
-    for block in blocks:
-        picked = arrivals.chosen(block, weights, seed=client.seed, name=client.name)
-        for t, which, number in zip(block.times.tolist(), picked, block.numbers.tolist(), strict=True):
-            yield Until(t)
-            operation, item = items[which]
-            yield Spawn(client.learning(factory, factory.make(operation, number, item)))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ranksim import draws
 from ranksim.callers import arrivals
-from ranksim.callers.arrivals import ArrivalBlock, Replay
-from ranksim.callers.programs.call_streams import Arrivals
+from ranksim.callers.arrivals import ArrivalBlock, Piece, Replay
+from ranksim.callers.programs.call_streams import Arrivals, Source
 from ranksim.callers.programs.client import Client, Setting
 from ranksim.callers.recordings import IdTranslation, Recorded, RecordingRule, as_recorded
 from ranksim.callers.request_factory import Item
@@ -24,10 +24,20 @@ def recorded_calls(setting: Setting, name: str, spec: Arrivals) -> Program:
     crowd = _Crowd(setting, name, spec)
     first = crowd.clients[0]
     replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, setting.seed, name)
-    blocks = arrivals.replayed(lambda: spec.source.read(spec.scale), replay)
+    blocks = arrivals.replayed(lambda: read(spec.source, spec.scale), replay)
     if note := _spread_note(name, spec):
         setting.note(note)
     return _make_again(crowd, blocks)
+
+
+def read(source: Source, scale: float) -> Iterator[Piece]:
+    """Read a recording from its beginning. Raises BadInput."""
+    if source.rates is not None:
+        most = max(1, int(arrivals.BLOCK / max(scale, 1.0)))
+        return arrivals.counted(source.rates, source.began or 0, source.interval, most)
+    if source.log is not None:
+        return arrivals.logged(source.log, HOUR if source.spread is None else source.spread)
+    return arrivals.traced(str(source.trace), source.spread or 0)
 
 
 def _make_again(crowd: _Crowd, blocks: Iterator[ArrivalBlock]) -> Program:

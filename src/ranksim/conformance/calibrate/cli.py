@@ -1,7 +1,5 @@
 """`ranksim calibrate`: what a trace tells about the open choices of a deployment, on the command line."""
 
-from __future__ import annotations
-
 import sys
 from json import dumps
 from pathlib import Path
@@ -56,7 +54,7 @@ def calibrate(
         sys.stderr.write(f"ranksim: {finding.rule.name} deviates whatever is assumed; see ranksim compare\n")
 
 
-def summary(found: Calibration) -> str:
+def summary(found: "Calibration") -> str:
     """Return a few lines on how much was pinned."""
     from ranksim.conformance.calibrate.policy_file import text
 
@@ -74,7 +72,7 @@ def summary(found: Calibration) -> str:
     return "\n".join(lines)
 
 
-def plain(found: Calibration) -> dict[str, Any]:
+def plain(found: "Calibration") -> dict[str, Any]:
     """Return a calibration as plain values, for JSON."""
     return {
         "choices": [

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from ranksim.contract.yamlfile import Located, ModelT, explain, validate
+from ranksim.contract.located import Located, ModelT, explain, validate
 from ranksim.errors import BadInput
 from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.control import schemas

@@ -1,0 +1,34 @@
+"""The programs of clients whose calls come at random: of callers, and of people in the web app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ranksim.callers import arrivals
+from ranksim.callers.arrivals import Rhythm
+from ranksim.callers.programs.call_streams import AppUsers, Caller
+from ranksim.callers.programs.client import Client, Setting
+from ranksim.callers.programs.steady import make_calls
+from ranksim.callers.steps import Program
+from ranksim.clock import Micros
+
+
+def poisson_caller(setting: Setting, name: str, spec: Caller, every: Micros) -> Program:
+    """Make calls of a mix. Raises BadInput when the account lacks what the mix needs."""
+    client = Client(setting, name, spec)
+    return make_calls(client, spec.mix, _arrivals(client, spec, every))
+
+
+def app_users(setting: Setting, name: str, spec: AppUsers) -> Program:
+    """Be people in the web app. Raises BadInput when their account lacks what the mix needs."""
+    client = Client(setting, name, spec)
+    return make_calls(client, spec.mix, _arrivals(client, spec, max(1, spec.every // spec.users)))
+
+
+def _arrivals(client: Client, spec: Caller | AppUsers, every: Micros) -> Iterator[tuple[Micros, int, int]]:
+    rhythm = None if spec.rhythm is None else Rhythm(spec.rhythm.hours, spec.rhythm.days)
+    weights = [item.weight for item in spec.mix.values()]
+    seed, name = client.seed, client.name
+    for block in arrivals.poisson(every, client.start, client.end, seed=seed, name=name, rhythm=rhythm):
+        picked = arrivals.chosen(block, weights, seed=seed, name=name)
+        yield from zip(block.times.tolist(), block.numbers.tolist(), picked, strict=True)
