@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 import scipy
 
+from ranksim.inference.decisions import Allowed
 from ranksim.inference.quantiles import quantile
 from ranksim.inference.shares import chance
 from ranksim.study.condition import MetricCondition
@@ -59,29 +60,52 @@ def test_what_is_no_condition(condition: Callable[[str], MetricCondition], text:
     assert message in str(caught.value)
 
 
+ANY_TIME = Allowed(ever=0.05, now=0.05, total=0.05)
+
+
 @pytest.mark.parametrize(
     ("text", "values", "decision"),
     [
+        ("level <= 10", [], None),
         ("level <= 10", [9.0], None),  # one value shows nothing
-        ("level <= 10", [9.0, 9.0], True),  # values that agree are exact
-        ("level <= 10", [10.0, 10.0], True),
-        ("level < 10", [10.0, 10.0], False),
-        ("chance <= 10%", [0.1] * 3, True),  # whose mean is more in its last bit
-        ("chance > 9%", [0.09] * 3, False),
-        ("chance >= 99.9%", [0.999] * 2, True),
+        ("level <= 10", [9.0] * 28, None),  # 0.05 ** (1 / 28) leaves 10 % to others, which may be at 19
+        ("level <= 10", [9.0] * 30, True),
+        ("level < 10", [10.0] * 1000, None),  # on the bound
+        ("level < 0.1", [0.0] * 28, None),  # a count that differs does so by one
+        ("level < 0.1", [0.0] * 29, True),
+        ("level < 9", [10.0] * 30, False),
+        ("cost < 1 USD", [0.9e6] * 30, True),
+        ("chance <= 10%", [0.1] * 1000, None),
+        ("chance <= 10%", [0.0] * 34, None),  # half the stake is on 1 / 0.9 each time
+        ("chance <= 10%", [0.0] * 36, True),
+        ("chance > 0%", [0.0, 0.01], True),
+        ("chance <= 0%", [0.0] * 1000, None),
+        ("chance <= 100%", [1.0, 0.99], True),
         ("level <= 10", [9.0, 9.1, 8.9, 9.0], True),
         ("level >= 10", [9.0, 9.1, 8.9, 9.0], False),
         ("level <= 10", [5.0, 14.0, 9.0, 11.0], None),
-        ("P(level > 5) < 1%", [1.0] * 298, None),  # 0.99 ** 298 > 5 %
-        ("P(level > 5) < 1%", [1.0] * 299, True),  # 0.99 ** 299 < 5 %
+        ("P(level > 5) < 1%", [1.0] * 360, None),
+        ("P(level > 5) < 1%", [1.0] * 370, True),  # 1.01 ** 370 / 2 > 20
         ("P(level > 5) < 1%", [1.0, 6.0, 6.0], False),
-        ("P(level <= 5) > 99%", [1.0] * 299, True),
+        ("P(level <= 5) > 99%", [1.0] * 370, True),
     ],
 )
 def test_it_is_decided(
     condition: Callable[[str], MetricCondition], text: str, values: list[float], decision: bool | None
 ) -> None:
-    assert condition(text).decide(values, 0.05) is decision
+    assert condition(text).decide(values, ANY_TIME) is decision
+
+
+def test_a_share_of_independent_trials_counts_each(condition: Callable[[str], MetricCondition]) -> None:
+    share = condition("chance <= 10%")
+    assert share.decide([0.0] * 4, ANY_TIME, [10.0] * 4) is True
+    assert share.decide([0.0] * 4, ANY_TIME) is None
+
+
+def test_a_mean_is_not_decided_by_t_before_it_may_be(condition: Callable[[str], MetricCondition]) -> None:
+    not_yet = Allowed(ever=0.05, now=0.0, total=0.05)
+    assert condition("level <= 10").decide([9.0, 9.1, 8.9, 9.0] * 10, not_yet) is None
+    assert condition("level <= 10").decide([90.0, 91.0, 89.0], not_yet) is False  # as nothing is below 0
 
 
 @pytest.mark.parametrize(("events", "of"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 1000), (999, 1000)])

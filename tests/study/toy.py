@@ -56,6 +56,9 @@ class Toys:
     def unit_of(self, metric: str) -> str:
         return UNITS.get(metric, "count")
 
+    def independent_trials_of(self, metric: str) -> None:
+        return None
+
     def build(self, settings: Settings) -> Toy:
         changes = laid(self.toy, tree_of(settings, "toy"))
         changes = {name: tuple(value) if name == "breaks" else value for name, value in changes.items()}
@@ -84,7 +87,7 @@ class Toys:
                 "own": built.workers + own,
                 "linear": 3 * built.first + 2 * built.second + built.third,
                 "steady": float(built.workers),
-                "chance": built.workers / 100 + (draw - 0.5) / 10,
+                "chance": built.workers / 100 * (0.5 + draw),
                 "cost": built.workers * 1_000_000 + draw,
                 "seen": draw if index % 2 else None,
             }

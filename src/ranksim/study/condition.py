@@ -6,18 +6,17 @@ Either on the mean of a metric, `refusals.total <= 10`, or on the chance that a 
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from ranksim.inference import evidence
+from ranksim.inference.decisions import Allowed, Range, above
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.means import estimate
-from ranksim.inference.shares import chance, tail
-from ranksim.inference.student import student_t
+from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.sim.expectations import READERS
 
@@ -30,6 +29,9 @@ SIGNS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+RANGES: dict[str, Range] = {"share": "share", "count": "count", "duration": "from 0"}
+"""What the unit of a metric says of its values."""
+
 _BOUND = r"(<=|>=|<|>)\s*([^<>=]+)"
 _CHANCE = re.compile(rf"P\(\s*([^\s<>=]+)\s*{_BOUND}\)\s*{_BOUND}")
 _MEAN = re.compile(rf"([^\s<>=()]+)\s*{_BOUND}")
@@ -40,7 +42,8 @@ class MetricCondition:
     """A condition on the mean of `metric`, or with `event` on the chance that the metric shows the event.
 
     `sign` and `bound` say what the mean or the chance must keep; `event` is the sign and bound of what a
-    single replication may show.
+    single replication may show. `trials` names the metric that counts the independent trials, if they are,
+    of which `metric` is the share.
     """
 
     text: str
@@ -49,6 +52,7 @@ class MetricCondition:
     sign: str
     bound: float
     event: tuple[str, float] | None = None
+    trials: str | None = None
 
     @classmethod
     def parse(cls, text: str, engine: Engine) -> MetricCondition:
@@ -65,32 +69,27 @@ class MetricCondition:
             metric, sign, bound = found.groups()
             engine.check_metric(metric)
             unit = engine.unit_of(metric)
-            return cls(text, metric, unit, sign, _number(bound, unit))
+            trials = engine.independent_trials_of(metric)
+            return cls(text, metric, unit, sign, _number(bound, unit), trials=trials)
         raise ValueError(
             "expected a condition such as 'refusals.total <= 10' or 'P(refusals.total > 0) < 1%', "
             f"found {text!r}"
         )
 
-    def decide(self, values: Sequence[float], error: float) -> bool | None:
+    def decide(self, values: Sequence[float], allowed: Allowed, trials: Sequence[float] = ()) -> bool | None:
         """Return whether independent values show that the condition holds or fails; None if neither.
 
-        Either is said wrongly with a chance of at most `error` (of the mean: by Student's t). Values that all
-        agree are taken to be exact.
+        With `trials`, each value is the share of so many. What is said is wrong with a chance of at most
+        `allowed`; `inference.decisions` says what that assumes.
         """
         if self.event is not None:
-            events = self.events(values)
-            fewer = tail(len(values), events, self.bound, at_most=True) <= error
-            more = tail(len(values), events, self.bound, at_most=False) <= error
-            low = True if fewer else False if more else None
-            return low if self.sign in ("<", "<=") or low is None else not low
-        if len(values) < 2:
-            return None
-        mean, half = fmean(values), _one_sided(values, error)
-        if half == 0:  # not the mean, which may differ from them in its last bit
-            return SIGNS[self.sign](values[0], self.bound)
-        if mean - half < self.bound < mean + half:
-            return None
-        return SIGNS[self.sign](mean, self.bound)
+            more = evidence.of_chance(self.events(values), len(values), self.bound).decided(allowed.total)
+        elif trials:
+            hits = sum(value * of for value, of in zip(values, trials, strict=True))
+            more = evidence.of_chance(hits, sum(trials), self.bound).decided(allowed.total)
+        else:
+            more = above(values, self.bound, RANGES.get(self.unit, "any"), allowed)
+        return more if more is None or self.sign in (">", ">=") else not more
 
     def estimate(self, values: Sequence[float], level: float) -> Estimate:
         """Return the mean or the chance with its two-sided interval."""
@@ -113,11 +112,6 @@ class MetricCondition:
     def shown(self, value: float | None) -> str:
         """A mean or chance as people read it."""
         return units.write(self.decides[1], value)
-
-
-def _one_sided(values: Sequence[float], error: float) -> float:
-    spread = stdev(values)
-    return spread and student_t(1 - error, len(values) - 1) * spread / math.sqrt(len(values))
 
 
 def _number(text: str, unit: str) -> float:

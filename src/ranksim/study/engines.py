@@ -60,6 +60,12 @@ class Engine(Protocol):
     def unit_of(self, metric: str) -> str:
         """Return the unit of a metric: count, share, duration, instant or money."""
 
+    def independent_trials_of(self, metric: str) -> str | None:
+        """Return the metric that counts trials, independent of each other, of which this one is the share.
+
+        None for what is no share, and where what befalls one trial befalls others, as calls of one world.
+        """
+
     def build(self, settings: Settings) -> Any:
         """Return the input with parameters set. Raises BadInput when its parts do not fit together."""
 
@@ -110,6 +116,9 @@ class Worlds:
     def unit_of(self, metric: str) -> str:
         """The unit of a scenario's metric."""
         return "share" if WITHIN in metric else names.unit_of(metric)
+
+    def independent_trials_of(self, metric: str) -> None:
+        """Nothing: what happens in one world is not independent."""
 
     def build(self, settings: Settings) -> Scenario:
         """The scenario with parameters set. Raises BadInput."""

@@ -85,6 +85,13 @@ class Fleets:
             return "duration"
         return "money" if family in MONEY else "count"
 
+    def independent_trials_of(self, metric: str) -> str | None:
+        """The accounts, for a share of them: each has its own usage, and they share nothing."""
+        *about, family, which = metric.split(".")
+        if family != "hit" and which != "negative":
+            return None
+        return ".".join([*about, "accounts.total"])
+
     def build(self, settings: Settings) -> tuple[Population, Policy]:
         """The population and the policy with parameters set. Raises BadInput when they do not fit."""
         try:

@@ -2,16 +2,17 @@
 
 Bisection over a grid of values, on the assumption that the condition only gets easier along it. Each value
 is replicated until its replications show that the condition holds or fails, or until there are as many as
-the study allows; then the value stays undecided, and the finding says so.
+the study allows; then the value stays undecided, and the finding says so, and what it would take.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ranksim.inference.decisions import allowed
+from ranksim.inference.search import GROWTH, error_of_value, first_stage, looks
 from ranksim.study.condition import MetricCondition
 from ranksim.study.design import Point, point, written
 from ranksim.study.runs import Runs
@@ -20,12 +21,19 @@ from ranksim.study.spec import CheckedSpec, Goal
 
 Status = Literal["found", "undecided", "unreachable", "failed"]
 
+MULTIPLES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""How many times as many replications are imagined, to say what would decide a value."""
+
 WORDS = {True: "holds", False: "fails", None: "undecided"}
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A value that was tried: its estimate with the interval, and whether the condition was decided."""
+    """A value that was tried: its estimate with the interval, and whether the condition was decided.
+
+    `would_take` is about how many replications would decide what is undecided; None for more than
+    `MULTIPLES` reaches, and for what is decided.
+    """
 
     value: Any
     replications: int
@@ -33,6 +41,7 @@ class Candidate:
     low: float | None
     high: float | None
     decision: str
+    would_take: int | None = None
 
 
 @dataclass(slots=True)
@@ -56,23 +65,6 @@ def seek(study: CheckedSpec, goal: Goal, at: Point, runs: Runs) -> GoalResult:
     return _Search(study, goal, at, runs).finding()
 
 
-def bounds_of_error(level: float, values: int, most: int, least: int) -> float:
-    """Return the error that one look at one value is allowed, for the whole search to have 1 - `level`.
-
-    It is shared out evenly over the looks and over the values that a search can come to (Bonferroni).
-    """
-    tried = 2 + 2 * math.ceil(math.log2(max(2, values)))
-    return (1 - level) / (min(tried, values) * len(looks(least, most)))
-
-
-def looks(least: int, most: int) -> list[int]:
-    """Return the numbers of replications after which a candidate is looked at: each twice the one before."""
-    counts = [max(2, least)]
-    while counts[-1] < most:
-        counts.append(min(2 * counts[-1], most))
-    return counts
-
-
 class _Search:
     """One search; candidates go by an index that grows as the condition gets easier."""
 
@@ -80,10 +72,10 @@ class _Search:
         self.study, self.goal, self.at, self.runs = study, goal, at, runs
         self.condition = MetricCondition.parse(goal.such_that, study.engine)
         self.scale = Scale.between(*goal.between, goal.step)
-        self.looks = looks(study.spec.replications, goal.max_replications)
-        self.error = bounds_of_error(
-            study.spec.confidence, self.scale.count, goal.max_replications, study.spec.replications
-        )
+        level = study.spec.confidence
+        self.stage = first_stage(level)
+        self.looks = looks(study.spec.replications, goal.max_replications, self.stage)
+        self.error = error_of_value(level, self.scale.count)
         self.tried: dict[int, tuple[bool | None, Candidate]] = {}
 
     def finding(self) -> GoalResult:
@@ -113,17 +105,38 @@ class _Search:
         value = self.value(index)
         settings = {**self.at.settings, self.goal.parameter: value}
         trial = point(self.study, settings, f"{self.goal.parameter}={written(value)}")
-        decision, values = None, []
+        decision, before = None, 0
         for replications in self.looks:
             self.runs.ensure([(trial, replications)])
             if reason := self.runs.failure(trial, replications):
                 raise _Failed(f"at {written(value)}: {reason}")
-            values = self.runs.observed(trial, self.condition.metric, replications)
-            decision = self.condition.decide(values, self.error)
+            values, trials = self._observed(trial, replications)
+            error = allowed(self.error, replications, before, self.looks[-1], self.stage)
+            decision = self.condition.decide(values, error, trials)
             if decision is not None:
                 break
+            before = replications
         estimate = self.condition.estimate(values, self.study.spec.confidence)
-        return decision, Candidate(value, replications, *estimate, WORDS[decision])
+        more = self._would_take(values, trials) if decision is None else None
+        return decision, Candidate(value, replications, *estimate, WORDS[decision], more)
+
+    def _observed(self, trial: Point, replications: int) -> tuple[list[float], list[float]]:
+        """What replications observed, and of how many independent trials each value is the share, if any."""
+        values = self.runs.values(trial, self.condition.metric, replications)
+        if self.condition.trials is None:
+            return [value for value in values if value is not None], []
+        of = self.runs.values(trial, self.condition.trials, replications)
+        pairs = [(value, count) for value, count in zip(values, of, strict=True) if value is not None]
+        return [value for value, _ in pairs], [count or 0.0 for _, count in pairs]
+
+    def _would_take(self, values: Sequence[float], trials: Sequence[float]) -> int | None:
+        """About how many replications like those there are would decide."""
+        for times in MULTIPLES:
+            count = times * self.looks[-1]
+            error = allowed(self.error, count, round(count / GROWTH), count, self.stage)
+            if self.condition.decide([*values] * times, error, [*trials] * times) is not None:
+                return count
+        return None
 
     def _found(self, best: int, worst: int) -> GoalResult:
         """The condition holds at `best`; candidates from `worst` up to it are undecided."""
@@ -134,7 +147,7 @@ class _Search:
             fails = f"{written(self.value(best - 1))} does not"
             return self._made("found", self.value(best), f"{meets}, {fails}")
         undecided = ", ".join(
-            written(candidate.value)
+            f"{written(candidate.value)} ({_takes(candidate)})"
             for index, (decision, candidate) in sorted(self.tried.items())
             if decision is None and index < best
         )
@@ -152,7 +165,10 @@ class _Search:
             near += f" ({self.condition.shown(candidate.low)} to {self.condition.shown(candidate.high)})"
         end = written(candidate.value)
         if decision is None:
-            text = f"even {end} is undecided after {candidate.replications} replications, with {near}"
+            text = (
+                f"even {end} is undecided after {candidate.replications} replications, with {near}; "
+                f"{_takes(candidate)}"
+            )
             return self._made("undecided", None, text)
         text = f"even {end} does not meet {self.goal.such_that}: it comes to {near}"
         return self._made("unreachable", None, text)
@@ -165,6 +181,14 @@ class _Search:
         if not self.goal.smallest:
             candidates.reverse()
         return GoalResult(self.at.label, self.goal.parameter, status, answer, "".join(text), candidates)
+
+
+def _takes(candidate: Candidate) -> str:
+    """What it would take to decide a candidate, in words."""
+    if candidate.would_take is None:
+        most = candidate.replications * MULTIPLES[-1]
+        return f"it lies so near the bound that {most:,} would not tell"
+    return f"about {candidate.would_take:,} would tell"
 
 
 def first_index(count: int, holds: Callable[[int], bool]) -> int | None:
@@ -207,4 +231,5 @@ def _candidate_rows(findings: list[GoalResult]) -> Iterator[dict[str, Any]]:
                 "low": candidate.low,
                 "high": candidate.high,
                 "decision": candidate.decision,
+                "would_take": candidate.would_take,
             }

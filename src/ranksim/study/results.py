@@ -33,7 +33,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("difference", "low", "high", "gain", "pairs"),
     ),
     "goals": ("point", "parameter", "status", "answer", "text"),
-    "candidates": ("point", "value", "replications", "mean", "low", "high", "decision"),
+    "candidates": ("point", "value", "replications", "mean", "low", "high", "decision", "would_take"),
     "tornado": (
         *("metric", "unit", "parameter", "base", "swing"),
         *("low_value", "low_change", "low_change_low", "low_change_high"),

@@ -140,8 +140,11 @@ class CheckedSpec:
         """The metrics that the result shows, or that decide how it comes about."""
         spec = self.spec
         precise = spec.precision.of if spec.precision else ()
-        sought = (MetricCondition.parse(spec.goal.such_that, self.engine).metric,) if spec.goal else ()
-        return tuple(dict.fromkeys((*self.measured, *precise, *sought)))
+        sought: tuple[str | None, ...] = ()
+        if spec.goal is not None:
+            condition = MetricCondition.parse(spec.goal.such_that, self.engine)
+            sought = (condition.metric, condition.trials)
+        return tuple(dict.fromkeys(name for name in (*self.measured, *precise, *sought) if name is not None))
 
     def with_replications(self, replications: int) -> Self:
         """The same study with so many replications of each point, whatever precision they reach."""
