@@ -1,4 +1,4 @@
-"""Evidence that a bounded mean or a chance lies to one side of a value, however often one looks.
+"""Stakes that a bounded mean or a chance lies to one side of a value, however often one looks.
 
 A gambler bets on each value that the mean is more (or less) than `at`, at odds that are fair if it is
 exactly that. If it is not more, the stake grows to 1/error, ever, with a chance of at most `error` (Ville's
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 SIZES = np.array([0.5**step for step in range(8)])
 """The sizes of the bets, as shares of the boldest one that cannot lose more than the stake."""
 
-STAKES = np.array([0.5] + [0.5 / 7] * 7)
+SPREAD = np.array([0.5] + [0.5 / 7] * 7)
 """How much of the stake is on the bet of each size."""
 
 BOLDEST = 1 - 1e-9
 
 
-class Evidence(NamedTuple):
+class Stakes(NamedTuple):
     """Natural logarithms of what the stakes have grown to: that the mean is more, and that it is less."""
 
     more: float
@@ -41,7 +41,7 @@ class Evidence(NamedTuple):
         return True if self.more >= needed else False if self.less >= needed else None
 
 
-def of_mean(values: Sequence[float], at: float, most: float = 1.0) -> Evidence:
+def of_mean(values: Sequence[float], at: float, most: float = 1.0) -> Stakes:
     """Weigh independent values in [0, most] against a mean `at`; `most` may be inf.
 
     Values that have no upper limit can show that their mean is more, never that it is less: a larger one may
@@ -51,21 +51,21 @@ def of_mean(values: Sequence[float], at: float, most: float = 1.0) -> Evidence:
     return _weighed(found, np.ones(len(found)), at, most)
 
 
-def of_chance(hits: float, of: float, at: float) -> Evidence:
+def of_chance(hits: float, of: float, at: float) -> Stakes:
     """Weigh `hits` among `of` independent trials against a chance `at`."""
     return _weighed(np.array([0.0, 1.0]), np.array([of - hits, hits], dtype=np.float64), at, 1.0)
 
 
-def _weighed(values: NDArray[np.float64], times: NDArray[np.float64], at: float, most: float) -> Evidence:
+def _weighed(values: NDArray[np.float64], times: NDArray[np.float64], at: float, most: float) -> Stakes:
     """Weigh values, each of which was seen so many `times`."""
     if not 0 < at < most:  # where a mean cannot be beyond it, one other value shows that it is not there
         others = bool(((values != at) & (times > 0)).any())
         more = math.inf if at < 0 or (at == 0 and others) else -math.inf
         less = math.inf if at > most or (at == most and others) else -math.inf
-        return Evidence(more, less)
+        return Stakes(more, less)
     away = values - at
     grown = [
         times @ np.log1p(np.outer(sign * away, SIZES * BOLDEST / room))
         for sign, room in ((1, at), (-1, most - at))
     ]
-    return Evidence(*(float(np.logaddexp.reduce(logs + np.log(STAKES))) for logs in grown))
+    return Stakes(*(float(np.logaddexp.reduce(logs + np.log(SPREAD))) for logs in grown))
