@@ -131,7 +131,11 @@ class Fake:
             }
             | {"wait_mean": waits[0]}
             | self.interval(waits[0])
-            | {"wait_p50": waits[1], "wait_p95": waits[2], "wait_p99": waits[3]}
+            | {
+                f"wait_{name}{end}": wait if end == "" else None
+                for name, wait in zip(("p50", "p95", "p99"), waits[1:], strict=True)
+                for end in ("", "_low", "_high")
+            }
             | {"utilisation": busy, "utilisation_low": None, "utilisation_high": None}
             | {"mean_waiting": 1.5, "max_waiting": 9}
             for kind, queued, done, failed, joined, waits, busy in rows

@@ -305,3 +305,20 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, ask: st
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(BadInput, match=rf"need {module}, .* '\.\[plots\]'"):
         getattr(result(*TWO), ask)("slots")
+
+
+def test_quantiles_are_of_all_waits_of_all_replications() -> None:
+    """Three runs of 20 short waits and one of 40 long ones: of all waits the 95th percentile is long."""
+    made = []
+    for index, (wait, times) in enumerate([(10, 20), (20, 20), (30, 20), (100, 40)]):
+        waits = Histogram()
+        waits.add(wait, times)
+        one = replication(index, 10, 2)
+        for job in one.jobs.values():
+            job["wait"] = waits.to_plain()
+        made.append(one)
+    (row,) = Result("x", 1, made).tables["jobs"]
+    assert [row[f"wait_{name}"] for name in ("p50", "p95", "p99")] == [30, 100, 100]
+    assert row["wait_p50_low"] == 10
+    assert row["wait_p50_high"] == 100
+    assert Result("x", 1, made).metric("jobs.rank_run.wait.p50").mean == 40  # a run's, on average

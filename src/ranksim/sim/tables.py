@@ -7,6 +7,7 @@ from typing import Any
 
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.means import estimate
+from ranksim.inference.quantiles import pooled
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.metrics import REFUSING, utilisation
 from ranksim.sim.statistics import COLUMNS as SERIES
@@ -35,9 +36,7 @@ COLUMNS = {
         "wait_mean",
         "low",
         "high",
-        "wait_p50",
-        "wait_p95",
-        "wait_p99",
+        *(f"wait_{name}{end}" for name in ("p50", "p95", "p99") for end in ("", "_low", "_high")),
         "utilisation",
         "utilisation_low",
         "utilisation_high",
@@ -67,7 +66,8 @@ COLUMNS = {
 }
 """The columns of each table; times are µs, money is µUSD (`_uusd`).
 
-`low` and `high` are about the column before them; in a series about the one that MEASURED names.
+`low` and `high` are about the column before them; in a series about the one that MEASURED names. Quantiles of
+waits and of delays are of all of them in all replications; the longest delay is a replication's, on average.
 """
 
 MEASURED = {"windows": "remaining", "meters": "used", "slots": "used", "spend": "spent_uusd"}
@@ -169,6 +169,13 @@ def _mean(values: Iterable[float | None], level: float) -> Estimate:
     return estimate([value for value in values if value is not None], level)
 
 
+def _quantile(histograms: Sequence[Histogram], q: float, level: float) -> Estimate:
+    """Estimate a quantile of all that all replications observed; of the longest, its mean over them."""
+    if q == 1:
+        return _mean((histogram.quantile(1) for histogram in histograms), level)
+    return pooled([histogram.counted() for histogram in histograms], q, level)
+
+
 def _jobs(replications: Sequence[Replication], level: float) -> Rows:
     kinds = dict.fromkeys(kind for replication in replications for kind in replication.jobs)
     rows = []
@@ -183,7 +190,7 @@ def _jobs(replications: Sequence[Replication], level: float) -> Rows:
                 kind,
                 *(_mean((job[field] for job in jobs), level).mean for field in counted),
                 *_mean((wait.mean for wait in waits), level),
-                *(_mean((wait.quantile(q) for wait in waits), level).mean for q in (0.5, 0.95, 0.99)),
+                *(end for q in (0.5, 0.95, 0.99) for end in _quantile(waits, q, level)),
                 *_mean((utilisation(job) for job in jobs), level),
                 _mean((job["waiting"] / length for job, length in found if length), level).mean,
                 _mean((job["max_waiting"] for job in jobs), level).mean,
@@ -232,9 +239,7 @@ def _delays(replications: Sequence[Replication], level: float) -> Rows:
         delays = [Histogram.from_plain(row["delay"]) for row in found]
         if any(delay.count for delay in delays):
             for q in DELAYS:
-                rows.append(
-                    _row("delays", endpoint, q, *_mean((delay.quantile(q) for delay in delays), level))
-                )
+                rows.append(_row("delays", endpoint, q, *_quantile(delays, q, level)))
     return rows
 
 

@@ -118,9 +118,9 @@ def _waits(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     rows = []
     for row in tables["jobs"]:
         for q, name in zip(QUANTILES, ("wait_p50", "wait_p95", "wait_p99"), strict=True):
-            model = row.get(name)
+            model, low, high = (row.get(name + end) for end in ("", "_low", "_high"))
             title = f"{row['kind']} wait, {round(100 * q)} %"
-            rows.append(_duration(title, spans.get(row["kind"], []), q, model, None, None))
+            rows.append(_duration(title, spans.get(row["kind"], []), q, model, low, high))
     return rows
 
 
