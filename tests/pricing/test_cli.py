@@ -192,6 +192,43 @@ def test_a_recording_becomes_columns(tmp_path: Path) -> None:
     assert [one.name for one in read_columns(out, read_names(names)).accounts] == ["acme"]
 
 
+@pytest.mark.slow
+def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
+    out, names, sent = (tmp_path / name for name in ("calls.parquet", "names.csv", "customers.csv"))
+    words = ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out), "--names", str(names)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    given = [str(out), "--names", str(names), "--plan", "starter", "--plan", "pro", "--csv", str(sent)]
+    code, text, err = told("back-test", *given, "--out", str(tmp_path / "out"), COLUMNS="300")
+    assert (code, err) == (0, "")
+    assert text.startswith("Of 16 calls of 1 customers, 0 are refused under B; 0 % of the customers meet a ")
+    assert text.count("made again at a service one by one: all equal.") == 2
+    assert "acme" in text
+    assert sent.read_text("utf-8").count("\nA,acme,starter,16,") == 1
+    assert (tmp_path / "out" / "tables" / "days.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--accounts", str(EXAMPLES / "accounts.yaml"), "--plan", "pro"], "--accounts and --map"),
+        ([], "nobody says which plan account"),
+    ],
+)
+def test_columns_with_what_does_not_fit(words: list[str], sentence: str, tmp_path: Path) -> None:
+    out = tmp_path / "calls.parquet"
+    assert CliRunner().invoke(
+        app, ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out)]
+    ).exit_code == 0  # fmt: skip
+    code, _, err = told("back-test", str(out), *words)
+    assert (code, sentence in err) == (2, True), err
+
+
+def test_names_go_with_columns() -> None:
+    trace = str(EXAMPLES / "trace.jsonl")
+    code, _, err = told("back-test", trace, "--plan", "pro", "--names", str(EXAMPLES / "rules.yaml"))
+    assert (code, "--names goes with columns" in err) == (2, True)
+
+
 def test_a_salt_that_nobody_gives_is_drawn(tmp_path: Path) -> None:
     for out in ("a", "b"):
         words = ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(tmp_path / out)]

@@ -145,7 +145,12 @@ def pareto(
 
 
 def back_test(
-    recording: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace, or an access log; .gz too.")],
+    recording: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TRACE", help="A trace, or an access log, .gz too; or columns that ranksim import made."
+        ),
+    ],
     plan: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="The plan that everybody is on; a second one is B's."),
@@ -175,7 +180,14 @@ def back_test(
     policy: PolicyFile = None,
     seed: Seed = 1,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the calls here, a line each.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the calls here, a line each; of columns, the customers."),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The names of the accounts of columns, as ranksim import wrote them."
+        ),
     ] = None,
     out: Out = None,
     plots: Plots = True,
@@ -183,17 +195,36 @@ def back_test(
 ) -> None:
     """What recorded calls would have come to under other plans: refusals call by call, and invoices.
 
-    With two plans or two catalogues A is compared with B, otherwise the recording with A.
+    With two plans or two catalogues A is compared with B, otherwise the recording with A. Of columns,
+    millions of calls take seconds, and the answer is by customer and day.
 
     Example: ranksim price back-test examples/pricing/trace.jsonl --plan starter --plan pro
     """
     from ranksim.files import check_outputs
     from ranksim.pricing.back_test import back_test as answer
     from ranksim.pricing.back_test import read_accounts
+    from ranksim.pricing.column_back_test import back_test_columns
+    from ranksim.pricing.columns import is_columns, read_columns, read_names
     from ranksim.pricing.recording import read_recording, read_rules
 
     check_results(out, plots, csv)
-    check_outputs((csv,), (recording, accounts, rules, policy, *map(Path, catalogue or ())))
+    check_outputs((csv,), (recording, accounts, rules, policy, names, *map(Path, catalogue or ())))
+    if is_columns(recording):
+        if accounts is not None or rules is not None:
+            raise BadInput(
+                f"{recording}: --accounts and --map are for ranksim import, which made these columns"
+            )
+        columns = read_columns(recording, None if names is None else read_names(names))
+        own = all(account.spec.plan for account in columns.accounts)
+        sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), own)
+        with waiting():
+            tried = back_test_columns(columns, sides, policy=_policy(policy), seed=seed)
+        if csv is not None:
+            tried.save_csv(csv)
+        show(tried, "Recorded calls under other plans", json, out, plots)
+        return
+    if names is not None:
+        raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
     sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), accounts is not None)
     known = None if accounts is None else read_accounts(accounts)
     recorded = read_recording(recording, () if rules is None else read_rules(rules))

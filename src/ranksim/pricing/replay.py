@@ -103,9 +103,9 @@ class ReplayedService:
             self.calls.setdefault(call.account, []).append(call)
         self.service.waive(LIMITS, self.now)
         self.actors: dict[str, Actor] = {}
-        for name, spec in specs.items():
+        for name in sorted(specs, key=self.places.__getitem__):
             self._number_from(self.places[name])
-            self.actors[name] = self._open(name, spec)
+            self.actors[name] = self._open(name, specs[name])
         self._number_from(1 + max(self.places.values()))
         self.service.waive((), self.now)
         self.created = {(call.account, which) for call in recording.calls for which, _ in call.made}

@@ -1,0 +1,426 @@
+"""Back-test of columns: what each customer of a long recording would have been billed and refused."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ranksim.clock import DAY, iso
+from ranksim.contract.facts import JobKind
+from ranksim.contract.plans import Catalogue
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.fleet.offers import Sold
+from ranksim.fleet.recorded_fleet import RecordedFleet
+from ranksim.fleet.rows import ACTIVITIES, LIMITED, OUTCOMES, REFUSED, Integers, Records
+from ranksim.pricing.audit import Audit, audit, sample
+from ranksim.pricing.back_test import Side
+from ranksim.pricing.catalogues import selling
+from ranksim.pricing.columns import Columns, accounts_for
+from ranksim.report import units
+from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BITS = {outcome: 1 << outcome for outcome in REFUSED}
+"""The bit that stands for each kind of refusal."""
+
+MOST_SHOWN = 20
+"""Customers whose sentence is shown to people; all are in the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSide:
+    """What the accounts of columns got under one side: arrays with a row an account, money in µUSD.
+
+    `refused` counts calls by outcome, `met` has the bits of the refusals met, `spend` is by billing month,
+    of which `months` counts those that the recording touches. `days` has rows (account, day, activity,
+    outcome, calls).
+    """
+
+    side: Side
+    sold: tuple[Sold, ...]
+    calls: Integers
+    refused: Integers
+    met: Integers
+    months: Integers
+    ends: Integers
+    spend: Integers
+    revenue: Integers
+    days: Integers
+    audit: Audit
+
+    @property
+    def cost(self) -> Integers:
+        """What serving each account cost."""
+        made: Integers = self.spend.sum(axis=1)
+        return made
+
+    @property
+    def margin(self) -> Integers:
+        """What each account paid, less what it cost."""
+        return self.revenue - self.cost
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnBackTest:
+    """Recorded calls in columns under one side or two, customer by customer.
+
+    `met_then` has the bits of the refusals that each account met when it was recorded, `refused_then` its
+    calls refused by outcome.
+    """
+
+    columns: Columns
+    served: tuple[ServedSide, ...]
+    met_then: Integers
+    refused_then: Integers
+    engine: str
+
+    plots = ("outcomes",)
+
+    @property
+    def newly(self) -> Integers:
+        """The bits of the refusals that each account meets under the last side and never met before."""
+        before = self.served[0].met if len(self.served) == 2 else self.met_then
+        return self.served[-1].met & ~before
+
+    @property
+    def share(self) -> float:
+        """The share of accounts that meet a refusal that they never met."""
+        return float((self.newly != 0).mean())
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        last, name = self.served[-1], "AB"[len(self.served) - 1]
+        against = "under A" if name == "B" else "when they were recorded"
+        billed, cost = (units.usd(int(amounts.sum())) for amounts in (last.revenue, last.cost))
+        money = f"{name} bills {billed} at a cost of {cost}"
+        if name == "B":
+            first = self.served[0]
+            money += f", A {units.usd(int(first.revenue.sum()))} at {units.usd(int(first.cost.sum()))}"
+        return (
+            f"Of {self.columns.calls:,} calls of {len(self.columns.accounts):,} customers, "
+            f"{int(last.refused.sum()):,} are refused under {name}; {units.percent(self.share)} of the "
+            f"customers meet a refusal that they never met {against}. {money}."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        named = zip("AB", self.served, strict=False)
+        lost = "; ".join(f"{count:,} {reason}" for reason, count in self.columns.left_out.items())
+        beyond = "; ".join(f"{count:,} {reason}" for reason, count in self.unmodelled.items())
+        failing = any(any(_rates(one.side.catalogue).values()) for one in self.served)
+        censored = int((self.met_then != 0).sum())
+        return (
+            f"{self.columns.where}. " + " ".join(f"{name}: {one.side.text}." for name, one in named),
+            *(f"Audit of {name}: {one.audit.text}" for name, one in zip("AB", self.served, strict=False)),
+            f"Not in the columns: {lost or 'nothing'}.",
+            f"Beyond what is followed, so that later calls may come out otherwise: {beyond or 'none'}.",
+            "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
+            + (", although the catalogue lets some fail." if failing else "."),
+            f"{units.many(censored, 'customer')} met a refusal when they were recorded: what they gave up "
+            "asking for then is not in the recording, so under wider limits they would use at least what is "
+            "shown.",
+            *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
+        )
+
+    @property
+    def unmodelled(self) -> dict[str, int]:
+        """Calls whose effect goes beyond what is followed, by reason."""
+        found: Counter[str] = Counter()
+        for account in self.columns.accounts:
+            found.update(account.unmodelled)
+        return dict(found)
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {
+            "customers": self.customers,
+            "invoices": list(self._invoices()),
+            "days": list(self._days()),
+            "refusals": self.refusals,
+            "censored": self.censored,
+            "left_out": [{"reason": why, "calls": n} for why, n in self.columns.left_out.items()],
+            "unmodelled": [{"reason": why, "calls": n} for why, n in self.unmodelled.items()],
+        }
+
+    @cached_property
+    def customers(self) -> list[Row]:
+        """A row a customer and side, with the sentence that one would send them."""
+        rows = []
+        for name, one in zip("AB", self.served, strict=False):
+            days = _days_by_account(one.days)
+            for row, account in enumerate(self.columns.accounts):
+                made: Row = {"side": name, "account": account.name, "plan": one.sold[row][0]}
+                made |= {"calls": int(one.calls[row]), "revenue": int(one.revenue[row])}
+                made |= {"cost": int(one.cost[row]), "margin": int(one.margin[row])}
+                made |= {OUTCOMES[o]: int(one.refused[row, k]) for k, o in enumerate(REFUSED)}
+                rows.append(made | {"sentence": self._told(one, row, days.get(row, ()))})
+        return rows
+
+    def _told(self, one: ServedSide, row: int, days: Sequence[int]) -> str:
+        plan, months = one.sold[row][0], int(one.months[row])
+        told = (
+            f"On {plan} you would have been billed {units.usd(int(one.revenue[row]))} for "
+            f"{units.many(months, 'month')}"
+        )
+        refused = int(one.refused[row].sum())
+        if not refused:
+            return f"{told}, and none of your {int(one.calls[row]):,} calls would have been refused."
+        codes = ", ".join(
+            f"{int(one.refused[row, k]):,} {OUTCOMES[o]}"
+            + (" (never before)" if BITS[o] & ~int(self.met_then[row]) else "")
+            for k, o in enumerate(REFUSED)
+            if one.refused[row, k]
+        )
+        return (
+            f"{told}, and {refused:,} of your {int(one.calls[row]):,} calls would have been refused on "
+            f"{units.many(len(days), 'day')}, first on {_date(min(days))}: {codes}."
+        )
+
+    def _invoices(self) -> Iterator[Row]:
+        for name, one in zip("AB", self.served, strict=False):
+            for row, account in enumerate(self.columns.accounts):
+                count = int(one.months[row])
+                revenue = int(one.revenue[row]) // count
+                for month in range(count):
+                    cost = int(one.spend[row, month])
+                    yield {
+                        "side": name,
+                        "account": account.name,
+                        "month": str(month + 1),
+                        "ends": int(one.ends[row, month]),
+                        "plan": one.sold[row][0],
+                        "revenue": revenue,
+                        "cost": cost,
+                        "margin": revenue - cost,
+                    }
+
+    def _days(self) -> Iterator[Row]:
+        for name, one in zip("AB", self.served, strict=False):
+            for account, day, activity, outcome, calls in one.days.tolist():
+                yield {
+                    "side": name,
+                    "account": self.columns.accounts[account].name,
+                    "day": _date(day),
+                    "operation": ACTIVITIES[activity],
+                    "code": OUTCOMES[outcome],
+                    "calls": calls,
+                }
+
+    @property
+    def refusals(self) -> list[Row]:
+        """Calls refused by code: as recorded, and under each side."""
+        rows = []
+        for k, outcome in enumerate(REFUSED):
+            row: Row = {"code": OUTCOMES[outcome], "recorded": int(self.refused_then[:, k].sum())}
+            row |= {name: int(one.refused[:, k].sum()) for name, one in zip("ab", self.served, strict=False)}
+            rows.append(row)
+        return [row for row in rows if any(value for name, value in row.items() if name != "code")]
+
+    @property
+    def censored(self) -> list[Row]:
+        """By code: customers and calls that it refused when recorded, and customers it refuses still."""
+        rows = []
+        for k, outcome in enumerate(REFUSED):
+            then = self.refused_then[:, k]
+            if then.any():
+                still = (then > 0) & (self.served[-1].refused[:, k] > 0)
+                row: Row = {"code": OUTCOMES[outcome], "customers": int((then > 0).sum())}
+                rows.append(row | {"calls": int(then.sum()), "still_refused": int(still.sum())})
+        return rows
+
+    def views(self) -> list[View]:
+        """The answer as tables for people; of the customers, those with the most calls refused."""
+        names = ("recorded", "a", "b")[: 1 + len(self.served)]
+        shown = views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
+        shown += views_of(
+            "Demand that old limits cut short", self.censored, columns, "at least; see the notes"
+        )
+        last = "AB"[len(self.served) - 1]
+        mine = [row for row in self.customers if row["side"] == last]
+        mine.sort(key=lambda row: -sum(row[OUTCOMES[outcome]] for outcome in REFUSED))
+        columns = {"account": "text", "sentence": "text"}
+        return shown + views_of(f"Customers under {last}", mine[:MOST_SHOWN], columns, "most refused first")
+
+    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
+        """Draw the refusals by code, as recorded and under each side."""
+        from ranksim.pricing import plots
+
+        return plots.outcomes(self.refusals, ax)
+
+    def save_csv(self, path: Path) -> None:
+        """Write the customers as CSV, a line each, with their sentences. Raises BadInput."""
+        from ranksim.files import new_file
+
+        with new_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(self.customers[0]))
+            writer.writeheader()
+            writer.writerows(self.customers)
+
+
+def _date(day: int) -> str:
+    return iso(day * DAY)[:10]
+
+
+def _days_by_account(days: Integers) -> dict[int, list[int]]:
+    found: dict[int, dict[int, None]] = {}
+    for account, day in days[:, :2].tolist():
+        found.setdefault(account, {})[day] = None
+    return {account: list(one) for account, one in found.items()}
+
+
+def back_test_columns(
+    columns: Columns,
+    sides: Sequence[Side],
+    *,
+    policy: Policy | None = None,
+    seed: int = 1,
+    compiled: bool | None = None,
+    audited: bool = True,
+) -> ColumnBackTest:
+    """Serve all recorded calls under one side or two, in one pass over the columns.
+
+    One call in a thousand is made again at a service and compared, unless `audited` is False.
+    Raises BadInput.
+    """
+    if not 1 <= len(sides) <= 2:
+        raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
+    base = Policy() if policy is None else policy
+    runs = [_Run(columns, side, base, seed, compiled, audited) for side in sides]
+    then = np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
+    for chunk in columns.chunks():
+        _tally(then, chunk, "recorded")
+        for run in runs:
+            run.serve(chunk if run is runs[-1] else chunk.copy())
+    return ColumnBackTest(columns, tuple(run.done() for run in runs), _bits(then), then, runs[0].fleet.engine)
+
+
+def _tally(counts: Integers, chunk: Records, column: str) -> None:
+    """Count refused calls by account and outcome."""
+    for k, outcome in enumerate(REFUSED):
+        mine = chunk["account"][chunk[column] == outcome]
+        counts[:, k] += np.bincount(mine, minlength=len(counts))
+
+
+def _bits(counts: Integers) -> Integers:
+    return np.array([BITS[outcome] for outcome in REFUSED], dtype=np.int64) @ (counts > 0).T.astype(np.int64)
+
+
+class _Run:
+    """One side while the columns pass by."""
+
+    def __init__(
+        self, columns: Columns, side: Side, policy: Policy, seed: int, compiled: bool | None, audited: bool
+    ) -> None:
+        self.columns, self.side, self.seed = columns, side, seed
+        self.sold = sold_under(columns, side)
+        self.policy = selling(policy, without_failures(side.sold()))
+        accounts = accounts_for(columns, self.sold, self.policy, seed)
+        self.fleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
+        self.refused = np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
+        self.days: list[Integers] = []
+        self.chosen = sample(columns, seed) if audited else []
+        self.is_chosen = np.zeros(len(columns.accounts), dtype=np.bool_)
+        self.is_chosen[self.chosen] = True
+        self.kept: list[Records] = []
+
+    def serve(self, chunk: Records) -> None:
+        self.fleet.serve(chunk)
+        _tally(self.refused, chunk, "outcome")
+        mine = chunk[(chunk["outcome"] > 0) & (chunk["outcome"] <= LIMITED) & (chunk["outcome"] != 7)]
+        if len(mine):
+            days = np.stack([mine["account"], mine["at"] // DAY, mine["activity"], mine["outcome"]], axis=1)
+            kinds, counts = np.unique(days, axis=0, return_counts=True)
+            self.days.append(np.column_stack([kinds, counts]))
+        if self.chosen:
+            self.kept.append(chunk[self.is_chosen[chunk["account"]]])
+
+    def done(self) -> ServedSide:
+        ledger, columns = self.fleet.ledger, self.columns
+        ends = ledger.months["ends"].astype(np.int64)
+        months = 1 + (ends < columns.end).sum(axis=1)
+        catalogue = self.fleet.policy.catalogue
+        monthly = [
+            catalogue.plans[plan].price + sum(catalogue.add_ons[x].price * n for x, n in extras)
+            for plan, extras in self.sold
+        ]
+        return ServedSide(
+            side=self.side,
+            sold=self.sold,
+            calls=ledger.tallies["calls"].astype(np.int64),
+            refused=self.refused,
+            met=_bits(self.refused),
+            months=months,
+            ends=ends,
+            spend=ledger.months["spend"].astype(np.int64),
+            revenue=months * np.array(monthly, dtype=np.int64),
+            days=_merged(self.days),
+            audit=self._audit(),
+        )
+
+    def _audit(self) -> Audit:
+        if not self.kept:
+            return Audit(0, 0, 0)
+        kept = np.concatenate(self.kept)
+        specs = {
+            row: self.columns.accounts[row].spec.model_copy(update={"plan": self.sold[row][0]})
+            for row in self.chosen
+        }
+        return audit(self.columns, kept, specs, self.policy, self.seed)
+
+
+def _merged(days: Sequence[Integers]) -> Integers:
+    """The same days of two chunks as one row."""
+    if not days:
+        return np.zeros((0, 5), dtype=np.int64)
+    whole = np.concatenate(days)
+    kinds, place = np.unique(whole[:, :4], axis=0, return_inverse=True)
+    counts = np.zeros(len(kinds), dtype=np.int64)
+    np.add.at(counts, place.reshape(-1), whole[:, 4])
+    return np.column_stack([kinds, counts])
+
+
+def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
+    """Return what each account is sold under a side. Raises BadInput for what is not on sale."""
+    catalogue = side.sold()
+    sold = []
+    for account in columns.accounts:
+        plan = side.plan or account.spec.plan
+        if not plan:
+            raise BadInput(
+                f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
+            )
+        if plan not in catalogue.plans:
+            raise BadInput(
+                f"plan: {catalogue.name} has no plan {plan!r}; expected one of {', '.join(catalogue.plans)}, "
+                f"or say where its customers go with --move {plan}=PLAN"
+            )
+        extras = {name: count for name, count in account.spec.add_ons.items() if count}
+        for name in extras:
+            if name not in catalogue.add_ons:
+                known = ", ".join(catalogue.add_ons) or "none, for there are none"
+                raise BadInput(f"add-ons: {catalogue.name} has no add-on {name!r}; expected one of {known}")
+        sold.append((plan, tuple(sorted(extras.items()))))
+    return tuple(sold)
+
+
+def _rates(catalogue: Catalogue) -> Mapping[Any, int]:
+    return catalogue.job_failure_rates
+
+
+def without_failures(catalogue: Catalogue) -> Catalogue:
+    """Return a catalogue under which no job fails."""
+    return catalogue.model_copy(update={"job_failure_rates": dict.fromkeys(map(str, JobKind), 0)})
