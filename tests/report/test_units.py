@@ -111,3 +111,16 @@ def test_a_value_with_its_interval(
     quantity: str, value: float, interval: tuple[float, ...], text: str
 ) -> None:
     assert units.write(quantity, value, *interval) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (None, None, None, "–"),
+        (5.87, None, None, "5.9"),
+        (5.87, 2.43, 15.2, "5.9 (2.4 to 15)"),
+        (5967.2, 1400.6, 25000, "5,967 (1,401 to 25,000)"),
+    ],
+)
+def test_gains(value: float | None, low: float | None, high: float | None, text: str) -> None:
+    assert units.gain(value, low, high) == text

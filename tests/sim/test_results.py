@@ -9,6 +9,7 @@ import scipy
 
 from ranksim.clock import HOUR, MINUTE
 from ranksim.errors import BadInput
+from ranksim.inference.differences import excess
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication
@@ -186,7 +187,7 @@ def test_notes_say_which_replication() -> None:
         ("refusals.total", 3),
         ("refusals.quota_exhausted", 3),
         ("refusals.cooldown_active", 0),
-        ("refusals.share", (2 / 12 + 4 / 18) / 2),
+        ("refusals.share", 6 / 30),
         ("clients.ci.total", 15),
         ("clients.ci.refusals", 3),
         ("clients.ci.refused", 3),
@@ -238,9 +239,18 @@ def test_a_comparison_pairs_the_replications() -> None:
     first, second = result((20, 5), (30, 16), (40, 24)), result((20, 4), (30, 14), (40, 21))
     (row,) = first.compare(second, ["refusals.total"])
     assert (row["first"], row["second"], row["difference"]) == (15, 13, 2)
-    low, high = scipy.stats.t.interval(0.95, 2, loc=2, scale=scipy.stats.sem([1, 2, 3]))
-    assert (row["low"], row["high"]) == pytest.approx((low, high))
+    assert (row["difference"], row["low"], row["high"]) == excess([1.0, 2.0, 3.0])
     assert row["gain"] == pytest.approx(91 + 73)
+    assert row["gain_low"] < row["gain"] < row["gain_high"]
+    assert (row["unit"], row["difference_unit"], row["pairs"]) == ("count", "count", 3)
+
+
+def test_shares_differ_in_points() -> None:
+    first, second = result((20, 5), (30, 16)), result((20, 4), (30, 14))
+    (row,) = first.compare(second, ["refusals.share"])
+    assert (row["unit"], row["difference_unit"]) == ("share", "points")
+    assert row["difference"] == pytest.approx(21 / 71 - 18 / 68)
+    assert row["low"] < row["difference"] < row["high"]
 
 
 def test_a_comparison_is_of_what_both_have() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from ranksim.errors import BadInput
 from ranksim.inference.differences import compared
+from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
+from ranksim.report import units
 from ranksim.study.results import COLUMNS, StudyResult
 from ranksim.study.shown import views
 from ranksim.study.study import Study
@@ -55,7 +57,11 @@ def test_a_gain_is_the_replications_saved() -> None:
     """Of a, a + b: the difference varies with b alone, a hundredth of the variance of a."""
     first = [float(value % 7) for value in range(49)]
     second = [value + (index // 7) / 10 for index, value in enumerate(first)]
-    assert compared(first, second, 0.95)["gain"] == pytest.approx(201.0)
+    found = compared(MetricSample("mean", first), MetricSample("mean", second), 0.95)
+    assert found.gain == pytest.approx(201.0)
+    assert found.gain_low is not None
+    assert found.gain_high is not None
+    assert 100 < found.gain_low < 201 < found.gain_high < 402
 
 
 def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) -> None:
@@ -116,6 +122,8 @@ def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy:
 def test_tables_for_people(result: StudyResult) -> None:
     shown = {view.title: view for view in views(result)}
     comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
-    assert comparison[4].endswith("×")
+    row = next(row for row in result.table("comparisons") if row["metric"] == "own")
+    assert comparison[4] == units.gain(row["gain"], row["gain_low"], row["gain_high"])
+    assert comparison[4].endswith(")")
     assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")
     assert shown["Points"].headings == ("point", "runs", "level", "own", "cost", "seen", "chance")

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from ranksim.contract.located import Located, explain
 from ranksim.contract.quantities import Duration, Frozen, Money
 from ranksim.draws import Purpose, entity, uniform
+from ranksim.inference.kinds import Kind
 from ranksim.study.engines import Measurement
 from ranksim.study.parameters import Settings, check_path, laid, tree_of
 
@@ -57,6 +58,12 @@ class Toys:
         return UNITS.get(metric, "count")
 
     def independent_trials_of(self, metric: str) -> None:
+        return None
+
+    def kind_of(self, metric: str) -> Kind:
+        return "mean"
+
+    def trials_of(self, metric: str) -> str | None:
         return None
 
     def build(self, settings: Settings) -> Toy:

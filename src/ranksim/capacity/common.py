@@ -9,7 +9,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.extras import imported
 from ranksim.inference.estimate import LEVEL, Estimate
-from ranksim.inference.shares import wilson
+from ranksim.inference.shares import chance
 
 WITHOUT_END = 10**15
 """A ceiling (µUSD) or a number of slots that nobody reaches."""
@@ -21,8 +21,8 @@ def stats() -> Any:
 
 
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return a share and its Wilson interval."""
-    return Estimate(hits / trials, *wilson(hits, trials, level))
+    """Return a share of independent trials with its exact interval."""
+    return chance(hits, trials, level)
 
 
 def plan_named(policy: Policy, name: str) -> Plan:

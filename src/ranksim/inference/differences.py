@@ -1,33 +1,120 @@
-"""Comparison of two points, replication by replication, on common random numbers."""
+"""Comparison of two points, replication by replication, on common random numbers.
+
+Of amounts and durations, Student's interval of the differences of pairs (A. M. Law and W. D. Kelton,
+"Simulation Modeling and Analysis", the paired-t method). Differences of counts and of shares are rare where
+two inputs are nearly alike, and pairs then agree by luck: how much more often A than B, and B than A, are two
+counts, each with its interval (`counts`), and the difference combines them by how they vary together.
+Sources: R. G. Newcombe, "Improved confidence intervals for the difference between binomial proportions based
+on paired data", Statistics in Medicine 17, 1998, p. 2635-2650 (method 10); G. Y. Zou and A. Donner,
+"Construction of confidence limits about effect measures", Statistics in Medicine 27, 2008, p. 1693-1702.
+
+All assume independent pairs. Amounts that agree in every pair have no interval, and counts that do are taken
+to differ, if ever, by one at a time.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from statistics import fmean, variance
-from typing import Any
+from statistics import StatisticsError, correlation, fmean
+from typing import NamedTuple
 
-from ranksim.inference.means import estimate
+from ranksim.inference.counts import counted
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.gains import gain
+from ranksim.inference.kinds import MetricSample, interval
 
 
-def compared(first: Sequence[float | None], second: Sequence[float | None], level: float) -> dict[str, Any]:
-    """Compare a metric of two points: the means, their difference with its interval, and the gain.
+class PairedDifference(NamedTuple):
+    """First minus second: both means, the difference and the gain with their intervals, and how many pairs.
 
-    `gain` is how many times the variance of the difference would be larger with independent random numbers:
-    so many times more replications would give the same interval. None where the difference does not vary.
-    Replications where either has no value are left out.
+    All but `pairs` is None of nothing; see `gains` for what a gain is, None where differences do not vary.
     """
-    pairs = [(a, b) for a, b in zip(first, second, strict=False) if a is not None and b is not None]
-    differences = [a - b for a, b in pairs]
-    difference, low, high = estimate(differences, level)
-    gain = None
-    if len(pairs) > 1 and (spread := variance(differences)) > 0:
-        gain = (variance([a for a, _ in pairs]) + variance([b for _, b in pairs])) / spread
-    return {
-        "first_mean": fmean(a for a, _ in pairs) if pairs else None,
-        "second_mean": fmean(b for _, b in pairs) if pairs else None,
-        "difference": difference,
-        "low": low,
-        "high": high,
-        "gain": gain,
-        "pairs": len(pairs),
-    }
+
+    first: float | None
+    second: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    gain: float | None
+    gain_low: float | None
+    gain_high: float | None
+    pairs: int
+
+
+def compared(first: MetricSample, second: MetricSample, level: float = LEVEL) -> PairedDifference:
+    """Compare a metric of two points; replications where either has no value are left out."""
+    first, second = _paired(first, second)
+    if not first.values:
+        return PairedDifference(None, None, None, None, None, None, None, None, 0)
+    one, two = first.observed, second.observed
+    won = gain(one, two, level)
+    if first.kind == "share" and first.trials is not None and second.trials is not None:
+        (hits, of), (other_hits, other_of) = first.hits, second.hits
+        return PairedDifference(*_shares(hits, of, other_hits, other_of, level), *won, len(one))
+    pairs = [a - b for a, b in zip(one, two, strict=True)]
+    found = excess(pairs, level) if first.kind == "count" else interval(MetricSample("mean", pairs), level)
+    return PairedDifference(fmean(one), fmean(two), *found, *won, len(one))
+
+
+def _paired(first: MetricSample, second: MetricSample) -> tuple[MetricSample, MetricSample]:
+    """The replications in which both have a value, and trials where it is a share of them."""
+    sides = [
+        [
+            value if of is None or of else None
+            for value, of in zip(s.values, s.trials or [None] * len(s.values), strict=True)
+        ]
+        for s in (first, second)
+    ]
+    kept = [i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a is not None and b is not None]
+
+    def only(sample: MetricSample) -> MetricSample:
+        trials = None if sample.trials is None else [sample.trials[i] for i in kept]
+        return MetricSample(sample.kind, [sample.values[i] for i in kept], trials)
+
+    return only(first), only(second)
+
+
+def _shares(
+    hits: Sequence[float],
+    of: Sequence[float],
+    other_hits: Sequence[float],
+    other_of: Sequence[float],
+    level: float,
+) -> tuple[float, float, float, float | None, float | None]:
+    """Both shares of all trials, and their difference with its interval.
+
+    A share of all trials is a ratio of means; what a replication adds to it is what its hits are above the
+    share of its trials (W. G. Cochran, "Sampling Techniques", 3rd edition, 1977, 6.4). With as many trials in
+    each replication that is its hits.
+    """
+    one, two = math.fsum(hits) / math.fsum(of), math.fsum(other_hits) / math.fsum(other_of)
+    size, other_size = fmean(of), fmean(other_of)
+    excesses = [
+        (hit - one * (trials - size)) - (other - two * (other_trials - other_size)) * size / other_size
+        for hit, trials, other, other_trials in zip(hits, of, other_hits, other_of, strict=True)
+    ]
+    _, low, high = excess(excesses, level)
+    if low is None or high is None:
+        return one, two, one - two, None, None
+    return one, two, one - two, max(-1.0, low / size), min(1.0, high / size)
+
+
+def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:
+    """Estimate the mean difference of two counts from those of pairs."""
+    more, less = [max(0.0, d) for d in differences], [max(0.0, -d) for d in differences]
+    above, below = counted(more, level), counted(less, level)
+    mean = fmean(differences)
+    if above.low is None or above.high is None or below.low is None or below.high is None:
+        return Estimate(mean, None, None)
+    try:
+        shared = correlation(more, less)
+    except StatisticsError:  # one of the two never varies
+        shared = 0.0
+    low = _combined(fmean(more) - above.low, below.high - fmean(less), shared)
+    high = _combined(above.high - fmean(more), fmean(less) - below.low, shared)
+    return Estimate(mean, mean - low, mean + high)
+
+
+def _combined(one: float, other: float, shared: float) -> float:
+    return math.sqrt(max(0.0, one**2 + other**2 - 2 * shared * one * other))

@@ -1,57 +1,86 @@
-"""A share or a chance, from a count of independent trials."""
+"""A share or a chance, from how many of some trials hit.
+
+`chance` is for trials that are independent: replications, customers of a fleet. It is exact, so it covers at
+least as often as it says, and more often where hits are few. Source: C. J. Clopper and E. S. Pearson, "The
+use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26, 1934.
+
+`clustered` is for trials that share a world, as the calls of a replication do: only worlds are independent.
+It asks how many independent trials would have been as uncertain, and is exact for that number. Source:
+E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of positive
+counts estimated from survey data", Survey Methodology 24(2), 1998, p. 193-201.
+It fails where hits come in bursts so rare that no replication shows one: then nothing tells of bursts, and
+trials are taken to be independent. What one world decides as a whole is to be counted by worlds, by `chance`.
+"""
 
 import math
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Sequence
 from statistics import NormalDist
 
-from ranksim.inference.estimate import Estimate
+from ranksim.inference.distributions import beta_below, beta_quantile
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.student import student_t
 
 
-def wilson(hits: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the Wilson interval of a share at a confidence level (E. B. Wilson, JASA 22, 1927)."""
-    share, z = hits / trials, NormalDist().inv_cdf(0.5 + level / 2)
-    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def chance(events: int, of: int, level: float) -> Estimate:
-    """Estimate a chance from a count of independent trials, with the exact interval.
-
-    Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934.
-    """
-    if not of:
+def chance(hits: float, trials: float, level: float = LEVEL) -> Estimate:
+    """Estimate a chance from a count of independent trials, with the interval of Clopper and Pearson."""
+    if not trials:
         return Estimate(None, None, None)
-    error = (1 - level) / 2
-    low = 0.0 if events == 0 else _solved(lambda p: tail(of, events, p, at_most=False) > error)
-    high = 1.0 if events == of else _solved(lambda p: tail(of, events, p, at_most=True) <= error)
-    return Estimate(events / of, low, high)
+    return Estimate(hits / trials, *clopper_pearson(hits, trials, level))
+
+
+def clustered(hits: Sequence[float], trials: Sequence[float], level: float = LEVEL) -> Estimate:
+    """Estimate the share of trials that hit, from the hits and trials of independent replications.
+
+    The share is that of all trials together; replications without trials are left out. One replication has no
+    interval, as it does not tell how replications differ. Where all show the same share between 0 and 1, up
+    to `unseen` of them may differ, by at least one trial.
+    """
+    pairs = [(hit, of) for hit, of in zip(hits, trials, strict=True) if of]
+    count, whole = len(pairs), math.fsum(of for _, of in pairs)
+    if not pairs:
+        return Estimate(None, None, None)
+    share = math.fsum(hit for hit, _ in pairs) / whole
+    if count == 1:
+        return Estimate(share, None, None)
+    if not 0 < share < 1:
+        return Estimate(share, *clopper_pearson(share * whole, whole, level))
+    spread = math.fsum((hit - share * of) ** 2 for hit, of in pairs) * count / (count - 1) / whole**2
+    if spread <= 1e-24:  # all alike, but for rounding
+        slack = unseen(count, level) * count / whole
+        return Estimate(share, max(0.0, share - slack), min(1.0, share + slack))
+    effective = share * (1 - share) / spread / wider(count, level)
+    return Estimate(share, *clopper_pearson(share * effective, effective, level))
+
+
+def unseen(count: int, level: float = LEVEL) -> float:
+    """The largest share of replications that may differ although `count` of them all agree."""
+    return -math.expm1(math.log((1 - level) / 2) / count)
+
+
+def wider(count: int, level: float = LEVEL) -> float:
+    """By how much a variance counts for more that is itself known from `count` values: (t / z)²."""
+    p = 0.5 + level / 2
+    return (student_t(p, count - 1) / NormalDist().inv_cdf(p)) ** 2
+
+
+LARGE = 10_000
+"""Hits and misses from which on the ends are those of the normal distribution, to 1 % of the width."""
+
+
+def clopper_pearson(hits: float, trials: float, level: float) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson of a share; hits and trials need not be whole."""
+    error, misses = (1 - level) / 2, trials - hits
+    if min(hits, misses) > LARGE:
+        share = hits / trials
+        half = NormalDist().inv_cdf(1 - error) * math.sqrt(share * (1 - share) / trials)
+        return share - half, share + half
+    low = beta_quantile(error, hits, misses + 1) if hits > 0 else 0.0
+    high = beta_quantile(1 - error, hits + 1, misses) if misses > 0 else 1.0
+    return low, high
 
 
 def tail(n: int, k: int, p: float, *, at_most: bool) -> float:
     """The chance of at most (or at least) `k` successes in `n` trials that each succeed with chance `p`."""
-    first, last = (0, k) if at_most else (k, n)
-    if last - first > n // 2:  # the other side has fewer terms
-        return 1.0 - tail(n, last + 1 if at_most else first - 1, p, at_most=not at_most)
-    return math.fsum(_mass(n, i, p) for i in range(first, last + 1))
-
-
-def _mass(n: int, k: int, p: float) -> float:
-    if p <= 0 or p >= 1:
-        return float(k == (0 if p <= 0 else n))
-    return math.exp(_log_choose(n, k) + k * math.log(p) + (n - k) * math.log1p(-p))
-
-
-@cache
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def _solved(is_above: Callable[[float], bool]) -> float:
-    """The chance at which a condition becomes true, by halving [0, 1]."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_above(middle) else (middle, high)
-    return high
+    if at_most:
+        return 1.0 if k >= n else 0.0 if k < 0 else beta_below(1 - p, n - k, k + 1)
+    return 1.0 if k <= 0 else 0.0 if k > n else beta_below(p, k, n - k + 1)

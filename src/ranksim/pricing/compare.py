@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
+from ranksim.inference.gains import gain
+from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.shares import chance
@@ -127,12 +129,11 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
-        gain = self.row("margin")["gain"]
-        won = (
-            ""
-            if gain is None
-            else f"; pairing divides the variance of the margin's difference by {units.count(gain)}"
-        )
+        margin = self.row("margin")
+        won = ""
+        if margin["gain"] is not None:
+            by = units.gain(margin["gain"], margin["gain_low"], margin["gain_high"])
+            won = f"; pairing divides the variance of the margin's difference by {by}"
         return (
             f"A: {self.names[0]}. B: {self.names[1]}.",
             *self.taken_over,
@@ -296,12 +297,20 @@ def _row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> R
         return row | _share(plan, metric, runs, level, unchanged)
     nobody = 0.0 if metric in MONEY else None
     first, second = ([run[side].means.get((plan, metric), nobody) for run in runs] for side in (0, 1))
-    pairs = compared(second, first, level)
+    pairs = compared(MetricSample("mean", second), MetricSample("mean", first), level)
+    if unchanged and pairs.difference == 0:
+        pairs = pairs._replace(low=0.0, high=0.0)
     return row | {
-        "a": pairs["second_mean"],
-        "b": pairs["first_mean"],
-        **{name: pairs[name] for name in ("difference", "low", "high", "gain")},
-        "of": pairs["pairs"],
+        "a": pairs.second,
+        "b": pairs.first,
+        "difference": pairs.difference,
+        "difference_unit": METRICS[metric],
+        "low": pairs.low,
+        "high": pairs.high,
+        "gain": pairs.gain,
+        "gain_low": pairs.gain_low,
+        "gain_high": pairs.gain_high,
+        "of": pairs.pairs,
         "base": "replications",
     }
 
@@ -318,8 +327,9 @@ def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) ->
     for name, hits in (("a", first), ("b", second)):
         row[name], row[f"{name}_low"], row[f"{name}_high"] = chance(int(hits.sum()), len(hits), level)
     some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
-    gain = compared([b for _, b in some], [a for a, _ in some], level)["gain"]
-    row |= {"difference": difference, "low": low, "high": high, "gain": gain}
+    won = gain([b for _, b in some], [a for a, _ in some], level)
+    row |= {"difference": difference, "difference_unit": "points", "low": low, "high": high}
+    row |= {"gain": won.mean, "gain_low": won.low, "gain_high": won.high}
     return row | {"of": len(first), "base": "customers"}
 
 
@@ -337,9 +347,10 @@ def _margins(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
     return rows
 
 
-def _span(row: Mapping[str, float]) -> str:
-    low, high = units.usd(row["low"]), units.usd(row["high"])
-    return f"B − A: {low} to {high}"
+def _span(row: Row) -> str:
+    if row["low"] is None or row["high"] is None:
+        return "the same in every replication"
+    return f"B − A: {units.usd(row['low'])} to {units.usd(row['high'])}"
 
 
 def _spread(row: Row) -> Row:

@@ -16,6 +16,7 @@ from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
+from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import check_sold, selling
@@ -189,9 +190,9 @@ def _point(
     row: Row = {"point": name} | {path: str(value) for path, value in settings.items()}
     for column, values in (("margin", margins), ("blocked", blocked)):
         row[column], row[f"{column}_low"], row[f"{column}_high"] = estimate(values, level)
-    pairs = compared(margins, now, level)
-    change = {"change": pairs["difference"], "change_low": pairs["low"], "change_high": pairs["high"]}
-    return row | change | {"gain": pairs["gain"]}
+    pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)
+    change = {"change": pairs.difference, "change_low": pairs.low, "change_high": pairs.high}
+    return row | change | {"gain": pairs.gain, "gain_low": pairs.gain_low, "gain_high": pairs.gain_high}
 
 
 def _told(point: Row) -> str:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.report import units
-from ranksim.report.figure import BLUE, GREEN, GREY, INK, VERMILLION, label_ends, new_figure, plain_axes
+from ranksim.report.figure import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    VERMILLION,
+    label_ends,
+    new_figure,
+    or_value,
+    plain_axes,
+)
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
@@ -68,7 +78,9 @@ def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     labels = []
     for side, colour in (("a", BLUE), ("b", VERMILLION)):
         values = [row[side] / MICRO_USD for row in rows]
-        low, high = ([row[f"{side}_{end}"] / MICRO_USD for row in rows] for end in ("low", "high"))
+        low, high = (
+            [or_value(row[f"{side}_{end}"], row[side]) / MICRO_USD for row in rows] for end in ("low", "high")
+        )
         ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
         ax.plot(at, values, color=colour, marker="o", markersize=3, linewidth=1.4)
         labels.append((values[-1], side.upper(), colour))
@@ -158,10 +170,10 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
 
 def _cross(ax: Axes, row: Row, colour: str) -> None:
     x, y = 100 * row["blocked"], row["change"] / MICRO_USD
-    ax.plot([100 * row["blocked_low"], 100 * row["blocked_high"]], [y, y], color=colour, linewidth=1)
-    ax.plot(
-        [x, x], [row["change_low"] / MICRO_USD, row["change_high"] / MICRO_USD], color=colour, linewidth=1
-    )
+    across = [100 * or_value(row[f"blocked_{end}"], row["blocked"]) for end in ("low", "high")]
+    along = [or_value(row[f"change_{end}"], row["change"]) / MICRO_USD for end in ("low", "high")]
+    ax.plot(across, [y, y], color=colour, linewidth=1)
+    ax.plot([x, x], along, color=colour, linewidth=1)
     ax.plot(x, y, "o", color=colour, markersize=4)
 
 

@@ -55,7 +55,9 @@ def model_view(rows: Sequence[Plain]) -> View:
             row["name"],
             _with_interval(row, "measured"),
             _with_interval(row, "predicted"),
-            "–" if row["margin"] is None else f"± {units.write(row['quantity'], row['margin'])}",
+            "–"
+            if row["margin"] is None
+            else f"± {units.write(units.difference_of(row['quantity']), row['margin'])}",
             row["says"],
         )
         for row in rows

@@ -38,6 +38,24 @@ def points(value: Number) -> str:
     return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " points"
 
 
+def difference_of(quantity: str) -> str:
+    """The quantity that differences of a quantity are: of shares points, of instants durations."""
+    return {"share": "points", "instant": "duration"}.get(quantity, quantity)
+
+
+def gain(value: Number | None, low: Number | None = None, high: Number | None = None) -> str:
+    """How many times fewer runs something needs, and between what: 5.9 (2.4 to 15), 160."""
+    if value is None:
+        return text(None)
+    return (
+        _times(value) if low is None or high is None else f"{_times(value)} ({_times(low)} to {_times(high)})"
+    )
+
+
+def _times(value: Number) -> str:
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.2g}"
+
+
 def many(number: int, noun: str) -> str:
     """A number of things in words: 1 rule, 2 rules."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"

@@ -133,7 +133,8 @@ class Expectation(Frozen):
             where = f" in replication {index}" if len(values) > 1 else ""
             return self._finding(values[index], where, kept=self._span(lowest, highest))
         mean, low, high = result.metric(self.metric)
-        spread = "" if low == high else f" ({self._span(low, high)})"
+        lowest, highest = _extremes(values)
+        spread = "" if low is None or lowest == highest else f" ({self._span(low, high)})"
         return self._finding(mean, spread, kept=f"{show(mean, unit_of(self.metric))}{spread}")
 
     def _finding(self, value: float | None, where: str, kept: str) -> ExpectationResult:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Literal
 
 from ranksim.contract.facts import JobKind
+from ranksim.inference.kinds import Kind
 from ranksim.service.errors import TEXTS
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.statistics import Replication
@@ -61,6 +62,25 @@ def unit_of(metric: str) -> Unit:
         return "share"
     *_, before, field = ("", *metric.split("."))
     return "duration" if before in ("wait", "delay", "response_time") and field in TIMES else "count"
+
+
+def kind_of(metric: str) -> Kind:
+    """Return what a metric is to `inference`, which chooses its interval by that."""
+    unit, field = unit_of(metric), metric.rpartition(".")[2]
+    match unit:
+        case "share":
+            return "fraction" if trials_of(metric) is None else "share"
+        case "count":
+            return "mean" if field == "mean_waiting" else "count"
+        case "duration":
+            return "quantile" if field in QUANTILES else "mean"
+        case _:
+            return "mean"
+
+
+def trials_of(metric: str) -> str | None:
+    """Return the metric that counts the trials of which this one is the share; None of a share of time."""
+    return "calls.total" if metric == "refusals.share" else None
 
 
 def scalars(replication: Replication) -> Scalars:

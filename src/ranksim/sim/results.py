@@ -6,15 +6,16 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
-from statistics import fmean, variance
 from typing import TYPE_CHECKING, Any
 
 from ranksim.errors import BadInput
 from ranksim.extras import imported
+from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
-from ranksim.inference.means import estimate
+from ranksim.inference.kinds import MetricSample, interval
+from ranksim.report.units import difference_of
 from ranksim.sim import tables
-from ranksim.sim.metrics import Scalars, scalars, unit_of, unknown
+from ranksim.sim.metrics import Scalars, kind_of, scalars, trials_of, unit_of, unknown
 from ranksim.sim.statistics import Replication
 
 if TYPE_CHECKING:
@@ -67,44 +68,43 @@ class Result:
         missing = 0.0 if unit_of(metric) in ("count", "money") else None
         return [found.get(metric, missing) for found in self.scalars]
 
+    def sample(self, metric: str) -> MetricSample:
+        """Return a metric of each replication with what its interval goes by. Raises BadInput."""
+        trials = trials_of(metric)
+        return MetricSample(
+            kind_of(metric), self.values(metric), None if trials is None else self.values(trials)
+        )
+
     def metric(self, name: str) -> Estimate:
         """Return a metric's mean over replications and its interval (mean, low, high), None where unknown.
 
-        Durations are µs, money µUSD. Raises BadInput for a metric that does not exist.
+        A share of calls is that of the calls of all replications. Durations are µs, money µUSD. Raises
+        BadInput for a metric that does not exist.
         """
-        return estimate([value for value in self.values(name) if value is not None], self.level)
+        return interval(self.sample(name), self.level)
 
     def compare(self, other: Result, metrics: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Compare with another result, replication by replication: rows of self minus other.
 
-        Each row has the metric, the means `first` (self) and `second` (other), their `difference` with its
-        interval `low` to `high`, and `gain`: how many times more replications independent runs would have
-        needed for the same interval (None when nothing varies). Pairs share their random numbers when both
-        results have the same seed. `metrics` are by default those that both have. Raises BadInput.
+        Each row has the `metric`, its `unit`, the means `first` (self) and `second` (other), their
+        `difference` with its interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one),
+        and `gain`: how many times more replications independent runs would have needed for the same interval,
+        with its own interval, None when nothing varies; and how many `pairs`. Pairs share their random
+        numbers when both results have the same seed. `metrics` are by default those that both have. Raises
+        BadInput.
         """
         names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
-        return [row for name in names if (row := self._compared(name, other)) is not None]
-
-    def _compared(self, metric: str, other: Result) -> dict[str, Any] | None:
-        both = zip(self.values(metric), other.values(metric), strict=False)
-        pairs = [(a, b) for a, b in both if a is not None and b is not None]
-        if not pairs:
-            return None
-        first, second = [a for a, _ in pairs], [b for _, b in pairs]
-        differences = [a - b for a, b in pairs]
-        difference, low, high = estimate(differences, self.level)
-        gain = None
-        if len(pairs) > 1 and variance(differences) > 0:
-            gain = (variance(first) + variance(second)) / variance(differences)
-        return {
-            "metric": metric,
-            "first": fmean(first),
-            "second": fmean(second),
-            "difference": difference,
-            "low": low,
-            "high": high,
-            "gain": gain,
-        }
+        rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
+        return [
+            {
+                "metric": name,
+                "unit": unit_of(name),
+                "difference_unit": difference_of(unit_of(name)),
+                **row._asdict(),
+            }
+            for name, row in rows.items()
+            if row.pairs
+        ]
 
     # Tables
 

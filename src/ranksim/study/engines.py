@@ -19,6 +19,7 @@ from ranksim.clock import duration
 from ranksim.contract.policy import Policy, check_whole
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
+from ranksim.inference.kinds import Kind
 from ranksim.rulebook import RULEBOOK
 from ranksim.sim import metrics as names
 from ranksim.sim.expectations import Expectation
@@ -65,6 +66,12 @@ class Engine(Protocol):
 
         None for what is no share, and where what befalls one trial befalls others, as calls of one world.
         """
+
+    def kind_of(self, metric: str) -> Kind:
+        """Return what a metric is to `inference`, which chooses its interval by that."""
+
+    def trials_of(self, metric: str) -> str | None:
+        """Return the metric that counts the trials of which this one is the share, or None."""
 
     def build(self, settings: Settings) -> Any:
         """Return the input with parameters set. Raises BadInput when its parts do not fit together."""
@@ -119,6 +126,16 @@ class Worlds:
 
     def independent_trials_of(self, metric: str) -> None:
         """Nothing: what happens in one world is not independent."""
+
+    def kind_of(self, metric: str) -> Kind:
+        """What a scenario's metric is to `inference`."""
+        return "share" if WITHIN in metric else names.kind_of(metric)
+
+    def trials_of(self, metric: str) -> str | None:
+        """The metric that counts the trials of a share: of jobs that were queued, or of calls."""
+        if WITHIN in metric:
+            return f"{within_of(metric)[0]}.queued"
+        return names.trials_of(metric)
 
     def build(self, settings: Settings) -> Scenario:
         """The scenario with parameters set. Raises BadInput."""

@@ -19,6 +19,7 @@ from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.offers import sold_to
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
+from ranksim.inference.kinds import Kind
 from ranksim.rulebook import RULEBOOK
 from ranksim.sim.runner import replication_seed
 from ranksim.study.engines import Measurement, changed_policy
@@ -91,6 +92,17 @@ class Fleets:
         if family != "hit" and which != "negative":
             return None
         return ".".join([*about, "accounts.total"])
+
+    def kind_of(self, metric: str) -> Kind:
+        """What a fleet's metric is to `inference`."""
+        unit = self.unit_of(metric)
+        return "share" if unit == "share" else "count" if unit == "count" else "mean"
+
+    def trials_of(self, metric: str) -> str | None:
+        """The metric that counts the trials of a share: calls for `refusals.share`, otherwise accounts."""
+        if metric.endswith("refusals.share"):
+            return f"{metric.removesuffix('refusals.share')}calls.total"
+        return self.independent_trials_of(metric)
 
     def build(self, settings: Settings) -> tuple[Population, Policy]:
         """The population and the policy with parameters set. Raises BadInput when they do not fit."""

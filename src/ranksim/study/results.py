@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.errors import BadInput
 from ranksim.extras import imported
 from ranksim.inference.differences import compared
-from ranksim.inference.means import estimate
+from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
+from ranksim.report.units import difference_of
 from ranksim.study import goal, plots, sensitivity
 from ranksim.study.design import Point, baseline
 from ranksim.study.runs import Runs
@@ -30,7 +31,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "quantiles": ("point", "metric", "unit", "quantile", "replications", "value", "low", "high"),
     "comparisons": (
         *("first", "second", "metric", "unit", "first_mean", "second_mean"),
-        *("difference", "low", "high", "gain", "pairs"),
+        *("difference", "difference_unit", "low", "high", "gain", "gain_low", "gain_high", "pairs"),
     ),
     "goals": ("point", "parameter", "status", "answer", "text"),
     "candidates": ("point", "value", "replications", "mean", "low", "high", "decision", "would_take"),
@@ -44,14 +45,18 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """The tables of a result and their columns. `low` and `high` are the ends of intervals; a quantile's may be
 None where there are too few replications, and an index's where the parameter changes nothing.
-Durations are µs, money µUSD."""
+Durations are µs, money µUSD; shares are fractions of 1, and so are points, the unit of their differences."""
+
+
+Samples: TypeAlias = Mapping[str, Mapping[str, MetricSample]]
+"""Label of a point → metric → what its replications gave."""
 
 
 class Made(NamedTuple):
-    """The tables of a study, and the values of its metrics by point, replication by replication."""
+    """The tables of a study, and its metrics by point, replication by replication."""
 
     tables: Tables
-    values: dict[str, dict[str, list[float | None]]]
+    samples: Samples
 
 
 class StudyResult:
@@ -60,7 +65,7 @@ class StudyResult:
     def __init__(self, study: CheckedSpec, made: Made) -> None:
         self.study = study
         self.tables = made.tables
-        self._values = made.values
+        self._samples = made.samples
 
     def __repr__(self) -> str:
         filled = ", ".join(f"{len(rows)} {name}" for name, rows in self.tables.items() if rows)
@@ -69,7 +74,7 @@ class StudyResult:
     @property
     def points(self) -> list[str]:
         """The points of the design, by label."""
-        return list(self._values)
+        return list(self._samples)
 
     @property
     def failures(self) -> Sequence[Row]:
@@ -91,13 +96,16 @@ class StudyResult:
 
     def values(self, point: str, metric: str) -> list[float | None]:
         """Return a metric of each replication of a point. Raises BadInput."""
-        if point not in self._values:
-            raise BadInput(f"no point {point!r}; expected one of {', '.join(self._values)}")
-        if metric not in self._values[point]:
+        return list(self._sample(point, metric).values)
+
+    def _sample(self, point: str, metric: str) -> MetricSample:
+        if point not in self._samples:
+            raise BadInput(f"no point {point!r}; expected one of {', '.join(self._samples)}")
+        if metric not in self._samples[point]:
             raise BadInput(
                 f"no values of {metric!r}; add it to measure (with a store, nothing runs again for that)"
             )
-        return self._values[point][metric]
+        return self._samples[point][metric]
 
     def compare(self, first: str, second: str, metrics: Iterable[str] | None = None) -> list[Row]:
         """Compare two points: rows of first minus second for each metric, as in the table `comparisons`.
@@ -105,7 +113,7 @@ class StudyResult:
         Raises BadInput for a point or metric that there is not.
         """
         names = self.study.measured if metrics is None else tuple(metrics)
-        return [_comparison(self.study, first, second, name, self.values) for name in names]
+        return [_comparison(self.study, first, second, name, self._sample) for name in names]
 
     def plot(self, name: str = "points", metric: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the table `points`, `comparisons`, `candidates`, `tornado` or `sobol` of one metric.
@@ -138,16 +146,16 @@ def tables(
     counts: Mapping[str, int],
 ) -> Made:
     """Make the tables of a study from what its runs gave; `counts` is the replications by key of point."""
-    values = {
-        point.label: {metric: runs.values(point, metric, counts[point.key]) for metric in study.measured}
+    samples = {
+        point.label: {metric: runs.sample(point, metric, counts[point.key]) for metric in study.measured}
         for point in design
         if not point.problem
     }
     goals, candidates = goal.rows(list(findings))
     made: dict[str, Sequence[Row]] = {
-        "points": [row for point in design for row in _point_rows(study, point, values)],
-        "quantiles": [row for point in design for row in _quantile_rows(study, point, values)],
-        "comparisons": list(_comparisons(study, design, values)),
+        "points": [row for point in design for row in _point_rows(study, point, samples)],
+        "quantiles": [row for point in design for row in _quantile_rows(study, point, samples)],
+        "comparisons": list(_comparisons(study, design, samples)),
         "goals": goals,
         "candidates": candidates,
         **sensitivity.rows(study, moved, runs, dict(counts)),
@@ -157,28 +165,27 @@ def tables(
             for replication, reason in runs.failures(point, counts[point.key])
         ],
     }
-    return Made(made, values)
+    return Made(made, samples)
 
 
-def _point_rows(study: CheckedSpec, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
-    for metric, found in values.get(point.label, {}).items():
-        observed = [value for value in found if value is not None]
-        mean, low, high = estimate(observed, study.spec.confidence)
+def _point_rows(study: CheckedSpec, point: Point, samples: Samples) -> Iterable[Row]:
+    for metric, sample in samples.get(point.label, {}).items():
+        mean, low, high = interval(sample, study.spec.confidence)
         yield {
             "point": point.label,
             "settings": json.dumps(point.settings, sort_keys=True, ensure_ascii=False),
             "metric": metric,
             "unit": study.engine.unit_of(metric),
-            "replications": len(observed),
+            "replications": len(sample.observed),
             "mean": mean,
             "low": low,
             "high": high,
         }
 
 
-def _quantile_rows(study: CheckedSpec, point: Point, values: Mapping[str, Any]) -> Iterable[Row]:
-    for metric, found in values.get(point.label, {}).items():
-        observed = [value for value in found if value is not None]
+def _quantile_rows(study: CheckedSpec, point: Point, samples: Samples) -> Iterable[Row]:
+    for metric, sample in samples.get(point.label, {}).items():
+        observed = sample.observed
         for q in study.spec.quantiles:
             value, low, high = quantile(observed, q, study.spec.confidence)
             yield {
@@ -193,22 +200,34 @@ def _quantile_rows(study: CheckedSpec, point: Point, values: Mapping[str, Any]) 
             }
 
 
-def _comparisons(study: CheckedSpec, design: Sequence[Point], values: Mapping[str, Any]) -> Iterable[Row]:
+def _comparisons(study: CheckedSpec, design: Sequence[Point], samples: Samples) -> Iterable[Row]:
     for point in design:
         other = baseline(study.spec, list(design), point)
-        if other is not None and point.label in values and other.label in values:
+        if other is not None and point.label in samples and other.label in samples:
             for metric in study.measured:
                 yield _comparison(
-                    study, point.label, other.label, metric, lambda label, name: values[label][name]
+                    study, point.label, other.label, metric, lambda label, name: samples[label][name]
                 )
 
 
-def _comparison(study: CheckedSpec, first: str, second: str, metric: str, values: Any) -> Row:
-    row = compared(values(first, metric), values(second, metric), study.spec.confidence)
+def _comparison(
+    study: CheckedSpec, first: str, second: str, metric: str, sample: Callable[[str, str], MetricSample]
+) -> Row:
+    row = compared(sample(first, metric), sample(second, metric), study.spec.confidence)
+    unit = study.engine.unit_of(metric)
     return {
         "first": first,
         "second": second,
         "metric": metric,
-        "unit": study.engine.unit_of(metric),
-        **row,
+        "unit": unit,
+        "first_mean": row.first,
+        "second_mean": row.second,
+        "difference": row.difference,
+        "difference_unit": difference_of(unit),
+        "low": row.low,
+        "high": row.high,
+        "gain": row.gain,
+        "gain_low": row.gain_low,
+        "gain_high": row.gain_high,
+        "pairs": row.pairs,
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ranksim.errors import BadInput
+from ranksim.inference.kinds import MetricSample
 from ranksim.inference.precision import is_precise
 from ranksim.sim.metrics import unknown
 from ranksim.study.design import Point
@@ -107,6 +108,18 @@ class Runs:
         done = self._done.get(point.key, {})
         given = [done.get(replication) for replication in range(replications)]
         return [None if isinstance(values, str | None) else values[metric] for values in given]
+
+    def sample(self, point: Point, metric: str, replications: int) -> MetricSample:
+        """Return a metric of the first so many replications with what its interval goes by."""
+        engine = self._study.engine
+        trials = engine.trials_of(metric)
+        apart = trials is not None and trials == engine.independent_trials_of(metric)
+        return MetricSample(
+            engine.kind_of(metric),
+            self.values(point, metric, replications),
+            None if trials is None else self.values(point, trials, replications),
+            independent=apart,
+        )
 
     def observed(self, point: Point, metric: str, replications: int) -> list[float]:
         """Return a metric of those replications that observed it."""

@@ -64,18 +64,18 @@ def _tornado_rows(
         for index, (path, (low, high)) in enumerate(sensitivity.parameters.items()):
             changes = [
                 compared(
-                    runs.values(end, metric, counts[end.key]),
-                    runs.values(base, metric, counts[base.key]),
+                    runs.sample(end, metric, counts[end.key]),
+                    runs.sample(base, metric, counts[base.key]),
                     study.spec.confidence,
                 )
                 for end in ends[2 * index : 2 * index + 2]
             ]
-            differences = [change["difference"] for change in changes]
+            differences = [change.difference for change in changes]
             row: Row = {"metric": metric, "unit": study.engine.unit_of(metric), "parameter": path}
-            row |= {"base": changes[0]["second_mean"]}
+            row |= {"base": changes[0].second}
             for name, value, change in zip(("low", "high"), (low, high), changes, strict=True):
-                row |= {f"{name}_value": written(value), f"{name}_change": change["difference"]}
-                row |= {f"{name}_change_low": change["low"], f"{name}_change_high": change["high"]}
+                row |= {f"{name}_value": written(value), f"{name}_change": change.difference}
+                row |= {f"{name}_change_low": change.low, f"{name}_change_high": change.high}
             known = [0.0, *(difference for difference in differences if difference is not None)]
             about.append(row | {"swing": max(known) - min(known)})
         found += sorted(about, key=lambda row: -row["swing"])

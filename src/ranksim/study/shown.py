@@ -63,8 +63,8 @@ def _comparisons(result: StudyResult) -> Iterator[View]:
             row["first"],
             row["second"],
             row["metric"],
-            units.write(row["unit"], row["difference"], row["low"], row["high"]),
-            _gain(row["gain"]),
+            units.write(row["difference_unit"], row["difference"], row["low"], row["high"]),
+            units.gain(row["gain"], row["gain_low"], row["gain_high"]),
         )
         for row in result.tables["comparisons"]
     )
@@ -163,8 +163,4 @@ def _span(unit: str, low: float | None, high: float | None) -> str:
 
 def _signed(unit: str, value: float | None, low: float | None, high: float | None) -> str:
     sign = "+" if value is not None and value > 0 else ""
-    return sign + units.write(unit, value, low, high)
-
-
-def _gain(gain: float | None) -> str:
-    return "–" if gain is None else f"{gain:,.0f}×" if gain >= 100 else f"{gain:.2g}×"
+    return sign + units.write(units.difference_of(unit), value, low, high)

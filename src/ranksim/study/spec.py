@@ -140,11 +140,12 @@ class CheckedSpec:
         """The metrics that the result shows, or that decide how it comes about."""
         spec = self.spec
         precise = spec.precision.of if spec.precision else ()
-        sought: tuple[str | None, ...] = ()
+        sought: tuple[str, ...] = ()
         if spec.goal is not None:
-            condition = MetricCondition.parse(spec.goal.such_that, self.engine)
-            sought = (condition.metric, condition.trials)
-        return tuple(dict.fromkeys(name for name in (*self.measured, *precise, *sought) if name is not None))
+            sought = (MetricCondition.parse(spec.goal.such_that, self.engine).metric,)
+        shown = (*self.measured, *precise, *sought)
+        trials = (self.engine.trials_of(metric) for metric in shown)
+        return tuple(dict.fromkeys((*shown, *(name for name in trials if name is not None))))
 
     def with_replications(self, replications: int) -> Self:
         """The same study with so many replications of each point, whatever precision they reach."""

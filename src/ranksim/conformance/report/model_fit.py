@@ -2,9 +2,9 @@
 
 `ranksim run S --arrivals TRACE --out DIR` replays the recorded calls in a world; its result is the
 prediction. Only what is random is compared by statistics: a difference of quantiles with a bootstrap
-interval, or of shares with a Wilson interval, against a stated margin. An interval within the margin agrees,
-one wholly outside it differs, and anything else is open. Sources: B. Efron and R. J. Tibshirani, "An
-Introduction to the Bootstrap", chapter 13; E. B. Wilson, "Probable inference", JASA 22, 1927.
+interval, or of shares with an exact one that takes calls to be independent, against a stated margin. An
+interval within the margin agrees, one wholly outside it differs, and anything else is open. Sources: B. Efron
+and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 13; `inference.shares`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ranksim.clock import Micros, instant
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.errors import BadInput
-from ranksim.inference.shares import wilson
+from ranksim.inference.shares import clopper_pearson
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     rows = []
     for code in sorted(measured.keys() | predicted.keys()):
         if answered and calls:
-            low, high = wilson(measured[code], len(answered), LEVEL)
+            low, high = clopper_pearson(measured[code], len(answered), LEVEL)
             model = [count / calls for count in predicted[code]]
             share = measured[code] / len(answered)
             rows.append(_compared(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))

@@ -1,0 +1,67 @@
+"""How much comparing on common random numbers gains: by what it divides the variance of a difference.
+
+The gain is (var A + var B) / var D, with D = A − B, and so at least 1/2: so many times more replications that
+are independent would give the same interval. Its interval is the wider, end by end, of two:
+
+- exact where pairs are normal: with S = A + B the gain is (1 + var S / var D) / 2, as var S + var D is twice
+  var A + var B, and the ratio of two variances that are correlated has an exact interval (E. J. G. Pitman, "A
+  note on normal correlation", Biometrika 31, 1939, p. 9-12; W. A. Morgan, the same volume, p. 13-19);
+- whatever the distribution, where pairs are many: the jackknife of the gain's logarithm with Student's t
+  (R. G. Miller, "The jackknife: a review", Biometrika 61, 1974, section 3).
+
+It assumes independent pairs. Of pairs that are much skewed, as log-normal ones, it covers less than it says:
+a 95 % interval 87 to 94 %.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import correlation, fmean, variance
+
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.student import student_t
+
+
+def gain(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate:
+    """Estimate the gain from pairs; all None where differences do not vary, no interval below three pairs."""
+    sums = [a + b for a, b in zip(first, second, strict=True)]
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    count = len(differences)
+    if count < 2 or not (below := variance(differences)):
+        return Estimate(None, None, None)
+    value = (variance(first) + variance(second)) / below
+    if count < 3 or not variance(sums):
+        return Estimate(value, None, None)
+    ratio = variance(sums) / below
+    factor = _pitman(correlation(sums, differences), count, level)
+    low, high = (1 + ratio / factor) / 2, (1 + ratio * factor) / 2
+    if (spread := _jackknife(first, second, differences, level)) is not None:
+        low, high = max(0.5, min(low, value / spread)), max(high, value * spread)
+    return Estimate(value, low, high)
+
+
+def _pitman(shared: float, count: int, level: float) -> float:
+    """By what the ratio of two normal variances, whose numbers are so correlated, may be off."""
+    t = student_t(0.5 + level / 2, count - 2)
+    middle = 1 + 2 * max(0.0, 1 - shared**2) * t * t / (count - 2)
+    return middle + math.sqrt(middle**2 - 1)
+
+
+def _jackknife(
+    first: Sequence[float], second: Sequence[float], differences: Sequence[float], level: float
+) -> float | None:
+    """By what the gain may be off, whatever the distribution; None where a single pair makes all of it."""
+    ones, twos, belows = (_without_each(values) for values in (first, second, differences))
+    if min(belows) <= 0:
+        return None
+    logs = [math.log((one + two) / below) for one, two, below in zip(ones, twos, belows, strict=True)]
+    count, middle = len(logs), fmean(logs)
+    error = math.sqrt(math.fsum((log - middle) ** 2 for log in logs) * (count - 1) / count)
+    return math.exp(min(700.0, student_t(0.5 + level / 2, count - 1) * error))
+
+
+def _without_each(values: Sequence[float]) -> list[float]:
+    """The variance of three values or more without each of them in turn."""
+    count, mean = len(values), fmean(values)
+    squares = [(value - mean) ** 2 for value in values]
+    whole = math.fsum(squares)
+    return [(whole - square * count / (count - 1)) / (count - 2) for square in squares]

@@ -1,0 +1,157 @@
+"""Differences of pairs by what they are differences of, and gains with their intervals."""
+
+import math
+import random
+from statistics import correlation, variance
+
+import pytest
+import scipy
+
+from ranksim.inference.differences import PairedDifference, compared, excess
+from ranksim.inference.gains import gain
+from ranksim.inference.kinds import Kind, MetricSample, interval
+from ranksim.inference.means import estimate
+from ranksim.inference.shares import unseen
+
+NOTHING = PairedDifference(None, None, None, None, None, None, None, None, 0)
+
+
+def test_amounts_have_students_interval_of_their_pairs() -> None:
+    first, second = [5.0, 9.0, 7.5, 8.0], [4.0, 7.0, 7.0, 5.0]
+    found = compared(MetricSample("mean", first), MetricSample("mean", second))
+    expected = estimate([a - b for a, b in zip(first, second, strict=True)])
+    assert (found.difference, found.low, found.high) == expected
+    assert (found.first, found.second, found.pairs) == (7.375, 5.75, 4)
+
+
+def test_replications_without_a_value_are_left_out() -> None:
+    first, second = [5.0, None, 7.5, 8.0], [4.0, 7.0, None, 5.0, 6.0]
+    found = compared(MetricSample("mean", first), MetricSample("mean", second))
+    assert (found.first, found.second, found.pairs) == (6.5, 4.5, 2)
+    assert compared(MetricSample("mean", [None]), MetricSample("mean", [1.0])) == NOTHING
+    trials = compared(MetricSample("share", [0.5, 0.0], [4, 0]), MetricSample("share", [0.25, 0.5], [4, 4]))
+    assert (trials.first, trials.second, trials.pairs) == (0.5, 0.25, 1)
+
+
+def test_counts_that_agree_in_all_pairs_may_still_differ() -> None:
+    values = [float(n) for n in range(10)]
+    found = compared(MetricSample("count", values), MetricSample("count", values))
+    assert (found.difference, found.gain) == (0.0, None)
+    assert found.low == pytest.approx(-(found.high or 0))
+    assert found.high == pytest.approx(3.6889 * math.sqrt(2) / 10 / math.sqrt(2), rel=1e-4)
+
+
+def test_amounts_that_agree_in_all_pairs_have_no_interval() -> None:
+    found = compared(MetricSample("mean", [1.0, 2.0]), MetricSample("mean", [1.0, 2.0]))
+    assert (found.difference, found.low, found.high, found.gain) == (0.0, None, None, None)
+
+
+def test_counts_that_differ_much_have_students_interval() -> None:
+    source = random.Random(3)
+    differences = [float(round(source.gauss(3, 40))) for _ in range(60)]
+    student, found = estimate(differences), excess(differences)
+    assert (found.mean, found.low, found.high) == pytest.approx(student, rel=0.08, abs=0.8)
+
+
+def test_shares_are_those_of_all_trials() -> None:
+    first = MetricSample("share", [0.5, 0.1], [10, 30])
+    second = MetricSample("share", [0.2, 0.1], [10, 30])
+    found = compared(first, second)
+    assert (found.first, found.second) == pytest.approx((8 / 40, 5 / 40))
+    assert found.difference == pytest.approx(3 / 40)
+    assert interval(first).mean == found.first
+
+
+def test_shares_of_as_many_trials_differ_as_their_hits_do() -> None:
+    one, two = [3, 4, 2, 5, 3, 3], [2, 4, 2, 3, 3, 2]
+    found = compared(
+        MetricSample("share", [n / 40 for n in one], [40] * 6),
+        MetricSample("share", [n / 40 for n in two], [40] * 6),
+    )
+    hits = excess([float(a - b) for a, b in zip(one, two, strict=True)])
+    assert (found.difference, found.low, found.high) == pytest.approx(
+        [end / 40 for end in hits if end is not None]
+    )
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 1.0])
+def test_rare_differences_are_covered(rate: float) -> None:
+    source, kept = random.Random(11), 0
+    for _ in range(300):
+        # A refuses what B does, and now and then one more.
+        more = [float(sum(source.random() < rate / 20 for _ in range(20))) for _ in range(20)]
+        _, low, high = excess(more)
+        assert low is not None
+        assert high is not None
+        kept += low <= rate <= high
+    assert kept >= 0.93 * 300
+
+
+# Kinds
+
+
+@pytest.mark.parametrize("kind", ["mean", "fraction", "quantile"])
+def test_amounts_that_all_agree_have_no_interval(kind: Kind) -> None:
+    assert interval(MetricSample(kind, [0.5, None, 0.5])) == (0.5, None, None)
+
+
+def test_fractions_stay_between_0_and_1() -> None:
+    found = interval(MetricSample("fraction", [0.9, 1.0, 1.0]))
+    assert found.high == 1.0
+    assert interval(MetricSample("fraction", [0.1, 0.0, 0.0])).low == 0.0
+
+
+def test_counts_and_shares_that_agree_have_an_interval() -> None:
+    assert interval(MetricSample("count", [7.0] * 4)).high == pytest.approx(7 + unseen(4))
+    assert interval(MetricSample("share", [1 / 3] * 4, [3] * 4)).high == pytest.approx(1 / 3 + unseen(4) / 3)
+
+
+# Gains
+
+
+def test_a_gain_is_its_definition() -> None:
+    first, second = [5.0, 9.0, 7.5, 8.0], [4.0, 7.0, 7.0, 5.0]
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    value = (variance(first) + variance(second)) / variance(differences)
+    found = gain(first, second)
+    assert found.mean == pytest.approx(value)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.5 <= found.low < value < found.high
+
+
+def test_a_normal_gain_has_at_least_pitmans_interval() -> None:
+    source = random.Random(4)
+    shared = [source.gauss(0, 3) for _ in range(12)]
+    first, second = [x + source.gauss(0, 1) for x in shared], [x + source.gauss(0, 1) for x in shared]
+    sums, differences = ([a + sign * b for a, b in zip(first, second, strict=True)] for sign in (1, -1))
+    # The ratios at which sums and differences, so scaled, are not shown to be uncorrelated any more.
+    t = scipy.stats.t.ppf(0.975, 10)
+    found = gain(first, second)
+    for end in (found.low, found.high):
+        assert end is not None
+        scale = math.sqrt(2 * end - 1)  # what brings both to one variance, were this the gain
+        one = [s / scale + d for s, d in zip(sums, differences, strict=True)]
+        other = [s / scale - d for s, d in zip(sums, differences, strict=True)]
+        r = correlation(one, other)
+        assert abs(r) * math.sqrt(10 / (1 - r * r)) >= t * (1 - 1e-9)
+
+
+def test_a_gain_needs_three_pairs_and_something_that_varies() -> None:
+    assert gain([1.0, 2.0], [1.0, 3.0]) == (pytest.approx(5.0), None, None)
+    assert gain([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]) == (None, None, None)
+    assert gain([1.0], [2.0]) == (None, None, None)
+    assert gain([1.0, 2.0, 4.0], [-1.0, -2.0, -4.0]) == (0.5, None, None)
+
+
+@pytest.mark.parametrize("count", [5, 20])
+def test_gains_of_normal_pairs_are_covered(count: int) -> None:
+    source, kept = random.Random(8), 0
+    for _ in range(400):
+        shared = [source.gauss(0, 3) for _ in range(count)]
+        first, second = [x + source.gauss(0, 1) for x in shared], [x + source.gauss(0, 1) for x in shared]
+        _, low, high = gain(first, second)
+        assert low is not None
+        assert high is not None
+        kept += low <= 10 <= high
+    assert kept >= 0.93 * 400
