@@ -1,12 +1,24 @@
 """From an HTTP request to a call: paths, headers, query, body and their faults; from a reply to bytes."""
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic_core import to_json
 
 from ranksim.facade.http import requests
-from ranksim.facade.http.requests import HttpRequest, headers_of, payload_of, read_request, route
+from ranksim.facade.http.requests import (
+    HttpRequest,
+    headers_of,
+    json_bytes,
+    json_writer,
+    payload_of,
+    read_request,
+    route,
+)
 from ranksim.service.calls import Fault, Reply
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.serving.asgi import Gone
@@ -297,3 +309,21 @@ def test_headers_of_a_reply() -> None:
     problem = dict(headers_of({"Content-Type": "application/problem+json"}, 5))
     assert problem[b"content-type"] == b"application/problem+json"
     assert b"content-type" not in dict(headers_of({}, None))
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+)
+
+
+@given(PLAIN)
+@example({"many": 2**64, "few": -(2**63) - 1})
+@example(["\x7f\u2028\x00<", 1e16, 1e-7, 5e-324, -0.0, 12.5])
+def test_json_is_written_to_the_same_bytes_with_and_without_the_fast_writer(value: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "orjson", None)
+        slow = json_writer()
+    assert slow is to_json
+    assert json_bytes(value) == slow(value)

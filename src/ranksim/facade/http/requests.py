@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -274,7 +274,26 @@ _LOWER: dict[str, bytes] = {}
 def payload_of(reply: Reply) -> bytes:
     """Write the body of a reply."""
     body: Body | None = reply.body
-    return b"" if body is None else to_json(body)
+    return b"" if body is None else json_bytes(body)
+
+
+def json_writer() -> Callable[[Any], bytes]:
+    """Return what writes plain data as JSON: orjson where it is installed, to the same bytes in less time."""
+    try:
+        from orjson import dumps
+    except ModuleNotFoundError:
+        return to_json
+
+    def json_bytes(value: Any) -> bytes:
+        try:
+            return dumps(value)
+        except TypeError:  # it writes no integers beyond 64 bits
+            return to_json(value)
+
+    return json_bytes
+
+
+json_bytes = json_writer()
 
 
 def headers_of(said: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()) -> list[Header]:
