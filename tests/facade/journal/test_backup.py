@@ -2,7 +2,11 @@
 
 import asyncio
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from threading import Event
+from typing import Self
 
 import httpx
 import pytest
@@ -223,3 +227,58 @@ def test_a_running_deployment_is_exported_over_http(tmp_path: Path) -> None:
         assert one.said["key"] == key
         found = httpx.get(f"{one.base}/v1/domains", headers=one.auth, timeout=600).json()["data"]
         assert [domain["host"] for domain in found] == ["a.example"]
+
+
+@pytest.mark.slow
+def test_a_deployment_is_exported_while_clients_write_to_it(tmp_path: Path) -> None:
+    """Each export has what was acknowledged before it was asked for, imports, and leads to one world."""
+    from ..test_serve import serving
+
+    flags = ("--control-token", "secret", "--state", str(tmp_path / "state.db"))
+    acknowledged: list[str] = []
+    with serving(*flags) as one, ThreadPoolExecutor(3) as writers, Ending() as ending:
+
+        def write(name: str) -> None:
+            with httpx.Client(base_url=one.base, headers=one.auth, timeout=600) as client:
+                for number in count():
+                    if ending.is_set():
+                        return
+                    host = f"{name}-{number}.example"
+                    if client.post("/v1/domains", json={"host": host}).status_code == 201:
+                        acknowledged.append(host)
+
+        httpx.patch(
+            f"{one.base}/_ranksim/limits",
+            json={"rate": False, "slots": False},
+            headers={"authorization": "Bearer secret"},
+            timeout=600,
+        )
+        written = [writers.submit(write, f"w{number}") for number in range(3)]
+        exports = []
+        for number in range(3):
+            before = list(acknowledged)
+            out, into = tmp_path / f"export-{number}.db", tmp_path / f"import-{number}.db"
+            assert tell("state", "export", one.base, out, "--control-token", "secret")[0] == 0
+            assert tell("state", "import", out, into)[0] == 0
+            twin = make()
+            attach(twin, into).close()
+            hosts = [domain.host for domain in twin.service.state.domains.values()]
+            assert set(before) <= set(hosts)
+            for name in ("w0", "w1", "w2"):
+                theirs = [host for host in hosts if host.startswith(name)]
+                assert theirs == [f"{name}-{number}.example" for number in range(len(theirs))]
+            exports.append(len(hosts))
+        ending.set()
+        assert not any(one.exception() for one in written)
+    assert exports == sorted(exports)
+    assert exports[-1] > 0
+
+
+class Ending(Event):
+    """Set when its block ends, however it does, so that nobody waits for who waits for it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.set()

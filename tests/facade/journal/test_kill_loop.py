@@ -26,6 +26,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ranksim.clock import instant
 from ranksim.contract.policy import Policy
 from ranksim.rulebook import RULEBOOK, rulebook_digest
 from ranksim.rules.webhooks import verify
@@ -80,6 +81,8 @@ class Receiver:
     secret: str = ""
     came: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """Event id to (attempt number, generation), as they came."""
+    bodies: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    """Event id to its bodies."""
     jobs: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Job id to the ids of events about it."""
     wrong: list[str] = field(default_factory=list)
@@ -96,6 +99,7 @@ class Receiver:
         if not verify(self.secret, headers["service-signature"], body, int(time.time())):
             self.wrong.append(f"signature of {event}, attempt {number}")
         self.came[event].append((number, self.generation))
+        self.bodies[event].add(body)
         if "job" in (data := json.loads(body)["data"]):
             self.jobs[data["job"]["id"]].add(event)
         status = 500 if number <= failing(event) else 200
@@ -167,6 +171,10 @@ class Load:
     """Idempotency-Key to what was made and its id."""
     counts: Counter[str] = field(default_factory=Counter)
     asked: int = 0
+    tests: int = 0
+    """Test events asked for."""
+    clock: int = 0
+    """The furthest instant that an advance was answered to have reached."""
 
     async def work(self, draws: random.Random) -> None:
         mix = MIXES[self.kind]
@@ -183,6 +191,7 @@ class Load:
             elif what == "label":
                 self.note(key, what, await ask(key, what, domain_id=domain, name=key))
             elif what == "test":
+                self.tests += 1
                 self.note(key, what, await ask(key, what))
             else:
                 made = await ask(f"{key}-domain", "domain", host=f"{key}.example")
@@ -247,6 +256,8 @@ class Load:
             reply = await self.client.post("/_ranksim/clock/advance", json=asked, headers=CONTROL)
             self.counts[f"advance {reply.status_code}"] += 1
             assert reply.status_code in (200, 409), reply.text
+            if reply.status_code == 200:
+                self.clock = max(self.clock, instant(reply.json()["now"]))
 
 
 @asynccontextmanager
@@ -260,6 +271,12 @@ async def under_load(load: Load) -> AsyncIterator[None]:
     for error in ended:
         if isinstance(error, Exception):
             raise error
+
+
+async def not_before(client: httpx.AsyncClient, reached: int) -> None:
+    """See that no clock went back behind what was acknowledged."""
+    now = (await client.get("/_ranksim/clock", headers=CONTROL)).json()["now"]
+    assert instant(now) >= reached, f"the clock went back to {now}"
 
 
 async def settled(client: httpx.AsyncClient) -> dict[str, Any]:
@@ -292,7 +309,9 @@ async def tell(place: Path, number: int, kills: int) -> dict[str, Any]:
         async with under_load(load):
             for _ in range(kills):
                 if draws.random() < 0.7:  # in full swing, else at any moment of a start
+                    reached = load.clock
                     await server.ready()
+                    await not_before(client, reached)
                     await load.more()
                 await asyncio.sleep(draws.uniform(0.0, LONGEST_LIFE_S))
                 await server.kill()
@@ -323,7 +342,7 @@ def compare(load: Load, state: dict[str, Any]) -> None:
     for key, (what, made) in load.acknowledged.items():
         if what in tables:
             assert made in state[tables[what]], f"{key}: {what} {made} was acknowledged, and is lost"
-    names = {"labels": "name", "domains": "host", "jobs": "domain", "keys": "name"}
+    names = {"labels": "name", "domains": "host", "accounts": "name", "keys": "name"}
     for table, name in names.items():
         often = Counter(row[name] for row in state[table].values() if str(row[name]).startswith("key-"))
         assert not [one for one, count in often.items() if count > 1], f"{table} were made twice"
@@ -335,6 +354,8 @@ def compare(load: Load, state: dict[str, Any]) -> None:
 def delivered(load: Load, receiver: Receiver, state: dict[str, Any]) -> int:
     """Every event arrived, its attempts counted on over every kill, and repeated only after one.
 
+    No id of an event was given to another, and no event was made twice.
+
     Gives how many attempts came again after a kill.
     """
     assert not receiver.wrong
@@ -345,6 +366,9 @@ def delivered(load: Load, receiver: Receiver, state: dict[str, Any]) -> int:
         if what == "job":
             assert len(receiver.jobs[made]) == 1, f"{key}: job {made} is told by events {receiver.jobs[made]}"
     assert receiver.jobs.keys() == state["jobs"].keys()
+    assert all(len(bodies) == 1 for bodies in receiver.bodies.values()), "an event's id was given to another"
+    tests = receiver.came.keys() - set().union(*receiver.jobs.values())
+    assert len(tests) <= load.tests, "test events were made twice"
     repeated = 0
     for event, came in receiver.came.items():
         numbers = [number for number, _ in came]
