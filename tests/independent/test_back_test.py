@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,30 @@ def test_the_invoices(page: Page) -> None:
     assert len(site) == 1
     assert tested.total("cost", "B") == 12 * BRIEF + 50 * PAGE_OF_RANKS + site[0]
     assert site[0] % PAGE_OF_SITE == 0
+
+
+@pytest.mark.example(
+    "docs/pricing.md",
+    'for side in fast.served] == [tested.total("cost", name) for name in "AB"]',
+    'fast.customers[0]["sentence"] == (',
+)
+def test_columns_of_the_same_calls(page: Page) -> None:
+    """What looks for a job that was never made is no refusal of the plan."""
+    names = page("docs/pricing.md")
+    codes = Counter(code for _, code in refused(10, optimizes=False) if code != "not_found")
+    at = {call["sent"] // 86_400_000_000 for call in exchanges()}
+    day = date(1970, 1, 1) + timedelta(days=at.pop())
+    assert not at  # all in a day
+    assert names["fast"].customers[0]["sentence"] == (
+        f"On starter you would have been billed 29.00 USD for 1 month, and {codes.total()} of your "
+        f"{len(names['tested'].calls)} calls would have been refused on 1 day, first on {day}: "
+        + ", ".join(f"{codes[code]} {code} (never before)" for code in sorted(codes))
+        + "."
+    )
+    starter, pro = (int(side.cost.sum()) for side in names["fast"].served)
+    assert starter == 10 * BRIEF + 50 * PAGE_OF_RANKS
+    assert (pro - 12 * BRIEF - 50 * PAGE_OF_RANKS) % PAGE_OF_SITE == 0
+    assert pro == names["tested"].total("cost", "B")
 
 
 @pytest.mark.example("docs/pricing.md", 'tested.left_out == { "GraphQL documents": 1,')

@@ -49,9 +49,15 @@ def test_twice_the_ceiling_stays_below_the_price() -> None:
     assert 2 * 65 == 130
 
 
-@pytest.mark.example("docs/studies.md", "takes 299 replications without a single event (0.99²⁹⁹ < 0.05)")
-def test_what_it_takes_to_show_a_chance_below_one_percent() -> None:
-    assert Fraction(99, 100) ** 299 < Fraction(5, 100) < Fraction(99, 100) ** 298
+@pytest.mark.example(
+    "docs/studies.md", "every kind of replication that one in twenty is of", "The 72 are those"
+)
+def test_how_many_replications_show_what_one_in_twenty_is_of() -> None:
+    """But for half of an error of five in a hundred."""
+    unseen, replications = Fraction(1), 0
+    while unseen > Fraction(25, 1000):
+        unseen, replications = unseen * Fraction(19, 20), replications + 1
+    assert replications == 72
 
 
 @pytest.mark.example(
