@@ -72,7 +72,7 @@ class Fake:
                 "count": 40 - 6 * check,
             }
             | self.interval(40 - 6 * check, 0.2)
-            | {"share": 0.1}
+            | {"share": 0.1, "share_low": 0.08, "share_high": 0.12}
             for code, check in CODES.items()
         ]
 

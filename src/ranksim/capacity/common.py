@@ -1,4 +1,4 @@
-"""What the questions of capacity share: scipy, shares with intervals, plans, checks of the input."""
+"""What the questions of capacity share: SciPy, plans, checks of the input."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.extras import imported
-from ranksim.inference.estimate import LEVEL, Estimate
-from ranksim.inference.shares import chance
 
 WITHOUT_END = 10**15
 """A ceiling (µUSD) or a number of slots that nobody reaches."""
@@ -18,11 +16,6 @@ WITHOUT_END = 10**15
 def stats() -> Any:
     """Return `scipy.stats`. Raises BadInput when it is not installed."""
     return imported("scipy.stats", "confidence needs SciPy", "study")
-
-
-def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return a share of independent trials with its exact interval."""
-    return chance(hits, trials, level)
 
 
 def plan_named(policy: Policy, name: str) -> Plan:

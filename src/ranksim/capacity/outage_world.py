@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
-from ranksim.capacity.common import share
 from ranksim.capacity.outage import Outage, OutageCost, attempts_of, outage_cost
 from ranksim.capacity.worlds import only_plan
 from ranksim.clock import HOUR
@@ -15,7 +15,8 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
-from ranksim.inference.means import estimate
+from ranksim.inference.counts import counted
+from ranksim.inference.shares import chance
 from ranksim.sim.receivers import SimulatedReceiver
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
@@ -42,7 +43,8 @@ def simulate_outage(
     """Answer as `outage_cost`, with what so many simulated outages showed beside it.
 
     Crawls that take no time and cost nothing end as the events come; a receiver of the simulation fails
-    meanwhile. Intervals are of means, Wilson's for the chance of being disabled. Raises BadInput.
+    meanwhile. Intervals are those of counts, and of the chance of being disabled. As the events of an outage
+    share its fate, what befell none of them might befall all of one more. Raises BadInput.
     """
     policy = policy or Policy()
     events = outage.together * outage.length // outage.every * replications
@@ -63,13 +65,15 @@ def simulate_outage(
 
     result = run(scenario, seed=seed, replications=replications, world=world)
     values = {name: result.values(f"endpoints.erp.{metric}") for name, metric in METRICS.items()}
-    seen = {name: estimate([value or 0.0 for value in found]) for name, found in values.items()}
     jobs = [value or 0.0 for value in result.values("jobs.crawl.done")]
     sent = [value or 0.0 for value in result.values("endpoints.erp.events")]
-    seen["events"] = estimate(jobs)
-    seen["missed"] = estimate([came - told for came, told in zip(jobs, sent, strict=True)])
+    each = max(1.0, fmean(jobs))
+    seen = {name: counted([value or 0.0 for value in found], together=each) for name, found in values.items()}
+    seen["events"] = counted(jobs, together=outage.together)
+    missed = [came - told for came, told in zip(jobs, sent, strict=True)]
+    seen["missed"] = counted(missed, together=each)
     hits = sum(bool(value) for value in values["disabled"])
-    return replace(computed, simulated=seen | {"disabled": share(hits, len(jobs))})
+    return replace(computed, simulated=seen | {"disabled": chance(hits, len(jobs))})
 
 
 def _scenario(outage: Outage, policy: Policy) -> Scenario:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
-from ranksim.capacity.common import expect, share
+from ranksim.capacity.common import expect
 from ranksim.capacity.slots import Churn, SlotUse, slot_use
 from ranksim.capacity.worlds import only_plan
 from ranksim.clock import DAY, HOUR, Micros
 from ranksim.contract.plans import Dimensions
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose, entity, uniform
-from ranksim.inference.means import estimate
+from ranksim.inference.counts import counted
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.shares import chance
 from ranksim.rules.admission import held_at
 from ranksim.sim.runner import replication_seed
 from ranksim.sim.scenario import Scenario
@@ -42,9 +44,12 @@ def simulate_slot_use(
     seen = [_observe(scenario, churn, days, replication_seed(seed, i)) for i in range(replications)]
     found = []
     for index, day in enumerate(exact.days):
-        used = estimate([float(run.used[index]) for run in seen])
-        refused = sum(run.refused_at is not None and run.refused_at < day.t for run in seen)
-        found.append(replace(day, observed_used=used, observed_refused=share(refused, replications)))
+        used = counted([float(run.used[index]) for run in seen])
+        hits = sum(run.refused_at is not None and run.refused_at < day.t for run in seen)
+        refused = chance(hits, replications)
+        if churn.law == "fixed":  # nothing is drawn, and each account is like the other
+            used, refused = (Estimate(one.mean, one.mean, one.mean) for one in (used, refused))
+        found.append(replace(day, observed_used=used, observed_refused=refused))
     return SlotUse(churn, limit, tuple(found))
 
 

@@ -31,7 +31,7 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.inference.estimate import Estimate
-from ranksim.inference.means import estimate
+from ranksim.inference.shares import clustered
 from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
 from ranksim.report.units import duration, level
@@ -85,6 +85,11 @@ class Peak:
     def mean(self) -> float:
         """Mean duration of a job (µs)."""
         return self.service.mean()
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether chance decides anything: jobs that come at once and take one time leave nothing to it."""
+        return self.over > 0 or self.service.kind != "constant"
 
     @property
     def loads(self) -> tuple[tuple[float, float], ...]:
@@ -211,8 +216,11 @@ def _staffing(kind: str, peak: Peak, within: Micros, target: float, replications
     @cache
     def tried(workers: int) -> StaffingTrial:
         seeds = [replication_seed(seed, index) for index in range(replications)]
-        seen = estimate([simulate_peak(kind, peak, workers, within, seed) for seed in seeds])
-        return StaffingTrial(workers, started_by_formula(peak, workers, within), _within_one(seen))
+        hits = [simulate_peak(kind, peak, workers, within, seed) for seed in seeds]
+        seen = clustered(hits, [peak.jobs] * replications)
+        if not peak.is_drawn:
+            seen = Estimate(seen.mean, seen.mean, seen.mean)
+        return StaffingTrial(workers, started_by_formula(peak, workers, within), seen)
 
     def proven(workers: int) -> bool:
         low = tried(workers).simulated.low
@@ -225,12 +233,6 @@ def _staffing(kind: str, peak: Peak, within: Micros, target: float, replications
     by_simulation = 1 + bisect_left(sizes, True, key=proven)
     shown = range(max(1, by_simulation - AROUND), min(peak.jobs, by_simulation + AROUND) + 1)
     return Staffing(kind, peak, within, target, by_formula, by_simulation, tuple(map(tried, shown)))
-
-
-def _within_one(seen: Estimate) -> Estimate:
-    """Cut the interval of a share to what a share can be."""
-    low, high = (None if edge is None else min(1.0, max(0.0, edge)) for edge in seen[1:])
-    return Estimate(seen.mean, low, high)
 
 
 # By formula
@@ -285,8 +287,8 @@ def started_by_formula(peak: Peak, workers: int, within: Micros) -> float:
 # By simulation
 
 
-def simulate_peak(kind: str, peak: Peak, workers: int, within: Micros, seed: int) -> float:
-    """Simulate one peak on a pool of the simulation: the share of its jobs that started in time."""
+def simulate_peak(kind: str, peak: Peak, workers: int, within: Micros, seed: int) -> int:
+    """Simulate one peak on a pool of the simulation: how many of its jobs started in time."""
     time = SimpyClock()
     came: dict[str, Micros] = {}
     waits: list[Micros] = []
@@ -304,7 +306,7 @@ def simulate_peak(kind: str, peak: Peak, workers: int, within: Micros, seed: int
         came[name] = _arrival(peak, kind, number, seed)
         time.at(came[name], pool.add, StartJob(name, kind, "", name, 0))
     time.env.run()
-    return sum(wait <= within for wait in waits) / peak.jobs
+    return sum(wait <= within for wait in waits)
 
 
 def _arrival(peak: Peak, kind: str, number: int, seed: int) -> Micros:

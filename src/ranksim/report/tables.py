@@ -94,7 +94,12 @@ def waits(tables: Tables) -> View:
     """How long jobs wait for a worker, and how busy the workers are."""
     columns = ("wait_mean", "wait_p50", "wait_p95", "wait_p99")
     rows = [
-        (*_row(row, "kind", columns, "duration"), units.write("share", row.get("utilisation")))
+        (
+            *_row(row, "kind", columns, "duration"),
+            units.write(
+                "share", row.get("utilisation"), row.get("utilisation_low"), row.get("utilisation_high")
+            ),
+        )
         for row in tables.get("jobs", ())
     ]
     return View("Waits for a worker", ("kind", "mean", "p50", "p95", "p99", "busy"), 1, tuple(rows))

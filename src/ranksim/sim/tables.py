@@ -1,13 +1,21 @@
-"""The tables of a result: rows of plain values, means over replications with an interval low to high."""
+"""The tables of a result: rows of plain values, means over replications with an interval low to high.
+
+What is counted has the interval of a count, a share of calls that of a share (`inference.kinds`), neither
+exact because replications agree. The bands of sampled series are those of a mean at each moment; they have no
+width where all replications show one level, as at the start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
+from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.inference.means import estimate
 from ranksim.inference.quantiles import pooled
+from ranksim.inference.shares import clustered
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.metrics import REFUSING, utilisation
 from ranksim.sim.statistics import COLUMNS as SERIES
@@ -21,7 +29,16 @@ Counts = list[dict[Key, float]]
 
 COLUMNS = {
     "calls": ("client", "operation", "outcome", "status", "count", "low", "high"),
-    "refusals": ("code", "check", "client", "operation", "count", "low", "high", "share"),
+    "refusals": (
+        "code",
+        "check",
+        "client",
+        "operation",
+        "count",
+        "low",
+        "high",
+        *("share", "share_low", "share_high"),
+    ),
     "windows": ("t", *LABELS["windows"], *SERIES["windows"], "low", "high"),
     "meters": ("t", *LABELS["meters"], *SERIES["meters"], "low", "high"),
     "slots": ("t", *LABELS["slots"], *SERIES["slots"], "low", "high"),
@@ -114,7 +131,7 @@ def _count(replications: Sequence[Replication], key: Callable[[Row], Key | None]
 def _each(counts: Counts, level: float) -> list[tuple[Key, Estimate]]:
     """Estimate the mean count of each key, sorted; a replication without the key counts 0."""
     keys = sorted({key for found in counts for key in found})
-    return [(key, estimate([found.get(key, 0) for found in counts], level)) for key in keys]
+    return [(key, counted([found.get(key, 0) for found in counts], level)) for key in keys]
 
 
 def _calls(replications: Sequence[Replication], level: float) -> Rows:
@@ -130,12 +147,12 @@ def _refusals(replications: Sequence[Replication], level: float) -> Rows:
             return None
         return row["code"], row["check"], row["client"], row["operation"]
 
-    calls = dict(_each(_count(replications, lambda row: (row["client"], row["operation"])), level))
+    calls = _count(replications, lambda row: (row["client"], row["operation"]))
+    refused = _count(replications, refusal)
     rows = []
-    for key, count in _each(_count(replications, refusal), level):
-        of = calls[key[2:]].mean
-        share = count.mean / of if count.mean is not None and of else None
-        rows.append(_row("refusals", *key, *count, share))
+    for key, count in _each(refused, level):
+        hits, trials = [found.get(key, 0) for found in refused], [found.get(key[2:], 0) for found in calls]
+        rows.append(_row("refusals", *key, *count, *clustered(hits, trials, level)))
     return rows
 
 
@@ -164,9 +181,9 @@ def _series(table: str, replications: Sequence[Replication], level: float) -> Ro
 # Jobs
 
 
-def _mean(values: Iterable[float | None], level: float) -> Estimate:
+def _mean(values: Iterable[float | None], level: float, kind: Kind = "mean") -> Estimate:
     """Estimate the mean of what was observed."""
-    return estimate([value for value in values if value is not None], level)
+    return interval(MetricSample(kind, list(values)), level)
 
 
 def _quantile(histograms: Sequence[Histogram], q: float, level: float) -> Estimate:
@@ -183,15 +200,15 @@ def _jobs(replications: Sequence[Replication], level: float) -> Rows:
         found = [(r.jobs[kind], r.end - r.start) for r in replications if kind in r.jobs]
         jobs = [job for job, _ in found]
         waits = [Histogram.from_plain(job["wait"]) for job in jobs]
-        counted = ("queued", "started", "done", "failed", "joined")
+        counts = ("queued", "started", "done", "failed", "joined")
         rows.append(
             _row(
                 "jobs",
                 kind,
-                *(_mean((job[field] for job in jobs), level).mean for field in counted),
+                *(_mean((job[field] for job in jobs), level).mean for field in counts),
                 *_mean((wait.mean for wait in waits), level),
                 *(end for q in (0.5, 0.95, 0.99) for end in _quantile(waits, q, level)),
-                *_mean((utilisation(job) for job in jobs), level),
+                *_mean((utilisation(job) for job in jobs), level, "fraction"),
                 _mean((job["waiting"] / length for job, length in found if length), level).mean,
                 _mean((job["max_waiting"] for job in jobs), level).mean,
             )
@@ -218,7 +235,7 @@ def _deliveries(replications: Sequence[Replication], level: float) -> Rows:
         for number in sorted({number for attempts in by_number for number in attempts}):
             of = [attempts.get(number, {}) for attempts in by_number]
             sent, good, bad = (
-                estimate([attempt.get(field, 0) for attempt in of], level)
+                counted([attempt.get(field, 0) for attempt in of], level)
                 for field in ("sent", "acknowledged", "failed")
             )
             rows.append(_row("deliveries", endpoint, number, *sent, good.mean, bad.mean))
@@ -227,7 +244,7 @@ def _deliveries(replications: Sequence[Replication], level: float) -> Rows:
 
 def _answers(replications: Sequence[Replication], level: float) -> Rows:
     return [
-        _row("answers", endpoint, answer, *estimate([row["answers"].get(answer, 0) for row in found], level))
+        _row("answers", endpoint, answer, *counted([row["answers"].get(answer, 0) for row in found], level))
         for endpoint, found in _by_endpoint(replications).items()
         for answer in sorted({answer for row in found for answer in row["answers"]})
     ]
@@ -246,9 +263,9 @@ def _delays(replications: Sequence[Replication], level: float) -> Rows:
 def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
     rows = []
     for endpoint, found in _by_endpoint(replications).items():
-        lost = estimate([row["lost_exhausted"] + row["lost_cancelled"] for row in found], level)
+        lost = counted([row["lost_exhausted"] + row["lost_cancelled"] for row in found], level)
         means = {
-            field: estimate([row[field] for row in found], level).mean
+            field: counted([row[field] for row in found], level).mean
             for field in COLUMNS["endpoints"]
             if field in found[0] and field not in ("endpoint", "account")
         }
