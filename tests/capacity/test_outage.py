@@ -147,6 +147,14 @@ def test_simulated_worlds_agree(outage: Outage) -> None:
     assert parts == pytest.approx(total.events)
 
 
+@pytest.mark.slow
+def test_what_no_simulated_outage_showed_is_not_excluded() -> None:
+    answer = simulate_outage(Outage(3 * HOUR, 20 * MINUTE, together=2), replications=60)
+    (late,) = (row for row in answer.rows() if row["name"] == "delayed")
+    assert late["simulated"] == 0
+    assert late["simulated_low"] <= late["expected"] <= late["simulated_high"]
+
+
 def test_the_curve_ends_at_the_chance_of_being_disabled() -> None:
     for law in ("poisson", "regular"):
         answer: OutageCost = outage_cost(Outage(3 * HOUR, 25 * MINUTE, law=law))
