@@ -9,9 +9,9 @@ import scipy
 
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.means import estimate, half_width
-from ranksim.inference.precision import is_precise, relative_half_width
+from ranksim.inference.precision import FIRST_STAGE, is_precise, relative_half_width
 from ranksim.inference.student import student_t
-from ranksim.inference.warm_up import mser5
+from ranksim.inference.warm_up import longest, mser5, welch
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 9, 10, 19, 29, 30, 99, 100, 999, 1000])
@@ -91,17 +91,18 @@ def test_half_the_intervals_at_half_confidence_hold_the_mean() -> None:
 @pytest.mark.parametrize(
     ("values", "relative", "enough"),
     [
-        ([100.0], 0.5, False),
-        ([100.0, 100.0], 0.01, True),
-        ([0.0, 0.0], 0.01, True),
-        ([-1.0, 1.0], 10.0, False),
-        ([99.25, 100.75], 0.1, False),  # half width 9.53 % of the mean: above 0.1 / 1.1
-        ([99.25, 100.75], 0.11, True),  # and below 0.11 / 1.11
-        ([99.0, 101.0, 100.0, 100.0], 0.02, True),
-        ([99.0, 101.0, 100.0, 100.0], 0.01, False),
+        ([], 0.5, False),
+        ([100.0] * 29, 0.5, False),  # the first stage is 30
+        ([100.0] * 30, 0.01, True),
+        ([0.0] * 1000, 0.01, False),  # no share of nothing
+        ([-1.0, 1.0] * 15, 10.0, False),
+        ([99.0, 101.0] * 14, 0.5, False),
+        ([99.0, 101.0] * 15, 0.0037, False),  # half width 0.380 % of the mean: above 0.0037 / 1.0037
+        ([99.0, 101.0] * 15, 0.0039, True),  # and below 0.0039 / 1.0039
     ],
 )
 def test_the_rule_to_stop_by(values: list[float], relative: float, enough: bool) -> None:
+    assert FIRST_STAGE == 30
     assert is_precise(values, relative) is enough
 
 
@@ -131,6 +132,21 @@ def test_mser5_drops_a_start_that_differs() -> None:
 )
 def test_mser5_on_known_series(series: list[float], dropped: int) -> None:
     assert mser5(series) == dropped
+
+
+@pytest.mark.parametrize("away", [-8.0, 8.0])
+def test_welch_drops_a_start_that_differs(away: float) -> None:
+    noise = random.Random(2)
+    runs = [[10 + away * (i < 40) + noise.uniform(-1, 1) for i in range(400)] for _ in range(10)]
+    assert 40 <= welch(runs) <= 80  # the moving average reaches 40 to either side
+    assert welch([[value - away * (i < 40) for i, value in enumerate(run)] for run in runs]) < 10
+
+
+def test_welch_drops_no_more_than_half() -> None:
+    noise = random.Random(4)
+    runs = [[i + noise.uniform(-1, 1) for i in range(103)] for _ in range(10)]
+    assert welch(runs) == longest(103) == 50
+    assert welch(runs[:1]) == welch([run[:9] for run in runs]) == 0
 
 
 def test_mser5_is_its_definition() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ranksim.clock import MINUTE
 from ranksim.errors import BadInput
 from ranksim.sim.results import Result
-from ranksim.sim.runner import Pilot, replicate, replication_seed, run
+from ranksim.sim.runner import PILOTS, Pilot, replicate, replication_seed, run
 from ranksim.sim.scenario import Scenario
 
 
@@ -42,7 +42,7 @@ def test_a_seed_belongs_to_the_index_of_a_replication(tiny: ModuleType) -> None:
     five = run(tiny.scenario(), replications=5, world=tiny.TinyWorld)
     assert [replication.seed for replication in five.replications][:4] == seeds
     assert totals(run(tiny.scenario(), world=tiny.TinyWorld)) == totals(five)[:3]
-    assert replicate(tiny.scenario(), 1, 3, world=tiny.TinyWorld) == five.replications[3]
+    assert replicate(tiny.scenario(), 1, 0, 3, world=tiny.TinyWorld) == five.replications[3]
 
 
 def test_the_seed_given_stands_in_for_the_scenarios(tiny: ModuleType) -> None:
@@ -94,7 +94,9 @@ def test_precision_gives_up_after_the_most_replications(tiny: ModuleType) -> Non
     scenario = tiny.scenario(precision=tiny.precision(relative=1e-6, max_replications=4))
     result = run(scenario, world=tiny.TinyWorld)
     assert len(result.replications) == 4
-    assert result.remarks == ["refusals.total is not known to within 0.0001 % after 4 replications"]
+    assert result.remarks == [
+        "refusals.total is not known to within 0.0001 % after 4 replications; that takes at least 30"
+    ]
 
 
 def test_replications_that_are_asked_for_are_made(tiny: ModuleType) -> None:
@@ -123,11 +125,41 @@ def test_a_stated_warm_up_is_left_out(tiny: ModuleType) -> None:
     assert slots == totals(whole)
 
 
-def test_mser_finds_the_warm_up_of_each_replication(tiny: ModuleType) -> None:
-    result = run(tiny.scenario(warm_up="mser", precision=tiny.precision()), world=tiny.TinyWorld)
-    for replication in result.replications:
-        assert 20 * MINUTE <= replication.start <= 50 * MINUTE
-        assert "are left out (MSER-5)" in next(iter(replication.notes))
+@pytest.mark.parametrize(("rule", "name"), [("mser", "MSER-5"), ("welch", "Welch")])
+def test_pilots_find_one_warm_up_for_all_replications(tiny: ModuleType, rule: str, name: str) -> None:
+    result = run(tiny.scenario(warm_up=rule, precision=tiny.precision()), world=tiny.TinyWorld)
+    (start,) = {replication.start for replication in result.replications}
+    assert 20 * MINUTE <= start <= 30 * MINUTE
+    left_out = f"the first {start // MINUTE}m of 1h40m are left out ({name}, from the mean of 10 pilot runs)"
+    assert result.remarks[0] == left_out
+
+
+def test_pilots_are_not_averaged(tiny: ModuleType) -> None:
+    """What a cut is chosen by has other random numbers than what is cut."""
+    seen: list[int] = []
+
+    def world(scenario: Any, *, seed: int, tally: Any, trace: Any = None) -> Any:
+        seen.append(seed)
+        return tiny.TinyWorld(scenario, seed=seed, tally=tally, trace=trace)
+
+    result = run(tiny.scenario(warm_up="mser", precision=tiny.precision()), world=world)
+    assert len(seen) == len(set(seen)) == PILOTS + len(result.replications)
+
+
+def test_a_run_too_short_to_settle_is_told(tiny: ModuleType) -> None:
+    short = tiny.scenario(length=24 * MINUTE, warm_up="mser", precision=tiny.precision())
+    result = run(short, world=tiny.TinyWorld)
+    assert result.remarks[1].startswith(
+        "refusals.total has not settled by half of the run: the run may be too"
+    )
+
+
+def test_a_warm_up_of_what_is_never_seen_is_refused(tiny: ModuleType) -> None:
+    never = tiny.scenario(warm_up="mser", precision=tiny.precision("jobs.crawl.wait.p95"))
+    with pytest.raises(
+        BadInput, match=r"looks at jobs.crawl.wait.p95 over time, and a pilot run did not show"
+    ):
+        run(never, world=tiny.TinyWorld)
 
 
 def test_a_pilot_takes_a_metric_between_samples(tiny: ModuleType) -> None:

@@ -216,7 +216,11 @@ def test_by_default_a_run_is_sampled_two_hundred_times_at_whole_seconds(length: 
             "40: expect[1]: no client 'daily'; expected one of nightly, timeline",
         ),
         ("warm_up: 1d", "warm_up: 30d", "40: warm_up: expected less than the length of 30d"),
-        ("warm_up: 1d", "warm_up: some", "40: warm_up: write none, mser or a duration such as '1d', found "),
+        (
+            "warm_up: 1d",
+            "warm_up: some",
+            "40: warm_up: write none, mser, welch or a duration such as '1d', found ",
+        ),
     ],
 )
 def test_every_mistake_is_one_sentence_with_its_line(old: str, new: str, message: str) -> None:

@@ -1,4 +1,13 @@
-"""When a mean is known well enough: the rule to stop by."""
+"""When a mean is known well enough: the rule to stop by.
+
+After a first stage one looks again and again, and stops as soon as the interval is narrow enough: the
+sequential procedure of Y. S. Chow and H. Robbins, "On the asymptotic theory of fixed-width sequential
+confidence intervals for the mean", Annals of Mathematical Statistics 36, 1965, in the relative form of A. M.
+Law and W. D. Kelton, "Simulation Modeling and Analysis", chapter 9. One stops where the spread happens to
+look small, so that the interval holds the mean less often than it says; the shorter the first stage, the
+less. Of mean waits of M/M/2 and M/M/1 (skewness 2) it held it, of 95 %, in 86 to 88 % of cases after a first
+stage of 2, in 91 to 93 % after 10, in 93 to 94 % after 20 and in 93 to 96 % after 30.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +16,13 @@ from statistics import fmean
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.means import half_width
 
+FIRST_STAGE = 30
+"""How many replications there are before precision is asked for."""
+
 
 def relative_half_width(values: Sequence[float], level: float = LEVEL) -> float:
-    """Return the half width as a share of the mean: 0 when all values agree, inf from one value or mean 0."""
+    """Return the half width as a share of the mean; inf from one value, or a mean of 0."""
     half = half_width(values, level)
-    if half == 0:
-        return 0.0
     mean = abs(fmean(values)) if values else 0.0
     return half / mean if mean else math.inf
 
@@ -20,8 +30,7 @@ def relative_half_width(values: Sequence[float], level: float = LEVEL) -> float:
 def is_precise(values: Sequence[float], relative: float, level: float = LEVEL) -> bool:
     """Return whether the mean is known to within a share `relative` of itself: the rule to stop by.
 
-    Asked after each replication, as in the sequential procedure of A. M. Law and W. D. Kelton, "Simulation
-    Modeling and Analysis", chapter 9: the half width may be at most relative / (1 + relative) of the
-    mean, so that the error is at most `relative` of the true mean.
+    From `FIRST_STAGE` values on: the half width may be at most relative / (1 + relative) of the mean, so that
+    the error is at most `relative` of the true mean. What has always been 0 is never known so.
     """
-    return relative_half_width(values, level) <= relative / (1 + relative)
+    return len(values) >= FIRST_STAGE and relative_half_width(values, level) <= relative / (1 + relative)

@@ -14,15 +14,16 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ranksim.clock import Micros, format_duration
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose, derive, entity
 from ranksim.errors import BadInput
 from ranksim.inference.estimate import LEVEL
-from ranksim.inference.precision import is_precise
-from ranksim.inference.warm_up import mser5
+from ranksim.inference.precision import FIRST_STAGE, is_precise
+from ranksim.inference.warm_up import longest, mser5, welch
 from ranksim.report.units import level
 from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
@@ -42,6 +43,11 @@ Progress = Callable[[int, int, float], None]
 
 MakeWorld = Callable[..., Any]
 """`World`, or what has its `run`, `service` and `endpoints`, made from (scenario, seed=, tally=, trace=)."""
+
+PILOTS = 10
+"""Runs from which a warm-up is found."""
+
+One = TypeVar("One")
 
 AHEAD = 2
 """Replications handed out beyond those taken, for each process."""
@@ -73,7 +79,8 @@ def run(
     if precision is not None:
         _check_metric(precision.of, "precision.of")
     root = scenario.seed if seed is None else seed
-    one = partial(replicate, scenario, root, world=world)
+    warm_up = warm_up_of(scenario, root, workers, world)
+    one = partial(replicate, scenario, root, warm_up.length, world=world)
     done: list[Replication] = []
     values: list[float] = []
     precise = False
@@ -91,12 +98,13 @@ def run(
                 break
     if progress is not None and precise:
         progress(len(done), len(done), 1.0)
-    remarks = []
+    remarks = list(warm_up.remarks)
     if precision is not None:
         verb = "is" if precise else "is not"
         remarks.append(
             f"{precision.of} {verb} known to within {level(precision.relative)} "
             f"after {len(done)} replications"
+            + (f"; that takes at least {FIRST_STAGE}" if len(done) < FIRST_STAGE else "")
         )
     return Result(scenario.name, root, done, level=LEVEL, remarks=remarks)
 
@@ -109,13 +117,17 @@ def replication_seed(seed: int, index: int) -> int:
 def replicate(
     scenario: Scenario,
     root: int,
+    warm_up: Micros,
     index: int,
     *,
     trace: Recorder | None = None,
     on_part: Callable[[float], None] | None = None,
     world: MakeWorld = World,
 ) -> Replication:
-    """Run one replication. `on_part` is told the share (0 to 1) of it that is done."""
+    """Run one replication, whose statistics leave out its first `warm_up`.
+
+    `on_part` is told the share (0 to 1) of it that is done.
+    """
     seed = replication_seed(root, index)
 
     def show(now: Micros) -> None:
@@ -123,15 +135,11 @@ def replicate(
             on_part((now - scenario.start) / scenario.length)
 
     try:
-        warm_up = _warm_up(scenario, seed, world)
         tally = _tally(ReplicationTally, scenario, seed, warm_up, show)
-        replication = _run(world, scenario, seed, tally, trace)
+        return _run(world, scenario, seed, tally, trace)
     except Exception as error:
         error.add_note(f"in replication {index} of {scenario.name!r} (seed {seed})")
         raise
-    if scenario.warm_up == "mser":
-        replication.notes[f"the first {format_duration(warm_up)} are left out (MSER-5)"] = 1
-    return replication
 
 
 def _run(
@@ -188,30 +196,80 @@ class Pilot(ReplicationTally):
             self.reset(now)
 
 
-def _warm_up(scenario: Scenario, seed: int, world: MakeWorld) -> int:
-    """How much of a run's start its statistics leave out (µs); for MSER-5 from a pilot with the same seed."""
-    if scenario.warm_up != "mser":
-        return 0 if scenario.warm_up == "none" else scenario.warm_up
+class WarmUp(NamedTuple):
+    """How much of a run's start is left out (µs), and what there is to say on that."""
+
+    length: Micros
+    remarks: tuple[str, ...] = ()
+
+
+def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld = World) -> WarmUp:
+    """Return how much of a run's start its statistics leave out: as stated, or as pilot runs tell.
+
+    The pilots have random numbers of their own, as what a cut is chosen by must not be averaged. Raises
+    BadInput where they do not show the metric of `precision`.
+    """
+    if scenario.warm_up == "none" or isinstance(scenario.warm_up, int):
+        return WarmUp(0 if scenario.warm_up == "none" else scenario.warm_up)
     if scenario.precision is None:
         raise BadInput(
-            "warm_up: mser looks at the metric that precision.of names; give precision, or a duration"
+            f"warm_up: {scenario.warm_up} looks at the metric that precision.of names; give precision, or a "
+            "duration"
         )
-    pilot: Pilot = _tally(partial(Pilot, scenario.precision.of), scenario, seed, 0, lambda now: None)
-    _run(world, scenario, seed, pilot, None)
-    cut = mser5(pilot.series)
-    return (pilot.unobserved + cut) * scenario.sample_every if cut else 0
+    one = partial(pilot, scenario, root, world=world)
+    with closing(_in_order(one, PILOTS, workers, None, None)) as pilots:
+        runs = list(pilots)
+    late = max(unobserved for unobserved, _ in runs)
+    rows = [series[late - unobserved :] for unobserved, series in runs]
+    if not rows[0]:
+        raise BadInput(
+            f"warm_up: {scenario.warm_up} looks at {scenario.precision.of} over time, and a pilot run did "
+            "not show it; give a duration, or a longer run"
+        )
+    if scenario.warm_up == "mser":
+        cut, name = mser5([fmean(column) for column in zip(*rows, strict=True)]), "MSER-5"
+    else:
+        cut, name = welch(rows), "Welch"
+    length = (late + cut) * scenario.sample_every if cut else 0
+    remarks = [
+        f"the first {format_duration(length)} of {format_duration(scenario.length)} are left out "
+        f"({name}, from the mean of {PILOTS} pilot runs)"
+    ]
+    if cut and cut >= longest(len(rows[0])):
+        remarks.append(
+            f"{scenario.precision.of} has not settled by half of the run: the run may be too short to have a "
+            "steady state; make it longer, or take its start as it is with warm_up: none"
+        )
+    return WarmUp(length, tuple(remarks))
+
+
+def pilot(
+    scenario: Scenario,
+    root: int,
+    index: int,
+    *,
+    trace: Recorder | None = None,
+    on_part: Callable[[float], None] | None = None,
+    world: MakeWorld = World,
+) -> tuple[int, list[float]]:
+    """Run one pilot: how many intervals between samples showed nothing at first, the metric in the others."""
+    metric = scenario.precision.of if scenario.precision is not None else ""
+    seed = derive(root, entity("pilot"), index, Purpose.REPLICATION)
+    tally: Pilot = _tally(partial(Pilot, metric), scenario, seed, 0, lambda now: None)
+    _run(world, scenario, seed, tally, None)
+    return tally.unobserved, tally.series
 
 
 # Replications in order
 
 
 def _in_order(
-    one: Callable[..., Replication],
+    one: Callable[..., One],
     most: int,
     workers: int,
     trace: Recorder | None,
     progress: Progress | None,
-) -> Generator[Replication, None, None]:
+) -> Generator[One, None, None]:
     if workers > 1 and most > 1:
         yield from _on_processes(one, most, min(workers, most), trace)
         return
@@ -225,12 +283,12 @@ def _in_order(
 
 
 def _on_processes(
-    one: Callable[..., Replication], most: int, workers: int, trace: Recorder | None
-) -> Generator[Replication, None, None]:
+    one: Callable[..., One], most: int, workers: int, trace: Recorder | None
+) -> Generator[One, None, None]:
     """Spread replications over processes; whatever ends this early ends the processes too."""
     others = set(multiprocessing.active_children())
     executor = Workers(workers)
-    waiting: deque[Future[Replication]] = deque()
+    waiting: deque[Future[One]] = deque()
     indices = iter(range(0 if trace is None else 1, most))
     try:
         for index in indices:

@@ -32,15 +32,15 @@ Problem = tuple[tuple[Part, ...], str]
 
 
 def _read_warm_up(value: Any) -> Any:
-    if isinstance(value, str) and value not in ("none", "mser"):
+    if isinstance(value, str) and value not in ("none", "mser", "welch"):
         try:
             return duration(value)
         except ValueError:
-            raise ValueError(f"write none, mser or a duration such as '1d', found {value!r}") from None
+            raise ValueError(f"write none, mser, welch or a duration such as '1d', found {value!r}") from None
     return value
 
 
-WarmUp = Annotated[int | Literal["none", "mser"], BeforeValidator(_read_warm_up)]
+WarmUp = Annotated[int | Literal["none", "mser", "welch"], BeforeValidator(_read_warm_up)]
 
 
 class Precision(Frozen):
@@ -56,7 +56,7 @@ class Scenario(Frozen):
 
     `scenario` is the version of the format. The world runs over [start, start + length). In a file `policy`
     is a path or a mapping, and `assumptions` and `catalogue` beside it override parts of it. `warm_up` is a
-    length of time that statistics leave out, "none", or "mser" to find one.
+    length of time that statistics leave out, "none", or "mser" or "welch" to find one.
     """
 
     scenario: Literal[1] = 1

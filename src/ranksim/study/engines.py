@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel
 
 from ranksim.callers.programs import Arrivals
-from ranksim.clock import duration
+from ranksim.clock import Micros, duration
 from ranksim.contract.policy import Policy, check_whole
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
@@ -24,12 +24,16 @@ from ranksim.rulebook import RULEBOOK
 from ranksim.sim import metrics as names
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.histogram import Histogram, bucket_of
-from ranksim.sim.runner import replicate
+from ranksim.sim.runner import replicate, warm_up_of
 from ranksim.sim.scenario import Scenario
 from ranksim.study.parameters import Leaf, Settings, check_path, laid, tree_of
 
 WITHIN = ".wait.within."
 """In the name of a metric: the share of a kind's jobs that started within a duration of being queued."""
+
+
+WARM_UPS: dict[tuple[str, int], Micros] = {}
+"""What this process found of points whose warm-up is sought, by their meaning and seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +167,22 @@ class Worlds:
 
     def observe(self, built: Scenario, seed: int, index: int) -> Measurement:
         """One replication: its metrics, and the waits of each kind of job."""
-        replication = replicate(built, seed, index)
+        replication = replicate(built, seed, self._warm_up(built, seed), index)
         waits = {
             f"jobs.{kind}.wait": row["wait"]
             for kind, row in replication.jobs.items()
             if row["wait"]["buckets"]
         }
         return Measurement(names.scalars(replication), waits)
+
+    def _warm_up(self, built: Scenario, seed: int) -> Micros:
+        """What a point leaves out of each replication's start; pilots run once in a process."""
+        if built.warm_up not in ("mser", "welch"):
+            return warm_up_of(built, seed).length
+        key = (self.meaning(built), seed)
+        if key not in WARM_UPS:
+            WARM_UPS[key] = warm_up_of(built, seed).length
+        return WARM_UPS[key]
 
 
 def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:

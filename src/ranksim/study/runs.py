@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ranksim.errors import BadInput
 from ranksim.inference.kinds import MetricSample
-from ranksim.inference.precision import is_precise
+from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.sim.metrics import unknown
 from ranksim.study.design import Point
 from ranksim.study.engines import WITHIN, Measurement, value_of
@@ -77,8 +77,11 @@ class Runs:
     def replicate(self, points: Sequence[Point]) -> dict[str, int]:
         """Replicate points as often as the study says; give how often that was, by key."""
         spec = self._study.spec
-        counts = dict.fromkeys((point.key for point in points), spec.replications)
-        self.ensure((point, spec.replications) for point in points)
+        first = spec.replications
+        if spec.precision is not None:
+            first = max(first, min(FIRST_STAGE, spec.precision.max_replications))
+        counts = dict.fromkeys((point.key for point in points), first)
+        self.ensure((point, first) for point in points)
         while spec.precision is not None:
             open_points = [
                 point
@@ -91,7 +94,7 @@ class Runs:
                 break
             for point in open_points:
                 more = math.ceil(counts[point.key] * GROWTH)
-                counts[point.key] = min(max(2, more), spec.precision.max_replications)
+                counts[point.key] = min(more, spec.precision.max_replications)
             self.ensure((point, counts[point.key]) for point in open_points)
         return counts
 
