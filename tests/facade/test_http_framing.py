@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ranksim.facade.app import MIB
 from ranksim.serving import uvicorn_protocol
+from ranksim.serving.chunked import LINES_AT_ONCE, ChunkedBody
 
 from .conftest import LoopClock
 from .test_abuse import memory_below, post, response, run, victim
@@ -160,6 +161,20 @@ def test_a_request_names_one_host(name: str) -> None:
     if status == 400:
         assert b"Host header" in said
         assert said.endswith(b"}.")
+
+
+@pytest.mark.parametrize("cut", [10**9, 65_536, 1_000])
+def test_small_chunks_are_read_a_part_in_each_turn(cut: int) -> None:
+    content = b'{"y":"' + b"x" * 20_000 + b'"}'
+    sent = request(*CREATE, JSON, CHUNKED, AUTH, body=chunked(*(bytes([one]) for one in content)))
+    body = ChunkedBody(0, "")
+    part, _ = body.feed(sent, sent.index(b"\r\n\r\n") + 4)
+    assert (len(part), body.ended) == (LINES_AT_ONCE // 2, False)
+    parts = [sent[at : at + cut] for at in range(0, len(sent), cut)]
+    behind = request(b"GET", b"/v1/account")
+    said = talk([*parts[:-1], parts[-1] + behind])
+    assert said.startswith(b"HTTP/1.1 422 ")
+    assert said.count(b"HTTP/1.1 401 ") == 1
 
 
 MALFORMED = {

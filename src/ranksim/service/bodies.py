@@ -5,6 +5,7 @@ field only where it may be null; anything else is answered with validation_faile
 fault. Endpoint bodies stand with the webhooks.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -12,13 +13,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     StringConstraints,
     ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import custom_error_schema
 
 from ranksim.contract.policy import Policy
 from ranksim.service.calls import Body, Reply
@@ -40,25 +41,29 @@ def _trim(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
 
-def expecting(text: str) -> WrapValidator:
-    """Report what a field expects, in the words of the answer, whatever is wrong with its value."""
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """Reports what a field expects, in the words of the answer, whatever is wrong with its value."""
 
-    def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            return handler(value)
-        except ValidationError:
-            raise PydanticCustomError("expected", "{text}", {"text": text}) from None
+    text: str
 
-    return WrapValidator(check)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Wrap the field's schema; pydantic does the rest by itself, for each of 10,000 keywords."""
+        return custom_error_schema(
+            handler(source),
+            custom_error_type="expected",
+            custom_error_message="{text}",
+            custom_error_context={"text": self.text},
+        )
 
 
 Text = Annotated[
     str,
     BeforeValidator(_trim),
     StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROLS}]+$"),
-    expecting("text of 1 to 200 characters, none of them a control character"),
+    Expecting("text of 1 to 200 characters, none of them a control character"),
 ]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=100), expecting("an id")]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=100), Expecting("an id")]
 Host = Annotated[
     str,
     StringConstraints(
@@ -66,14 +71,14 @@ Host = Annotated[
         pattern=r"^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
         to_lower=True,
     ),
-    expecting("a host name such as www.example.com"),
+    Expecting("a host name such as www.example.com"),
 ]
 Path = Annotated[
     str,
     StringConstraints(max_length=500, pattern=rf"^/[^\s{CONTROLS}]*$"),
-    expecting("a path such as /shop, or null"),
+    Expecting("a path such as /shop, or null"),
 ]
-Flag = Annotated[bool, expecting("true or false")]
+Flag = Annotated[bool, Expecting("true or false")]
 Ids = Annotated[list[Id], Field(max_length=MOST_KEYWORDS)]
 SomeIds = Annotated[list[Id], Field(min_length=1, max_length=MOST_KEYWORDS)]
 Keywords = Annotated[list[Text], Field(min_length=1, max_length=MOST_KEYWORDS)]
@@ -160,12 +165,12 @@ class Pairing(RequestBody):
 class Geography(RequestBody):
     """A place that is searched from: a country, and in it a location and a language."""
 
-    country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$"), expecting("a country code such as DE")]
+    country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$"), Expecting("a country code such as DE")]
     location_id: (
         Annotated[
             str,
             StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
-            expecting("a location id of letters and digits"),
+            Expecting("a location id of letters and digits"),
         ]
         | None
     ) = None
@@ -173,7 +178,7 @@ class Geography(RequestBody):
         Annotated[
             str,
             StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$"),
-            expecting("a language code such as de"),
+            Expecting("a language code such as de"),
         ]
         | None
     ) = None
@@ -181,7 +186,7 @@ class Geography(RequestBody):
 
 EngineDevice = Annotated[
     Pairing | PairingText,
-    expecting('a pairing such as "google/desktop" or {"engine": "google", "device": "desktop"}'),
+    Expecting('a pairing such as "google/desktop" or {"engine": "google", "device": "desktop"}'),
 ]
 EngineDevices = Annotated[list[EngineDevice], Field(min_length=1, max_length=100)]
 Geographies = Annotated[list[Geography], Field(min_length=1, max_length=100)]
@@ -226,7 +231,7 @@ class JobBody(RequestBody):
 
     kind: Annotated[
         Literal["rank_run", "crawl", "site_optimization", "ai_scan"],
-        expecting("one of rank_run, crawl, site_optimization, ai_scan"),
+        Expecting("one of rank_run, crawl, site_optimization, ai_scan"),
     ]
     domain_id: Id
     dry_run: Flag = False

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints
 
 from ranksim.clock import MILLISECOND, SECOND, Micros, iso
 from ranksim.contract import views
@@ -17,7 +17,7 @@ from ranksim.contract.views import TEST_EVENT
 from ranksim.draws import Purpose, below, bits, entity
 from ranksim.rules.access import sees
 from ranksim.rules.webhooks import JITTER, acknowledged, headers, matches, payload, retry_at
-from ranksim.service.bodies import Flag, Id, RequestBody, expecting, read
+from ranksim.service.bodies import Expecting, Flag, Id, RequestBody, read
 from ranksim.service.calls import Answer, Attempt, Reply
 from ranksim.service.context import ATTEMPT_DUE, Context, Request
 from ranksim.service.errors import problem
@@ -61,16 +61,14 @@ def _url(text: str) -> str:
     return text
 
 
-def _known(event_type: str) -> str:
-    """Unknown types are refused, and so is that of the test event (U76)."""
-    if event_type not in EVENT_TYPES:
-        raise ValueError
-    return event_type
-
-
-Url = Annotated[str, AfterValidator(_url), expecting("an http or https URL")]
-EventType = Annotated[str, AfterValidator(_known), expecting(f"one of {', '.join(EVENT_TYPES)}")]
-EventTypes = list[EventType]
+Url = Annotated[str, AfterValidator(_url), Expecting("an http or https URL")]
+EventType = Annotated[
+    str,
+    StringConstraints(pattern=f"^({'|'.join(map(re.escape, EVENT_TYPES))})$"),
+    Expecting(f"one of {', '.join(EVENT_TYPES)}"),
+]
+"""Unknown types are refused, and so is that of the test event (U76)."""
+EventTypes = Annotated[list[EventType], Field(max_length=100)]
 
 
 class EndpointBody(RequestBody):

@@ -46,9 +46,10 @@ def fresh_words(ctx: Context, keyword_list: KeywordList, keywords: Iterable[str]
         present = [other for other in lists if other.domain == keyword_list.domain]
     fresh: dict[str, str] = {}
     for text in keywords:
-        folded = fold(text, folding)
-        if folded not in fresh and not any(folded in other.words for other in present):
-            fresh[folded] = text.strip()
+        fresh.setdefault(fold(text, folding), text.strip())
+    for other in present:
+        for folded in fresh.keys() & other.words.keys():
+            del fresh[folded]
     return fresh
 
 

@@ -14,6 +14,9 @@ FREE = 16
 SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n")
 
+LINES_AT_ONCE = 2_000
+"""Lines that are read in one go: those of small chunks take long, and others wait meanwhile."""
+
 TOO_LONG = "A chunk of the body is longer than its size says."
 
 
@@ -36,11 +39,11 @@ class ChunkedBody:
     def feed(self, data: bytes, at: int) -> tuple[bytes, int]:
         """Read on from `at`; return the data of chunks, and where what was not read begins.
 
-        Everything is read until the body has `ended`. Raises MalformedChunks.
+        So much is read at once; more until the body has `ended`. Raises MalformedChunks.
         """
         parts: list[bytes] = []
-        size = len(data)
-        while at < size and not self.ended:
+        size, lines = len(data), 0
+        while at < size and not self.ended and lines < LINES_AT_ONCE:
             if self._left:
                 part = data[at : at + self._left]
                 parts.append(part)
@@ -48,6 +51,7 @@ class ChunkedBody:
                 self._after_data = not self._left
                 at += len(part)
                 continue
+            lines += 1
             end = data.find(b"\n", at) + 1
             self._line += data[at : end or size]
             at = end or size

@@ -143,6 +143,11 @@ class Connection(HttpToolsProtocol):
             while at < size and not self._refused:
                 if self._chunks is not None:
                     at = self._read_chunks(self._chunks, data, at)
+                    if at < size and self._chunks is not None:  # others have their turn
+                        self._later = (data, at)
+                        self.flow.pause_reading()
+                        self.loop.call_soon(self._read_later)
+                        break
                 elif self._left:
                     at = self._read_body(data, at)
                 elif self.cycle is None or self.cycle.response_complete:
@@ -237,9 +242,14 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
         if not self._arriving:
             self._end_in(self.timeout_keep_alive)
+        self._read_later()
+
+    def _read_later(self) -> None:
+        """Read on in what came, unless that was done already."""
         data, at = self._later
-        if data:
+        if data and not self.transport.is_closing():
             self._later = (b"", 0)
+            self.flow.resume_reading()
             self._read(data, at)
 
     def _let_go_of_the_cycle(self) -> None:
@@ -321,6 +331,8 @@ class Connection(HttpToolsProtocol):
 
     async def _receive(self, cycle: RequestResponseCycle, receive: Receive) -> Message:
         """Hand the app the next piece of a body in chunks, or refuse one that is broken."""
+        while self._chunks is not None and self._later[0] and not self._refused:
+            await asyncio.sleep(0)  # what came is read before more is, a part in each turn
         message: Message = await receive()
         if self._refused and not cycle.response_complete:
             cycle.disconnected = True

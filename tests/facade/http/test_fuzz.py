@@ -255,6 +255,7 @@ def speak(port: int, pieces: list[bytes], manner: str) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of requests with trailers of 70 KB
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc for what a process takes and waits")
 def test_an_hour_of_mutated_requests_hurts_nobody(tmp_path: Path) -> None:
     """Three kinds of connections at once; meanwhile a normal client is answered in time."""

@@ -1,8 +1,6 @@
 """No GraphQL request works the service before it is charged, nor holds up the loop; its cost is bounded."""
 
 import asyncio
-import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -245,37 +243,3 @@ def test_fields_of_one_name_must_say_the_same(query: str, says: str | None) -> N
     assert found is None or says is None or says in found.message
     theirs = core.validate(SCHEMA, document, [core.OverlappingFieldsCanBeMergedRule])
     assert (not theirs) == (found is None)
-
-
-@pytest.mark.heavy
-def test_no_request_of_allowed_size_occupies_the_loop() -> None:
-    """Each of the largest documents, unread and known: what one turn of the loop takes of a processor."""
-
-    async def story(twin: Twin, client: Any) -> dict[str, float]:
-        key = twin.keys["production"]
-        found = {}
-        await post(client, "{slots{used}}", key)  # what the first request alone takes is no document's
-        for name, query in LARGEST.items():
-            for again in ("new", "known"):
-                longest, stop = 0.0, False
-
-                async def watch() -> None:
-                    nonlocal longest
-                    before = time.thread_time()
-                    while not stop:  # noqa: B023  # of this turn
-                        await asyncio.sleep(0)
-                        now = time.thread_time()
-                        longest, before = max(longest, now - before), now
-
-                watching = asyncio.ensure_future(watch())
-                await asyncio.sleep(0)
-                await post(client, query, key)
-                stop = True
-                await watching
-                found[f"{name}, {again}"] = round(1000 * longest, 1)
-        return found
-
-    found = in_a_loop(story, furnished())
-    worst = max(found, key=lambda name: found[name])
-    print(json.dumps(found, indent=1), worst)
-    assert found[worst] < 50, worst

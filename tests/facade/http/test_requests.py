@@ -1,6 +1,7 @@
 """From an HTTP request to a call: paths, headers, query, body and their faults; from a reply to bytes."""
 
 import asyncio
+import json
 import sys
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic_core import to_json
 from ranksim.facade.http import requests
 from ranksim.facade.http.requests import (
     HttpRequest,
+    has_more_values,
     headers_of,
     json_bytes,
     json_writer,
@@ -327,3 +329,26 @@ def test_json_is_written_to_the_same_bytes_with_and_without_the_fast_writer(valu
         slow = json_writer()
     assert slow is to_json
     assert json_bytes(value) == slow(value)
+
+
+def values_in(body: Any) -> int:
+    parts = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return 1 + sum(map(values_in, parts))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        list(range(200)),
+        [[[]]] * 70,
+        {f"k{number}": [{}, "a,b"] for number in range(70)},
+        {'a,[{\\"': ',[{\\"\\\\' * 50, "b": ["\\\\", '"', '\\"', '",', '[","]'] * 40},
+        [",,,,[[[{{{" * 50] * 3,
+    ],
+)
+def test_the_values_of_a_body_are_counted_without_what_stands_in_texts(body: Any) -> None:
+    raw = json.dumps(body).encode()
+    count = values_in(body)
+    empty = raw.count(b"[]") + raw.count(b"{}")  # counted as if something stood in them
+    assert has_more_values(raw, count - 1)
+    assert not has_more_values(raw, count + empty)

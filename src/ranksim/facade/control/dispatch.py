@@ -106,7 +106,7 @@ def _query(model: type[ModelT], query: bytes) -> ModelT:
 async def _read(request: ControlRequest, model: type[Any], most: int, scope: Scope, receive: Receive) -> None:
     """Read a body. Raises BadInput, and Gone."""
     read = requests.HttpRequest(Call(""))
-    await requests.read_body(read, dict(scope["headers"]), receive, most)
+    await requests.read_body(read, dict(scope["headers"]), receive, most, values=None)
     fault = read.call.fault
     if fault is not None:
         title, remedy = TEXTS[fault.code]

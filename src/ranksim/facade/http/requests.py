@@ -19,6 +19,9 @@ from ranksim.serving.parsing import bearer, whole_number
 DRAINED = 8
 """A body up to so many times the limit is read to its end, so that its sender hears the refusal."""
 
+MOST_VALUES = 12_000
+"""Values that a body may have: each list of the service takes 10,000 items at most (U84)."""
+
 WITH_BODY = frozenset({"POST", "PATCH", "PUT"})
 
 JSON = b"application/json"
@@ -110,11 +113,15 @@ def allowed(methods: Mapping[str, str]) -> str:
 
 
 async def read_body(
-    request: HttpRequest, headers: Mapping[bytes, bytes], receive: Receive, most: int
+    request: HttpRequest,
+    headers: Mapping[bytes, bytes],
+    receive: Receive,
+    most: int,
+    values: int | None = MOST_VALUES,
 ) -> None:
     """Read a JSON body into a call, or note what is wrong with it (U86). Raises Gone."""
     call = request.call
-    await read_raw(request, headers, receive, most)
+    await read_raw(request, headers, receive, most, values)
     if call.fault or not call.raw:
         return
     try:
@@ -131,10 +138,13 @@ async def read_body(
 def parse_json(raw: bytes) -> Any:
     """Parse JSON in UTF-8, with no number beyond what a double holds (RFC 8259, 6). Raises ValueError."""
     parsed = from_json(raw, allow_inf_nan=False)
-    if _PERHAPS_HUGE.search(raw) and _has_infinite(parsed):
+    if (len(raw) > LONG or _PERHAPS_HUGE.search(raw)) and _has_infinite(parsed):
         raise ValueError("a number is too large")
     return parsed
 
+
+LONG = 16_384
+"""Bytes from which it is quicker to look at all values than at the text."""
 
 _PERHAPS_HUGE = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
 """In every JSON text with a number of 1e309 or more, and in few others."""
@@ -147,8 +157,33 @@ def _has_infinite(value: Any) -> bool:
     return any(map(_has_infinite, parts))
 
 
-async def read_raw(request: HttpRequest, headers: Mapping[bytes, bytes], receive: Receive, most: int) -> None:
-    """Read the bytes of a body that calls itself JSON, or note why not. Raises Gone."""
+def has_more_values(raw: bytes, most: int) -> bool:
+    """Return whether a JSON text has more values than `most`, without parsing it: that could take long."""
+    if len(raw) <= most or _most_values(raw) <= most:
+        return False
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if unescaped.count(b'"') > 4 * most:  # a value is, or is named by, a text: two quotes each
+        return True
+    outside = b"".join(unescaped.split(b'"')[::2])
+    return _most_values(outside) > most
+
+
+def _most_values(text: bytes) -> int:
+    """Count what stands before a value: a comma, or the beginning of what it is the first in."""
+    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+async def read_raw(
+    request: HttpRequest,
+    headers: Mapping[bytes, bytes],
+    receive: Receive,
+    most: int,
+    values: int | None = MOST_VALUES,
+) -> None:
+    """Read the bytes of a body that calls itself JSON, or note why not. Raises Gone.
+
+    At most so many `values` may stand in it, or any number if that is None.
+    """
     call = request.call
     if _declared(headers) > most:
         request.close = not await _drained(receive, headers, most)
@@ -164,6 +199,8 @@ async def read_raw(request: HttpRequest, headers: Mapping[bytes, bytes], receive
         call.fault = Fault("unsupported_media_type", "The body is compressed; send it as it is.")
     elif raw and not _is_json(headers.get(b"content-type", b"")):
         call.fault = Fault("unsupported_media_type")
+    elif raw and values is not None and has_more_values(raw, values):
+        call.fault = Fault("payload_too_large", f"The body has more than {values} values.")
 
 
 def _is_json(content_type: bytes) -> bool:
