@@ -39,6 +39,13 @@ def test_points_told_by_hand() -> None:
     }
 
 
+def test_that_nobody_is_blocked_is_not_certain() -> None:
+    bound = 1 - 0.025 ** (1 / 20)  # ten customers, twice
+    for point in found().points:
+        edges = (point["blocked_low"], point["blocked_high"], point["of"])
+        assert edges == pytest.approx((0, bound, 20) if point["blocked"] == 0 else (1 - bound, 1, 20))
+
+
 def test_changes_are_to_the_catalogue_as_it_is() -> None:
     # As it is: a price of 4 USD without a ceiling that binds, a margin of 4 USD.
     assert [round(p["change"] / USD, 6) for p in found().points] == [11, 21, 31, -10, 0, 10]

@@ -15,9 +15,10 @@ from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.inference.differences import compared
-from ranksim.inference.estimate import LEVEL
+from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
+from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import check_sold, selling
 from ranksim.pricing.common import check_replications
@@ -40,6 +41,7 @@ Grid = Mapping[str, Sequence[Any]]
 class Frontier:
     """The points of a grid: the settings of each, margin of all customers (µUSD) and share of them blocked.
 
+    The share is `of` the customers of all replications, with its exact interval.
     `change` is the paired difference of the margin to that of the catalogue as it is, `gain` its variance
     reduction. A customer is blocked who is refused something that another plan or add-on could have let
     pass. A point is `best` when none has a larger margin with no more blocked, or fewer blocked with no less
@@ -129,21 +131,22 @@ def pareto(
         check_sold(population, one, "the catalogue")
         alike.setdefault(_unpriced(one), []).append(number)
     margins: list[list[float]] = [[] for _ in priced]
-    blocked: list[list[float]] = [[] for _ in priced]
+    blocked = [0] * len(priced)
     for numbers in alike.values():
         sold = selling(base, priced[numbers[0]])
         for index in range(replications):
             result = simulate_fleet(
                 population, sold, replication_seed(seed, index), threads=threads, compiled=compiled
             )
-            share = float((result.accounts["upgradable"] > 0).mean())
+            hit = int((result.accounts["upgradable"] > 0).sum())
             for number in numbers:
                 margins[number].append(float(bills(result, priced[number]).margin.sum()))
-                blocked[number].append(share)
-    now = margins.pop()
-    means = [(fmean(m), fmean(b)) for m, b in zip(margins, blocked, strict=False)]
+                blocked[number] += hit
+    now, customers = margins.pop(), replications * population.accounts
+    means = [(fmean(m), hits / customers) for m, hits in zip(margins, blocked, strict=False)]
     points = [
-        _point(settings, margins[n], now, blocked[n], level) | {"best": not _beaten(means[n], means)}
+        _point(settings, margins[n], now, chance(blocked[n], customers, level), level)
+        | {"of": customers, "best": not _beaten(means[n], means)}
         for n, settings in enumerate(choices)
     ]
     return Frontier(tuple(grid), tuple(points), replications, seed, level)
@@ -183,13 +186,13 @@ def _point(
     settings: Mapping[str, Any],
     margins: Sequence[float],
     now: Sequence[float],
-    blocked: Sequence[float],
+    blocked: Estimate,
     level: float,
 ) -> Row:
     name = ", ".join(f"{path.removeprefix('plans.')} {value}" for path, value in settings.items())
     row: Row = {"point": name} | {path: str(value) for path, value in settings.items()}
-    for column, values in (("margin", margins), ("blocked", blocked)):
-        row[column], row[f"{column}_low"], row[f"{column}_high"] = estimate(values, level)
+    for column, found in (("margin", estimate(margins, level)), ("blocked", blocked)):
+        row[column], row[f"{column}_low"], row[f"{column}_high"] = found
     pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)
     change = {"change": pairs.difference, "change_low": pairs.low, "change_high": pairs.high}
     return row | change | {"gain": pairs.gain, "gain_low": pairs.gain_low, "gain_high": pairs.gain_high}
