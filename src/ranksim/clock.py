@@ -68,11 +68,16 @@ def iso(t: Micros) -> str:
 
     Reads back through `instant` for the years 0000 to 9999.
     """
-    year, month, day = civil_from_days(t // DAY)
     seconds, micros = divmod(time_of_day(t), SECOND)
     hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
     fraction = f".{micros:06d}" if micros else ""
-    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}{fraction}Z"
+    return f"{_date(t // DAY)}T{hour:02d}:{minute:02d}:{second:02d}{fraction}Z"
+
+
+@lru_cache(maxsize=1 << 10)
+def _date(days: int) -> str:
+    year, month, day = civil_from_days(days)
+    return f"{year:04d}-{month:02d}-{day:02d}"
 
 
 def whole_seconds(us: Micros) -> int:

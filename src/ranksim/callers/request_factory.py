@@ -115,17 +115,24 @@ class RequestFactory:
                     self.list_of(domain, 0)
 
     def make(self, operation: str, number: int, item: Item | None = None) -> Send:
-        """Make the request for an operation; `number` addresses its draws. Raises BadInput."""
+        """Make the request for an operation; `number` addresses its draws. Raises BadInput.
+
+        A list from which nothing is learnt is not read.
+        """
         resource, _, action = operation.partition(".")
         if on_one(operation):
             send = self._on_one(resource, action, number)
         elif action == "create":
             send = Send(operation, body=CREATE[resource](self, number))
         else:
-            send = Send(operation, query=self._query(resource, number))
+            send = Send(operation, query=self._query(resource, number), reads=self.reads(operation))
         if item is not None and send.operation == operation:
             item.lay_over(send)
         return send
+
+    def reads(self, operation: str) -> bool:
+        """Return whether something is learnt from the replies of an operation."""
+        return operation.partition(".")[0] in self.learns
 
     def domain(self, number: int) -> str:
         """Return the domain whose turn it is. Raises BadInput when the account has none."""

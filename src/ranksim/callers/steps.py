@@ -30,7 +30,8 @@ class Send:
     `key` names a key of the target ("" sends none); `environment` overrides where it is sent, which is where
     the key belongs. `path`, `query` and `body` are the call's; `raw` is sent instead of `body` as it stands.
     `lose` stops listening as soon as the request is out, so that its effect is unknown. `planned` is when it
-    was meant to be sent, for open arrivals.
+    was meant to be sent, for open arrivals. `reads` False says that the sender will not look at the items of
+    a page, but at its cursor at most: where the service is at hand they are not made then.
     """
 
     operation: str
@@ -45,6 +46,7 @@ class Send:
     environment: str = ""
     lose: bool = False
     planned: Micros | None = None
+    reads: bool = True
 
 
 @dataclass(slots=True)

@@ -33,7 +33,11 @@ class Spend(IntEnum):
     @property
     def label(self) -> str:
         """The name in policies, traces and tables."""
-        return self.name.lower()
+        return SPENDING_OPERATIONS[self]
+
+
+SPENDING_OPERATIONS = tuple(spend.name.lower() for spend in Spend)
+"""Labels of the seven spending operations, in order (S51)."""
 
 
 class Decision(IntEnum):
@@ -85,9 +89,6 @@ EVENT_TYPES = ("job.completed", "job.failed")
 
 JOB_EVENT_TYPES = tuple(name for name in EVENT_TYPES if name.startswith("job."))
 """Those that tell of a job's end, with the job under `data.job` (S82)."""
-
-SPENDING_OPERATIONS = tuple(spend.label for spend in Spend)
-"""Labels of the seven spending operations, in order (S51)."""
 
 Count = Annotated[int, Field(ge=1)]
 

@@ -56,7 +56,7 @@ class Widening:
     @property
     def revived(self) -> int:
         """Count the holds that are consumed."""
-        return sum(self.tuples.values())
+        return sum(self.tuples.values()) if self.tuples else 0
 
 
 @dataclass(frozen=True, slots=True)

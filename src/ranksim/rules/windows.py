@@ -52,19 +52,21 @@ def take(now: int, w: Window, ring: MutableSequence[int]) -> int:
         return _take_counter(now, w)
     if w.kind == GCRA:
         return _take_bucket(now, w)
-    return _take_fixed(now, w)
+    # FIRST_HIT and CLOCK: `opened` is the start of the window of `count`.
+    if now >= w.opened + w.length:
+        w.opened = now if w.kind == FIRST_HIT else now - now % w.length
+        w.count = 0
+    if w.count < w.limit:
+        w.count += 1
+        return 1
+    if w.counts_refused and w.kind == FIRST_HIT:
+        w.opened = now
+    return 0
 
 
 def remaining(now: int, w: Window, ring: MutableSequence[int]) -> int:
     """How many calls made at `now` would be admitted (RateLimit-Remaining, S105)."""
-    if w.kind == SLIDING_LOG:
-        return w.limit - _live(now, w, ring)
-    if w.kind == SLIDING_COUNTER:
-        count, previous = _counts(now, w)
-        return max(0, w.limit - count - _weight(now, previous, w.length))
-    if w.kind == GCRA:
-        return max(0, _level(now, w) // w.length)
-    return w.limit - w.count if now < w.opened + w.length else w.limit
+    return standing(now, w, ring)[0]
 
 
 def reset_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
@@ -74,25 +76,26 @@ def reset_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
     window's end. GCRA: the bucket is full. With `full_reset` it is, for every kind, the time until
     `remaining` is `limit` again if no call follows. A refused reply tells `retry_after` instead.
     """
+    return standing(now, w, ring)[1]
+
+
+def standing(now: int, w: Window, ring: MutableSequence[int]) -> tuple[int, int]:
+    """What an admitted reply tells: `remaining` and `reset_after`, whose work is mostly the same."""
     if w.kind == SLIDING_LOG:
         live = _live(now, w, ring)
         if live == 0:
-            return 0
+            return w.limit, 0
         entry = w.head - 1 if w.full_reset else w.head - live
-        return ring[entry % w.limit] + w.length - now
+        return w.limit - live, ring[entry % w.limit] + w.length - now
     if w.kind == SLIDING_COUNTER:
-        count, previous = _counts(now, w)
-        if count + _weight(now, previous, w.length) == 0:
-            return 0
-        elapsed = now % w.length
-        if not w.full_reset:
-            return w.length - elapsed
-        if count == 0:
-            return _fades(1, previous, w.length) - elapsed
-        return w.length - elapsed + _fades(1, count, w.length)
+        return _standing_counter(now, w)
     if w.kind == GCRA:
-        return _refill(w.limit * w.length - _level(now, w), w.limit)
-    return w.opened + w.length - now if now < w.opened + w.length and w.count > 0 else 0
+        level = _level(now, w)
+        return max(0, level // w.length), _refill(w.limit * w.length - level, w.limit)
+    left = w.opened + w.length - now
+    if left <= 0:
+        return w.limit, 0
+    return w.limit - w.count, left if w.count > 0 else 0
 
 
 def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
@@ -112,21 +115,6 @@ def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
     if w.kind == GCRA:
         return max(0, _refill(w.length - _level(now, w), w.limit))
     return w.opened + w.length - now if now < w.opened + w.length and w.count >= w.limit else 0
-
-
-# FIRST_HIT and CLOCK: `opened` is the start of the window of `count`
-
-
-def _take_fixed(now: int, w: Window) -> int:
-    if now >= w.opened + w.length:
-        w.opened = now if w.kind == FIRST_HIT else now - now % w.length
-        w.count = 0
-    if w.count < w.limit:
-        w.count += 1
-        return 1
-    if w.counts_refused and w.kind == FIRST_HIT:
-        w.opened = now
-    return 0
 
 
 # SLIDING_LOG: `ring` holds the newest `count` calls, and the next is written at `head`
@@ -175,6 +163,19 @@ def _counts(now: int, w: Window) -> tuple[int, int]:
     if w.opened == opened - w.length:
         return 0, w.count
     return 0, 0
+
+
+def _standing_counter(now: int, w: Window) -> tuple[int, int]:
+    count, previous = _counts(now, w)
+    weight = _weight(now, previous, w.length)
+    left, elapsed = max(0, w.limit - count - weight), now % w.length
+    if count + weight == 0:
+        return left, 0
+    if not w.full_reset:
+        return left, w.length - elapsed
+    if count == 0:
+        return left, _fades(1, previous, w.length) - elapsed
+    return left, w.length - elapsed + _fades(1, count, w.length)
 
 
 def _weight(now: int, previous: int, length: int) -> int:

@@ -82,7 +82,7 @@ def get_usage(ctx: Context, request: Request) -> Reply:
         "spent": usd(admission.spent_at(now, books, ctx.terms)),
         "ceiling": usd(books.ceiling),
         "currency": "USD",
-        "resets_at": iso(month_resets(request)),
+        "resets_at": iso(month_resets(ctx, request)),
     }
     body: views.UsageView = {"metrics": metrics, "cost": cost}
     return single(body)
@@ -101,7 +101,7 @@ def get_slots(ctx: Context, request: Request) -> Reply:
         "used": used,
         "limit": books.slot_limit,
         "available": max(0, books.slot_limit - used),
-        "resets_at": iso(month_resets(request)),
+        "resets_at": iso(month_resets(ctx, request)),
     }
     return single(body)
 

@@ -41,6 +41,10 @@ def _trim(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
 
+def _trim_each(values: Any) -> Any:
+    return [_trim(value) for value in values] if isinstance(values, list) else values
+
+
 @dataclass(frozen=True, slots=True)
 class Expecting:
     """Reports what a field expects, in the words of the answer, whatever is wrong with its value."""
@@ -57,12 +61,12 @@ class Expecting:
         )
 
 
-Text = Annotated[
+Trimmed = Annotated[
     str,
-    BeforeValidator(_trim),
     StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROLS}]+$"),
     Expecting("text of 1 to 200 characters, none of them a control character"),
 ]
+Text = Annotated[Trimmed, BeforeValidator(_trim)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=100), Expecting("an id")]
 Host = Annotated[
     str,
@@ -81,7 +85,9 @@ Path = Annotated[
 Flag = Annotated[bool, Expecting("true or false")]
 Ids = Annotated[list[Id], Field(max_length=MOST_KEYWORDS)]
 SomeIds = Annotated[list[Id], Field(min_length=1, max_length=MOST_KEYWORDS)]
-Keywords = Annotated[list[Text], Field(min_length=1, max_length=MOST_KEYWORDS)]
+Keywords = Annotated[
+    list[Trimmed], Field(min_length=1, max_length=MOST_KEYWORDS), BeforeValidator(_trim_each)
+]
 
 
 class RequestBody(BaseModel):

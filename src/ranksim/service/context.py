@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from heapq import heappush
 
+from ranksim.clock import billing_month
 from ranksim.contract.facts import Spend
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
@@ -11,6 +12,9 @@ from ranksim.rules.books import Terms
 from ranksim.service.calls import Call, Task
 from ranksim.service.events import ServiceEvent
 from ranksim.service.state import Account, State
+
+MOST_MONTHS = 1 << 14
+"""Anchors whose billing month is kept; beyond so many it is found anew."""
 
 JOB_ENDS = "job"
 ATTEMPT_DUE = "attempt"
@@ -31,16 +35,34 @@ class Context:
     """Capability name to bit."""
     checks: dict[Spend, int] = field(init=False)
     needs: dict[Spend, int] = field(init=False)
+    metered: dict[tuple[str, Spend], tuple[str, int]] = field(init=False)
+    """The metric that an operation consumes on a plan, or "" (U106), and its cooldown (U46)."""
+    months: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The billing month that was last asked for by its anchor."""
 
     def __post_init__(self) -> None:
         self.terms = terms.terms_of(self.policy)
         self.bits = terms.capability_bits(self.policy.catalogue)
         self.checks = {spend: terms.checks_of(self.policy, spend) for spend in Spend}
         self.needs = {spend: terms.capability_needed(self.policy, spend, self.bits) for spend in Spend}
+        self.metered = {
+            (name, spend): (plan.metric_of(spend.label) or "", plan.cooldown_of(spend.label))
+            for name, plan in self.policy.catalogue.plans.items()
+            for spend in Spend
+        }
 
     def plan_of(self, account: Account) -> Plan:
         """Return the plan an account is on."""
         return self.policy.catalogue.plans[account.plan]
+
+    def month_end(self, anchor: int, now: int) -> int:
+        """Return the end of the billing month of an anchor that holds `now` (U51)."""
+        start, end = self.months.get(anchor, (now, now))
+        if not start <= now < end:
+            if len(self.months) >= MOST_MONTHS:
+                self.months.clear()
+            start, end = self.months[anchor] = billing_month(anchor, now)
+        return end
 
     def schedule(self, due: int, what: str, which: str) -> None:
         """Put work on the agenda; of the same instant, what was scheduled first comes first."""
@@ -49,10 +71,14 @@ class Context:
 
 @dataclass(slots=True)
 class Request:
-    """A call after access: who asks, and when. `scope` is the only domain a scoped key may see, or None."""
+    """A call after access: who asks, and when. `scope` is the only domain a scoped key may see, or None.
+
+    `reads` is False where the driver says that it will not look at the items of a page.
+    """
 
     call: Call
     now: int
     account: Account
     scope: str | None = None
     key: str = ""
+    reads: bool = True

@@ -187,7 +187,7 @@ def list_event_types(ctx: Context, request: Request) -> Reply:
     types: list[views.EventTypeView] = [
         {"type": name, "description": DESCRIPTIONS[name]} for name in EVENT_TYPES
     ]
-    return collection(types, None)
+    return collection(types if request.reads else None, None)
 
 
 def list_deliveries(ctx: Context, request: Request) -> Reply:

@@ -20,7 +20,7 @@ from ranksim.service.errors import problem
 from ranksim.service.events import JobEnded, JobQueued, JobStarted
 from ranksim.service.pages import paged
 from ranksim.service.replies import single
-from ranksim.service.resolve import record_for
+from ranksim.service.resolve import drop, record_for
 from ranksim.service.spend_decision import settle
 from ranksim.service.state import Account, Domain, Job
 
@@ -54,18 +54,19 @@ def progress(ctx: Context, job: Job, now: int) -> int:
     due = job.due
     if due is None:
         due = job.started_at + ctx.policy.catalogue.duration_of(job.kind).mean()
-    return min(99, 100 * (until - job.started_at) // max(1, due - job.started_at))
+    length = due - job.started_at
+    percent = 100 * (until - job.started_at) // (length if length > 1 else 1)
+    return percent if percent < 99 else 99
 
 
 def get_job(ctx: Context, request: Request) -> Reply:
     """GET /jobs/{kind}/{id} (S16); another kind's id is not found (U44)."""
-    path = request.call.path
-    noun = f"{path['kind']} job"
-    job = record_for(ctx, request, ctx.state.jobs, path["id"], noun)
+    kind, which = request.call.path["kind"], request.call.path["id"]
+    job = record_for(ctx, request, ctx.state.jobs, which, f"{kind} job")
     if isinstance(job, Reply):
         return job
-    if job.kind != path["kind"]:
-        return problem(ctx.policy, "not_found", f"There is no {noun} {path['id']!r}.")
+    if job.kind != kind:
+        return problem(ctx.policy, "not_found", f"There is no {kind} job {which!r}.")
     return single(show(ctx, job, request.now))
 
 
@@ -94,11 +95,8 @@ def list_jobs(ctx: Context, request: Request) -> Reply:
 
 def running_of(ctx: Context, domain: Domain, kind: str) -> Job | None:
     """Find the latest job of a kind on a domain that is queued or running, or None (U45)."""
-    for job_id in reversed(domain.jobs.get(kind, ())):
-        job = ctx.state.jobs[job_id]
-        if job.status in (QUEUED, RUNNING):
-            return job
-    return None
+    under_way = domain.jobs.get(kind)
+    return ctx.state.jobs[under_way[-1]] if under_way else None
 
 
 def accept(ctx: Context, job: Job) -> None:
@@ -107,7 +105,7 @@ def accept(ctx: Context, job: Job) -> None:
     domain = ctx.state.domains[job.domain]
     ctx.state.jobs[job.id] = job
     account.jobs.append(job.id)
-    domain.jobs[job.kind] = [*_that_matter(ctx, domain.jobs.get(job.kind, [])), job.id]
+    domain.jobs.setdefault(job.kind, []).append(job.id)
     ctx.events.append(JobQueued(job.created_at, job.account, job.domain, job.id, job.kind))
     if job.kind in ctx.pooled:
         ctx.tasks.append(StartJob(job.id, job.kind, job.account, job.domain, job.units, job.estimate))
@@ -123,12 +121,6 @@ def accept(ctx: Context, job: Job) -> None:
 def _who(job: Job) -> int:
     """Return the entity of a job's draws: domain and kind, so that worlds under two plans draw alike."""
     return draws.entity(f"{job.domain}/{job.kind}")
-
-
-def _that_matter(ctx: Context, runs: list[str]) -> list[str]:
-    """Return the runs that bear on join or cooldown: the unfinished, and the last that was done (U91)."""
-    done = [run for run in runs if ctx.state.jobs[run].status == DONE]
-    return [run for run in runs if run in done[-1:] or ctx.state.jobs[run].status in (QUEUED, RUNNING)]
 
 
 def started(ctx: Context, job_id: str, now: int) -> None:
@@ -173,10 +165,13 @@ def ended(
         JobEnded(now, job.account, job.domain, job.id, job.kind, outcome, job.cost, job.error_detail)
     )
     settle(ctx, account, job.month_ends, job.estimate, job.cost, now)
-    _mind_cooldown(ctx, job, account, now)
     domain = ctx.state.domains.get(job.domain)
-    if domain is not None and outcome == DONE:
-        _note_results(domain, job, now)
+    if domain is not None:
+        drop(domain.jobs[job.kind], job.id)
+        if outcome == DONE:
+            domain.accepted[job.kind] = max(job.created_at, domain.accepted.get(job.kind, job.created_at))
+            _note_results(domain, job, now)
+    _mind_cooldown(ctx, job, account, now)
     deliveries.emit_job_event(ctx, job, now)
 
 
@@ -199,20 +194,24 @@ def _mind_cooldown(ctx: Context, job: Job, account: Account, now: int) -> None:
 def _latest_acceptance(ctx: Context, failed: Job, account: Account) -> int:
     """Return the latest acceptance among the runs that share the cooldown and have not failed (U91)."""
     owners = [failed.domain] if ctx.policy.assumptions.cooldown_scope == "domain" else account.domains
-    runs = [
-        ctx.state.jobs[run] for owner in owners for run in ctx.state.domains[owner].jobs.get(failed.kind, ())
-    ]
-    return max((run.created_at for run in runs if run.status != FAILED), default=DISTANT_PAST)
+    latest = DISTANT_PAST
+    for domain in (ctx.state.domains[owner] for owner in owners):
+        latest = max(latest, domain.accepted.get(failed.kind, DISTANT_PAST))
+        if (running := running_of(ctx, domain, failed.kind)) is not None:
+            latest = max(latest, running.created_at)
+    return latest
 
 
 def _note_results(domain: Domain, job: Job, now: int) -> None:
     """Remember that a run finished well: the results that reads show come from these instants."""
-    runs = {
-        JobKind.RANK_RUN: domain.rank_runs,
-        JobKind.CRAWL: domain.crawls,
-        JobKind.SITE_OPTIMIZATION: domain.analyses,
-        JobKind.AI_SCAN: domain.ai_scans,
-    }[JobKind(job.kind)]
+    if job.kind == JobKind.RANK_RUN:
+        runs = domain.rank_runs
+    elif job.kind == JobKind.CRAWL:
+        runs = domain.crawls
+    elif job.kind == JobKind.SITE_OPTIMIZATION:
+        runs = domain.analyses
+    else:
+        runs = domain.ai_scans
     runs.append(now)
     del runs[:-KEPT_RUNS]
     if job.kind == JobKind.CRAWL:

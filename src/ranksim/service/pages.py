@@ -23,7 +23,7 @@ def paged(
 
     `ids` ascend in order of creation. `names` are the filters the operation knows; `keep` gets an id and the
     filters sent, and must apply the scope of the key too, on every page anew (E41), or is None to keep all.
-    `show` makes an item.
+    `show` makes an item; nobody makes one where the driver will not read the page.
     """
     query = request.call.query
     policy = ctx.policy
@@ -33,9 +33,10 @@ def paged(
         meta = {"errors": [{"field": "limit", "expected": expected}]}
         return problem(policy, "validation_failed", f"limit is {expected}.", meta)
     filters = {name: query[name] for name in names if name in query}
-    digest = bind(request.call.operation, request.account.id, filters)
+    digest = ""
     after: Id | None = None
     if "cursor" in query:
+        digest = bind(request.call.operation, request.account.id, filters)
         anchor = decode(query["cursor"], digest)
         if anchor is None:
             detail = "The cursor is malformed or belongs to a query with other filters."
@@ -43,8 +44,11 @@ def paged(
         if ids:
             after = type(ids[0])(anchor)
     page, next_after = walk(ids, after, limit, None if keep is None else lambda item: keep(item, filters))
+    graphql = request.call.surface == "graphql"
+    if not digest and (graphql or next_after is not None):
+        digest = bind(request.call.operation, request.account.id, filters)
     next_cursor = None if next_after is None else encode(str(next_after), digest)
-    reply = collection([show(item) for item in page], next_cursor, notice)
-    if request.call.surface == "graphql":
+    reply = collection([show(item) for item in page] if request.reads else None, next_cursor, notice)
+    if graphql:
         reply.cursors = [encode(str(item), digest) for item in page]
     return reply

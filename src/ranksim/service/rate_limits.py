@@ -20,6 +20,23 @@ GRAPHQL_WINDOWS = 3
 """Where a key's windows for GraphQL begin, when they are apart (U11)."""
 
 
+def charge_window(
+    ctx: Context,
+    window: Window,
+    ring: MutableSequence[int],
+    rate_class: RateClass,
+    now: int,
+    headers: dict[str, str],
+) -> Reply | None:
+    """Charge a window one unit, or answer 429; a full window may count the refused request (U4)."""
+    if not windows.take(now, window, ring):
+        wait = windows.retry_after(now, window, ring)
+        return _refuse(ctx, window, ring, rate_class, now, wait, headers)
+    left, reset = windows.standing(now, window, ring)
+    _show(ctx, window, left, reset, now, headers)
+    return None
+
+
 def charge_key(
     ctx: Context,
     key: Key,
@@ -34,10 +51,10 @@ def charge_key(
     A unit of the expensive class is a unit of the write class too where the policy says so (U3). The headers
     tell of the dearest class, or of the one without room.
     """
-    first = _first_window(ctx, graphql)
+    first = _first_window(ctx) if graphql else 0
     if len(classes) == 1 and not ctx.policy.assumptions.expensive_debits_write:
         which = first + classes[0]
-        return _charge_one(ctx, key.windows[which], key.rings[which], classes[0], now, headers)
+        return charge_window(ctx, key.windows[which], key.rings[which], classes[0], now, headers)
     counts = [classes.count(rate_class) for rate_class in RateClass]
     if ctx.policy.assumptions.expensive_debits_write:
         counts[RateClass.WRITE] += counts[RateClass.EXPENSIVE]
@@ -47,17 +64,16 @@ def charge_key(
         if counts[rate_class]
     ]
     for rate_class, window, ring in charged:
-        room = windows.remaining(now, window, ring)
+        room, wait = windows.standing(now, window, ring)
         if not room:
-            return _charge_one(ctx, window, ring, rate_class, now, headers)
+            return charge_window(ctx, window, ring, rate_class, now, headers)
         if room < counts[rate_class]:
-            wait = windows.reset_after(now, window, ring)
             return _refuse(ctx, window, ring, rate_class, now, wait, headers)
     for rate_class, window, ring in charged:
         for _ in range(counts[rate_class]):
             windows.take(now, window, ring)
     _, window, ring = charged[0]
-    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+    _show(ctx, window, *windows.standing(now, window, ring), now, headers)
     return None
 
 
@@ -69,16 +85,16 @@ def charge_caller(
         ctx.state.callers[caller], ctx.state.caller_rings[caller] = new_window(ctx, rate_class)
     window, ring = ctx.state.callers[caller], ctx.state.caller_rings[caller]
     if rates_waived(ctx):
-        _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+        _show(ctx, window, *windows.standing(now, window, ring), now, headers)
         return None
-    return _charge_one(ctx, window, ring, rate_class, now, headers)
+    return charge_window(ctx, window, ring, rate_class, now, headers)
 
 
 def key_has_room(
     ctx: Context, key: Key, classes: Collection[RateClass], now: int, *, graphql: bool = False
 ) -> bool:
     """Return whether a window of a key has room, of those of some classes; nothing is charged."""
-    first = _first_window(ctx, graphql)
+    first = _first_window(ctx) if graphql else 0
     return rates_waived(ctx) or any(
         windows.remaining(now, key.windows[first + one], key.rings[first + one]) for one in classes
     )
@@ -100,29 +116,14 @@ def show_only(
     ctx: Context, key: Key, rate_class: RateClass, now: int, headers: dict[str, str], *, graphql: bool = False
 ) -> None:
     """Write a window's headers without charging it (U10)."""
-    which = _first_window(ctx, graphql) + rate_class
+    which = (_first_window(ctx) if graphql else 0) + rate_class
     window, ring = key.windows[which], key.rings[which]
-    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
+    _show(ctx, window, *windows.standing(now, window, ring), now, headers)
 
 
-def _charge_one(
-    ctx: Context,
-    window: Window,
-    ring: MutableSequence[int],
-    rate_class: RateClass,
-    now: int,
-    headers: dict[str, str],
-) -> Reply | None:
-    """Charge a window one unit, or answer 429; a full window may count the refused request (U4)."""
-    if not windows.take(now, window, ring):
-        wait = windows.retry_after(now, window, ring)
-        return _refuse(ctx, window, ring, rate_class, now, wait, headers)
-    _write(ctx.policy.assumptions, window, ring, now, windows.reset_after(now, window, ring), headers)
-    return None
-
-
-def _first_window(ctx: Context, graphql: bool) -> int:
-    return GRAPHQL_WINDOWS if graphql and ctx.policy.assumptions.graphql_cost == "separate" else 0
+def _first_window(ctx: Context) -> int:
+    """Return where the windows of a key begin that GraphQL is charged to (U11)."""
+    return GRAPHQL_WINDOWS if ctx.policy.assumptions.graphql_cost == "separate" else 0
 
 
 def _refuse(
@@ -137,7 +138,7 @@ def _refuse(
     """Answer 429: come again after `wait` µs (S100, U7)."""
     said = ctx.policy.assumptions
     wait = max(wait, 1)
-    _write(said, window, ring, now, wait, headers)
+    _show(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
     name, length = rate_class.label, window.length // SECOND
     headers["Retry-After"] = retry_after(said, now, wait)
     reply = problem(
@@ -155,17 +156,13 @@ def _refuse(
     return reply
 
 
-def _write(
-    said: Assumptions,
-    window: Window,
-    ring: MutableSequence[int],
-    now: int,
-    reset: int,
-    headers: dict[str, str],
-) -> None:
+def _show(ctx: Context, window: Window, left: int, reset: int, now: int, headers: dict[str, str]) -> None:
+    """Write the headers of a window: its limit, how many are left, and in how many µs it resets (S105)."""
+    if ctx.policy.assumptions.reset_format == "epoch":
+        reset += now
     headers["RateLimit-Limit"] = str(window.limit)
-    headers["RateLimit-Remaining"] = str(windows.remaining(now, window, ring))
-    headers["RateLimit-Reset"] = str(whole_seconds(now + reset if said.reset_format == "epoch" else reset))
+    headers["RateLimit-Remaining"] = str(left)
+    headers["RateLimit-Reset"] = str(whole_seconds(reset))
 
 
 def retry_after(said: Assumptions, now: int, wait: int) -> str:

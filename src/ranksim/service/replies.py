@@ -12,10 +12,15 @@ def single(body: Mapping[str, object], status: int = 200, outcome: str = "ok") -
 
 
 def collection(
-    items: Sequence[Mapping[str, object]], next_cursor: str | None, notice: NoticeView | None = None
+    items: Sequence[Mapping[str, object]] | None, next_cursor: str | None, notice: NoticeView | None = None
 ) -> Reply:
-    """Answer with a page: `data`, `has_more`, `next_cursor` (null on the last page, S9); a notice (S10)."""
-    body: Body = {"data": list(items), "has_more": next_cursor is not None, "next_cursor": next_cursor}
+    """Answer with a page: `data`, `has_more`, `next_cursor` (null on the last page, S9); a notice (S10).
+
+    Without `items` nobody will look at them.
+    """
+    body: Body = {} if items is None else {"data": items}
+    body["has_more"] = next_cursor is not None
+    body["next_cursor"] = next_cursor
     if notice is not None:
         body["notice"] = notice
     return Reply(200, body)

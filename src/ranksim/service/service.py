@@ -30,6 +30,7 @@ from ranksim.service.rate_limits import (
     caller_has_room,
     charge_caller,
     charge_key,
+    charge_window,
     key_has_room,
     rates_waived,
     retry_after,
@@ -77,6 +78,7 @@ class Service:
         if unknown := kinds - frozenset(JobKind):
             raise BadInput(f"pooled: expected job kinds ({', '.join(JobKind)}), found {min(unknown)!r}")
         self._ctx = Context(policy or Policy(), State(seed=seed), kinds)
+        self._charged = charged_classes(self._ctx.policy)
 
     @property
     def state(self) -> State:
@@ -90,13 +92,20 @@ class Service:
 
     # Calls
 
-    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
+    def handle(self, call: Call, now: int, traffic_now: int | None = None, *, reads: bool = True) -> Step:
         """Answer one call at `now`, after all work that fell due; rate windows read `traffic_now` instead.
 
+        `reads` False says that nobody will look at the items of a page: it then has no `data`, and all else.
         Report with `written` once the reply is on its way.
         """
-        self._advance(now)
-        return self._step(self._answer((call,), now, now if traffic_now is None else traffic_now))
+        ctx = self._ctx
+        agenda = ctx.state.agenda
+        if agenda and agenda[0][0] <= now:
+            self._advance(now)
+        replies = self._answer((call,), now, now if traffic_now is None else traffic_now, reads)
+        step = Step(replies, ctx.tasks, ctx.events)
+        ctx.tasks, ctx.events = [], []
+        return step
 
     def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
         """Answer the calls of one GraphQL request, in order (S4, U11).
@@ -105,7 +114,7 @@ class Service:
         refused as a whole (401, 429) one reply stands for all.
         """
         self._advance(now)
-        return self._step(self._answer(calls, now, now if traffic_now is None else traffic_now))
+        return self._step(self._answer(calls, now, now if traffic_now is None else traffic_now, reads=True))
 
     def admits(self, call: Call, classes: Collection[RateClass], traffic_now: int) -> bool:
         """Return whether a request is neither refused for access nor, in each of `classes`, for traffic.
@@ -192,7 +201,8 @@ class Service:
         return step
 
     def _advance(self, now: int) -> None:
-        ctx, agenda = self._ctx, self._ctx.state.agenda
+        ctx = self._ctx
+        agenda = ctx.state.agenda
         while agenda and agenda[0][0] <= now:
             due, _, what, which = heappop(agenda)
             if what == JOB_ENDS:
@@ -202,36 +212,48 @@ class Service:
 
     # One call
 
-    def _answer(self, calls: Sequence[Call], now: int, traffic_now: int) -> list[Reply]:
+    def _answer(self, calls: Sequence[Call], now: int, traffic_now: int, reads: bool) -> list[Reply]:
+        """Answer the calls of one request, which are one but over GraphQL, in the order of U86.
+
+        A call over REST with a usable key is the straight way; what departs from it is in functions beside.
+        """
         ctx, first = self._ctx, calls[0]
         state = ctx.state
         state.requests += 1
-        request_id = _request_id(first, state.requests)
+        request_id = _request_id(first.request_id, state.requests)
         headers: dict[str, str] = {"X-Request-Id": request_id}
+        account, scope, key_name, owner = _NOBODY, None, "", ""
         if first.surface == "app":
-            account, scope, key_name, owner = self._account(first.account), None, "", first.account
+            account, owner = self._account(first.account), first.account
         else:
             key = resolve(state.keys, first.key, first.environment)
-            refused = self._traffic(calls, key, traffic_now, headers)
-            if refused is not None:
-                account_id, name = ("", "") if key is None else (key.account, key.name)
-                if refused.outcome == "limited":
-                    ctx.events.append(
-                        WindowRefused(now, account_id, name, first.operation, refused.rate_class)
-                    )
-                return [_finish(refused, first, account_id, headers, request_id)]
-            if key is None:
-                account, scope, key_name, owner = _NOBODY, None, "", ""
-            else:
+            if key is not None:
                 account, scope, key_name, owner = state.accounts[key.account], key.domain, key.name, key.token
+            rate_class = self._charged.get(first.operation)
+            if (
+                key is None
+                or rate_class is None
+                or first.surface != "rest"
+                or first.method == PREFLIGHT
+                or len(calls) > 1
+                or state.waived & 1
+            ):
+                refused = self._charge_otherwise(calls, key, traffic_now, headers)
+            else:
+                window, ring = key.windows[rate_class], key.rings[rate_class]
+                refused = charge_window(ctx, window, ring, rate_class, traffic_now, headers)
+            if refused is not None:
+                if refused.outcome == "limited":
+                    limited = WindowRefused(now, account.id, key_name, first.operation, refused.rate_class)
+                    ctx.events.append(limited)
+                return [_finish(refused, first, account.id, headers, request_id)]
+        if len(calls) == 1:
+            reply = self._execute(Request(first, now, account, scope, key_name, reads), owner, 0)
+            return [_finish(reply, first, account.id, headers, request_id)]
         replies = []
         for index, call in enumerate(calls):
-            request = Request(call, now, account, scope, key_name)
-            reply = self._execute(request, owner, index)
-            if reply.outcome not in UNEVENTFUL:
-                self._note(request, reply)
-            own = headers if index == len(calls) - 1 else dict(headers)
-            replies.append(_finish(reply, call, account.id, own, request_id))
+            reply = self._execute(Request(call, now, account, scope, key_name), owner, index)
+            replies.append(_finish(reply, call, account.id, dict(headers), request_id))
         return replies
 
     def _note(self, request: Request, reply: Reply) -> None:
@@ -244,19 +266,27 @@ class Service:
         elif reply.outcome == "joined":
             self._ctx.events.append(CallJoined(now, account, operation))
 
-    def _traffic(
+    def _charge_otherwise(
         self, calls: Sequence[Call], key: Key | None, now: int, headers: dict[str, str]
     ) -> Reply | None:
-        """Access, then the rate limit: the 401 or 429 that a request gets, or None (U9, U86, U87).
+        """Charge a request that does not simply cost a key one unit of one class: its 401 or 429, or None.
+
+        It needs no key or has none that is usable, is of GraphQL, a dry run in a class of its own (U10), or
+        limits are waived.
+        """
+        if not any(map(_needs_key, calls)):
+            return charge_caller(self._ctx, calls[0].caller, RateClass.READ, now, headers)
+        if key is None:
+            return self._refuse_access(calls, now, headers)
+        return self._charge_key(calls, key, now, headers)
+
+    def _refuse_access(self, calls: Sequence[Call], now: int, headers: dict[str, str]) -> Reply:
+        """Answer 401, or 429 where too many such requests come (U9, U86, U87).
 
         Where the limiter comes first it knows tokens, not keys: it counts a bad one like any other, in the
         class of the request, and cannot tell whether it is valid elsewhere (E48).
         """
         ctx, first = self._ctx, calls[0]
-        if not (_needs_key(first) or any(map(_needs_key, calls[1:]))):
-            return charge_caller(ctx, first.caller, RateClass.READ, now, headers)
-        if key is not None:
-            return self._charge(calls, key, now, headers)
         caller, rate_class = first.caller, RateClass.READ
         if ctx.policy.assumptions.limiter_order == "limiter_first" and first.key:
             rate_class = max(_nominal_class(ctx.policy, call) for call in calls)
@@ -267,7 +297,8 @@ class Service:
         headers["WWW-Authenticate"] = "Bearer"
         return problem(ctx.policy, "unauthorized", "The request carries no valid API key.")
 
-    def _charge(self, calls: Sequence[Call], key: Key, now: int, headers: dict[str, str]) -> Reply | None:
+    def _charge_key(self, calls: Sequence[Call], key: Key, now: int, headers: dict[str, str]) -> Reply | None:
+        """Charge a key for a request, over GraphQL as a whole or field by field (S4, U11)."""
         ctx = self._ctx
         charged = [rate_class for call in calls if (rate_class := self._class_of(call)) is not None]
         graphql = calls[0].surface == "graphql"
@@ -282,8 +313,7 @@ class Service:
         """Return the class a call is charged in; None for a dry run that is free (U10, U87), or a waiver."""
         if rates_waived(self._ctx):
             return None
-        policy = self._ctx.policy
-        said = policy.assumptions
+        said = self._ctx.policy.assumptions
         operation = OPERATIONS.get(call.operation)
         if (
             said.dry_run_class != "same"
@@ -293,21 +323,30 @@ class Service:
             and call.body.get("dry_run") is True
         ):
             return RateClass.READ if said.dry_run_class == "read" else None
-        return _nominal_class(policy, call)
+        return _nominal_class(self._ctx.policy, call)
 
     def _execute(self, request: Request, owner: str, index: int) -> Reply:
-        """Faults of form, Idempotency-Key, handler."""
+        """Faults of form, Idempotency-Key, handler; and what the six checks made of the call."""
         ctx, call = self._ctx, request.call
         operation = OPERATIONS.get(call.operation)
-        if call.method == PREFLIGHT:
-            return nothing(ctx.policy.statuses.preflight)
-        if call.fault or operation is None:
-            fault = call.fault or Fault("not_found")
-            meta = {"errors": list(fault.errors)} if fault.errors else None
-            return problem(ctx.policy, fault.code, fault.detail or FAULTS[fault.code], meta)
+        if call.fault is not None or operation is None or call.method == PREFLIGHT:
+            return self._fault(call)
         if call.idempotency_key is None or operation.method != "POST" or not owner:
-            return operation.handler(ctx, request)
-        return self._execute_once(request, operation, owner, index)
+            reply = operation.handler(ctx, request)
+        else:
+            reply = self._execute_once(request, operation, owner, index)
+        if reply.outcome not in UNEVENTFUL:
+            self._note(request, reply)
+        return reply
+
+    def _fault(self, call: Call) -> Reply:
+        """Answer a preflight, or what the driver found wrong with a call (U86)."""
+        policy = self._ctx.policy
+        if call.method == PREFLIGHT:
+            return nothing(policy.statuses.preflight)
+        fault = call.fault or Fault("not_found")
+        meta = {"errors": list(fault.errors)} if fault.errors else None
+        return problem(policy, fault.code, fault.detail or FAULTS[fault.code], meta)
 
     def _execute_once(self, request: Request, operation: Operation, owner: str, index: int) -> Reply:
         """Run a POST under an Idempotency-Key: once, then replay (S28, S47, S48, E1-E7)."""
@@ -470,9 +509,28 @@ _NOBODY = Account("", "", "", "", "", 0, Books())
 """The account of a request that needs no key (S39)."""
 
 
+KEYLESS = frozenset(operation.name for operation in OPERATIONS.values() if operation.keyless)
+"""The operations that need no key (S39)."""
+
+
 def _needs_key(call: Call) -> bool:
-    operation = OPERATIONS.get(call.operation)
-    return call.method != PREFLIGHT and (operation is None or not operation.keyless)
+    return call.operation not in KEYLESS and call.method != PREFLIGHT
+
+
+def charged_classes(policy: Policy) -> dict[str, RateClass]:
+    """Return the class by operation where a call over REST always costs one unit of one class.
+
+    The others need no key (S39), depend on whether the call is a dry run (U10), or cost two units (U3).
+    """
+    said = policy.assumptions
+    classes = {name: operation.rate_class(policy) for name, operation in OPERATIONS.items()}
+    return {
+        name: rate_class
+        for name, rate_class in classes.items()
+        if name not in KEYLESS
+        and not (said.dry_run_class != "same" and OPERATIONS[name].spends)
+        and not (said.expensive_debits_write and rate_class == RateClass.EXPENSIVE)
+    }
 
 
 def _nominal_class(policy: Policy, call: Call) -> RateClass:
@@ -482,12 +540,11 @@ def _nominal_class(policy: Policy, call: Call) -> RateClass:
     return RateClass.READ if call.method in READING else RateClass.WRITE
 
 
-def _request_id(call: Call, number: int) -> str:
+def _request_id(sent: str | None, number: int) -> str:
     """Return the client's X-Request-Id as sent, or one of our own (S107, U79)."""
-    sent = call.request_id
     if sent and len(sent) <= LONGEST_REQUEST_ID and sent.isascii() and sent.isprintable():
         return sent
-    return f"req_{number:012d}"
+    return "req_" + str(number).zfill(12)
 
 
 def _finish(reply: Reply, call: Call, account: str, headers: dict[str, str], request_id: str) -> Reply:

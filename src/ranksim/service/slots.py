@@ -57,7 +57,8 @@ def plan_keywords(
     ctx: Context, account: Account, keyword_list: KeywordList, folded: Sequence[str], now: int
 ) -> Widening:
     """Return what new words in a list add: nothing unless an active scan covers the list (E47)."""
-    return _widening(ctx, account, _blocks_of_words(ctx, account, keyword_list, folded), now)
+    blocks = _blocks_of_words(ctx, account, keyword_list, folded)
+    return _widening(ctx, account, blocks, now) if blocks else Widening()
 
 
 def fit_keywords(

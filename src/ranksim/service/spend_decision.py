@@ -4,8 +4,9 @@ Deciding reads the rows only; booking writes them. So a refusal and a dry run ch
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from ranksim.clock import SECOND, iso, month_end, week_end, whole_seconds
+from ranksim.clock import SECOND, iso, week_end, whole_seconds
 from ranksim.contract import views
 from ranksim.contract.facts import CHECK_NAMES, Decision, Spend
 from ranksim.contract.quantities import MICRO_USD
@@ -31,6 +32,11 @@ WHAT = {
 }
 """What a spending operation is called in a sentence."""
 
+DECISIONS = tuple(Decision)
+"""The decisions by number."""
+
+NONE_FAILS = (False,) * len(CHECK_NAMES)
+
 
 @dataclass(slots=True)
 class Rows:
@@ -40,22 +46,21 @@ class Rows:
     metric: str
     meter: Meter
     cooldowns: dict[str, Cooldown]
-
-    @property
-    def cooldown(self) -> Cooldown:
-        """The cooldown that is minded; without any, one that never refuses."""
-        return max(self.cooldowns.values(), key=lambda row: row.since, default=Cooldown())
+    cooldown: Cooldown
+    """The cooldown that is minded; where there is none, one that never refuses."""
 
 
 def rows_of(ctx: Context, account: Account, spend: Spend, *domains: str) -> Rows:
     """Resolve the meter (U106) and the cooldowns (U46) of an operation on domains; changes nothing."""
-    plan = ctx.plan_of(account)
-    metric = plan.metric_of(spend.label) or ""
+    metric, length = ctx.metered[account.plan, spend]
     cooldowns: dict[str, Cooldown] = {}
+    minded: Cooldown | None = None
     for owner in domains if ctx.policy.assumptions.cooldown_scope == "domain" else ("account",):
         name = f"{owner}/{spend.label}"
-        cooldowns[name] = account.cooldowns.get(name) or Cooldown(length=plan.cooldown_of(spend.label))
-    return Rows(spend, metric, account.meters[metric] if metric else Meter(), cooldowns)
+        row = cooldowns[name] = account.cooldowns.get(name) or Cooldown(length=length)
+        if minded is None or row.since > minded.since:
+            minded = row
+    return Rows(spend, metric, account.meters[metric] if metric else Meter(), cooldowns, minded or Cooldown())
 
 
 def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
@@ -67,7 +72,7 @@ def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
 def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Decision:
     """Run the six checks in order (S59)."""
     books = request.account.books
-    return Decision(admission.decide(request.now, ask, books, rows.meter, rows.cooldown, ctx.terms))
+    return DECISIONS[admission.decide(request.now, ask, books, rows.meter, rows.cooldown, ctx.terms)]
 
 
 def book(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
@@ -104,12 +109,12 @@ def settle(ctx: Context, account: Account, month_ends: int, estimate: int, actua
         ctx.events.append(CostSettled(now, account.id, actual, estimate if reserves else 0))
 
 
-def month_resets(request: Request) -> int:
+def month_resets(ctx: Context, request: Request) -> int:
     """Return the end of the account's billing month (U51)."""
     books = request.account.books
     if request.now < books.month_ends:
         return books.month_ends
-    return month_end(request.account.books.anchor, request.now)
+    return ctx.month_end(books.anchor, request.now)
 
 
 def meter_resets(ctx: Context, account: Account, meter: Meter, now: int) -> int:
@@ -118,9 +123,10 @@ def meter_resets(ctx: Context, account: Account, meter: Meter, now: int) -> int:
         return meter.ends
     if meter.period == admission.WEEK:
         return week_end(now, ctx.terms.week_offset)
-    return month_end(account.books.anchor, now)
+    return ctx.month_end(account.books.anchor, now)
 
 
+@lru_cache(maxsize=1 << 12)  # limits, and what is spent until the next spends more, are shown again and again
 def usd(amount: int) -> str:
     """Write µUSD as a decimal amount of dollars, exact, with at least two decimals."""
     sign = "-" if amount < 0 else ""
@@ -144,7 +150,7 @@ def meta_of(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: 
             "spent": usd(admission.spent_at(now, books, ctx.terms)),
             "ceiling": usd(books.ceiling),
             "currency": "USD",
-            "resets_at": iso(month_resets(request)),
+            "resets_at": iso(month_resets(ctx, request)),
         }
     if decision == Decision.QUOTA_EXHAUSTED:
         quota: views.QuotaMeta = {
@@ -222,13 +228,14 @@ def report(
     refused = decision not in (Decision.GRANTED, Decision.JOINED)
     if refused and ctx.policy.assumptions.dry_run_reply == "live_error":
         return refuse(ctx, request, decision, ask, rows)
-    failing = failing_checks(ctx, request, ask, rows)
-    if decision == Decision.JOINED:
-        failing = (False,) * len(failing)
+    # What is granted or joined fails no check.
+    failing = failing_checks(ctx, request, ask, rows) if refused else NONE_FAILS
     checks: list[views.DryRunCheckView] = []
     for number, (name, fails) in enumerate(zip(CHECK_NAMES, failing, strict=True), start=1):
-        code = code_of(ctx, Decision(number), rows) if fails else None
-        meta = meta_of(ctx, request, Decision(number), ask, rows) if fails else None
+        code, meta = None, None
+        if fails:
+            code = code_of(ctx, DECISIONS[number], rows)
+            meta = meta_of(ctx, request, DECISIONS[number], ask, rows)
         checks.append({"check": name, "ok": not fails, "code": code, "meta": meta})
     refusal: views.DryRunRefusalView | None = None
     if refused:
@@ -276,7 +283,7 @@ def outcome_of_scan_patch(
     ask.beyond = beyond_dimensions(ctx, request.account, engine_devices, geographies)
     ask.slots, ask.revived = widening.slots, widening.revived
     if mode != "all":
-        rows.meter, rows.cooldowns = Meter(), {}
+        rows = Rows(Spend.SCANS, "", Meter(), {}, Cooldown())
     decision = decide(ctx, request, ask, rows)
     if decision != Decision.GRANTED:
         return refuse(ctx, request, decision, ask, rows)

@@ -70,7 +70,9 @@ class Domain:
     analyses: list[int] = field(default_factory=list)
     ai_scans: list[int] = field(default_factory=list)
     jobs: dict[str, list[str]] = field(default_factory=dict)
-    """Recent jobs by kind that still bear on join or cooldown, oldest first."""
+    """Jobs by kind that are queued or running, oldest first."""
+    accepted: dict[str, int] = field(default_factory=dict)
+    """When the newest of the jobs that finished well was accepted, by kind (U91)."""
 
 
 @dataclass(slots=True)

@@ -70,6 +70,7 @@ def domain_pages(seed: int, domain: Domain) -> int:
     return pages_of(seed, domain.host)
 
 
+@lru_cache(maxsize=1 << 14)
 def pages_of(seed: int, host: str) -> int:
     """Return the number of pages of the site at a host."""
     u = draws.uniform(seed, draws.entity(host), 0, Purpose.SIZE)

@@ -163,12 +163,12 @@ class World(SimpyClock):
 
     def answer(self, send: Send, client: str, now: Micros) -> Received:
         """Make a client's call now, and answer it at once."""
-        reply = self._answered(now, self._credentials.call_of(send, client), client)
+        reply = self._answered(now, self._credentials.call_of(send, client), client, send.reads)
         return Received(reply.status, reply.body, reply.headers, now, now)
 
     def effect(self, flight: Flight) -> Reply:
         """Let a call that travelled take effect now."""
-        reply = self._handle(flight.call)
+        reply = self._handle(flight.call, flight.send.reads)
         if self.tally is not None:
             self.tally.call(self.now, flight.run.client, flight.call, reply)
         self._set_wake()
@@ -206,8 +206,8 @@ class World(SimpyClock):
         """Make a call now on behalf of a client, and answer it at once, without a network."""
         return self._answered(self.now, call, client)
 
-    def _answered(self, now: Micros, call: Call, client: str) -> Reply:
-        step = self.service.handle(call, now)
+    def _answered(self, now: Micros, call: Call, client: str, reads: bool = True) -> Reply:
+        step = self.service.handle(call, now, reads=reads or self.trace is not None)
         reply = step.reply
         self.follow(step)
         if self.tally is not None:
@@ -240,8 +240,8 @@ class World(SimpyClock):
         )
         return self.call(call, client) if client else self._handle(call)
 
-    def _handle(self, call: Call) -> Reply:
-        step = self.service.handle(call, self.now)
+    def _handle(self, call: Call, reads: bool = True) -> Reply:
+        step = self.service.handle(call, self.now, reads=reads or self.trace is not None)
         self.follow(step)
         return step.reply
 

@@ -28,7 +28,7 @@ from ranksim.facade.snapshots import SavedWorld, policy_digest
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Answer, Attempt, Body, Call, Fault, Reply
 from ranksim.service.context import Context
-from ranksim.service.rate_limits import charge_key
+from ranksim.service.rate_limits import charge_window
 
 START = instant("2026-03-04T10:00:00Z")
 
@@ -304,9 +304,9 @@ def test_a_call_that_broke_the_service_breaks_it_again(monkeypatch: pytest.Monke
         crawl(twin, "a.example")
 
         def breaking(ctx: Context, *rest: Any, **more: Any) -> Reply | None:
-            return charge_key(ctx, *rest, **more) if ctx.state.requests != 3 else 1 // 0
+            return charge_window(ctx, *rest, **more) if ctx.state.requests != 3 else 1 // 0
 
-        monkeypatch.setattr("ranksim.service.service.charge_key", breaking)
+        monkeypatch.setattr("ranksim.service.service.charge_window", breaking)
         with pytest.raises(ZeroDivisionError):
             ask(twin, "domains.list")
         must(twin, "domains.list")

@@ -60,7 +60,8 @@ def _poll(client: Client, factory: RequestFactory, spec: Poller) -> Program:
     polls = 0
     now: Micros = yield Until(client.start)
     while now < client.end:
-        send = Send(spec.operation, path=spec.path)
+        reads = factory.reads(spec.operation) or spec.slow_down is not None
+        send = Send(spec.operation, path=spec.path, reads=reads)
         if on_one(spec.operation) and not spec.path:
             send = factory.make(spec.operation, polls)
         polls += 1
@@ -87,4 +88,5 @@ def _read(client: Client, factory: RequestFactory, first: Send, pages: int) -> G
         cursor = body.get("next_cursor")
         if not cursor or len(data) >= pages:
             return data
-        page = Send(first.operation, path=first.path, query={**page.query, "cursor": cursor})
+        query = {**page.query, "cursor": cursor}
+        page = Send(first.operation, path=first.path, query=query, reads=first.reads)

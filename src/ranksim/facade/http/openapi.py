@@ -278,6 +278,7 @@ def _tidy(schema: Any) -> Any:
         return schema
     tidy = {key: _tidy(value) for key, value in schema.items() if key not in ("title", "description")}
     if TRIMMED.items() <= schema.items():
+        del tidy["pattern"]  # of the text once it is trimmed
         tidy["pattern"] = TRIMMED_PATTERN
     if "properties" in schema:
         tidy["properties"] = {name: _tidy(value) for name, value in schema["properties"].items()}

@@ -22,7 +22,7 @@ BURSTS = ("burst", "windows", "calibration")
 
 def _shaped(patch: Patch, shape: Callable[[Window, RateClass], None]) -> None:
     """Make every rate window of another shape, and have replies state the right one."""
-    new_window, write, problem = administration.new_window, rate_limits._write, rate_limits.problem
+    new_window, show, problem = administration.new_window, rate_limits._show, rate_limits.problem
     stated: dict[int, int] = {}
 
     def shaped(ctx: Context, rate_class: RateClass) -> tuple[Window, list[int]]:
@@ -33,8 +33,8 @@ def _shaped(patch: Patch, shape: Callable[[Window, RateClass], None]) -> None:
         windows.start(window)
         return window, [0] * window.limit if ring else []
 
-    def written(said: Any, window: Window, ring: Any, now: int, reset: int, headers: Headers) -> None:
-        write(said, window, ring, now, reset, headers)
+    def shown(ctx: Context, window: Window, left: int, reset: int, now: int, headers: Headers) -> None:
+        show(ctx, window, left, reset, now, headers)
         headers["RateLimit-Limit"] = str(stated[window.limit])
 
     def limited(policy: Any, code: str, detail: str, meta: Any = None, **further: Any) -> Reply:
@@ -44,7 +44,7 @@ def _shaped(patch: Patch, shape: Callable[[Window, RateClass], None]) -> None:
 
     for module in (administration, rate_limits):
         patch.setattr(module, "new_window", shaped)
-    patch.setattr(rate_limits, "_write", written)
+    patch.setattr(rate_limits, "_show", shown)
     patch.setattr(rate_limits, "problem", limited)
 
 
@@ -76,6 +76,7 @@ def _charged(patch: Patch, change: Callable[[Context, Key, Sequence[RateClass]],
         key, classes = change(ctx, key, classes)
         return charge_key(ctx, key, classes, now, headers, **further)
 
+    patch.setattr(service, "charged_classes", lambda policy: {})  # no request goes the short way
     patch.setattr(service, "charge_key", charged)
 
 
@@ -111,18 +112,19 @@ def at_random(patch: Patch) -> None:
         wait = windows.reset_after(now, window, ring)
         return rate_limits._refuse(ctx, window, ring, which, now, wait, headers)
 
+    patch.setattr(service, "charged_classes", lambda policy: {})  # no request goes the short way
     patch.setattr(service, "charge_key", charged)
 
 
 def uncounted(patch: Patch) -> None:
     """Have Remaining go down by tens, as one that counts in batches does."""
-    write = rate_limits._write
+    show = rate_limits._show
 
-    def written(said: Any, window: Window, ring: Any, now: int, reset: int, headers: Headers) -> None:
-        write(said, window, ring, now, reset, headers)
+    def shown(ctx: Context, window: Window, left: int, reset: int, now: int, headers: Headers) -> None:
+        show(ctx, window, left, reset, now, headers)
         headers["RateLimit-Remaining"] = str(-(-int(headers["RateLimit-Remaining"]) // 10) * 10)
 
-    patch.setattr(rate_limits, "_write", written)
+    patch.setattr(rate_limits, "_show", shown)
 
 
 RATES = (
