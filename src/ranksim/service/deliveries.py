@@ -5,7 +5,7 @@ An event makes one delivery for each endpoint that takes it. A delivery waits (`
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -29,7 +29,7 @@ from ranksim.service.events import (
     EndpointDisabled,
     EndpointEnabled,
 )
-from ranksim.service.pages import paged
+from ranksim.service.pages import filters_of, paged
 from ranksim.service.replies import collection, nothing, single
 from ranksim.service.resolve import domain_for, list_owned, record_for
 from ranksim.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job, State
@@ -195,7 +195,9 @@ def list_deliveries(ctx: Context, request: Request) -> Reply:
     records = ctx.state.attempts
     horizon = request.now - ctx.policy.assumptions.deliveries_retention
 
-    def keep(number: int, filters: Mapping[str, str]) -> bool:
+    filters = filters_of(request, "endpoint_id", "event_id")
+
+    def keep(number: int) -> bool:
         record = records[number]
         return (
             record.created_at > horizon
@@ -204,9 +206,8 @@ def list_deliveries(ctx: Context, request: Request) -> Reply:
             and filters.get("event_id", record.event) == record.event
         )
 
-    names = ("endpoint_id", "event_id")
     return paged(
-        ctx, request, request.account.attempts, names, keep, lambda number: show_attempt(records[number])
+        ctx, request, request.account.attempts, filters, keep, lambda number: show_attempt(records[number])
     )
 
 

@@ -4,7 +4,6 @@ queued → running → done | failed (U39). A job of a kind without a driver's p
 a drawn time; a pooled one is handed out as a task.
 """
 
-from collections.abc import Mapping
 
 from ranksim import draws
 from ranksim.clock import DISTANT_PAST, iso
@@ -18,7 +17,7 @@ from ranksim.service.calls import Reply, StartJob
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.events import JobEnded, JobQueued, JobStarted
-from ranksim.service.pages import paged
+from ranksim.service.pages import filters_of, paged
 from ranksim.service.replies import single
 from ranksim.service.resolve import drop, record_for
 from ranksim.service.spend_decision import settle
@@ -73,8 +72,9 @@ def get_job(ctx: Context, request: Request) -> Reply:
 def list_jobs(ctx: Context, request: Request) -> Reply:
     """GET /jobs, with filters domain_id, kind and status (U107, U110)."""
     jobs = ctx.state.jobs
+    filters = filters_of(request, "domain_id", "kind", "status")
 
-    def keep(job_id: str, filters: Mapping[str, str]) -> bool:
+    def keep(job_id: str) -> bool:
         job = jobs[job_id]
         return (
             sees(request.scope, job.domain)
@@ -87,8 +87,8 @@ def list_jobs(ctx: Context, request: Request) -> Reply:
         ctx,
         request,
         request.account.jobs,
-        ("domain_id", "kind", "status"),
-        keep,
+        filters,
+        keep if filters or request.scope is not None else None,
         lambda job_id: show(ctx, jobs[job_id], request.now),
     )
 

@@ -10,20 +10,26 @@ from ranksim.service.errors import problem
 from ranksim.service.replies import collection
 
 
+def filters_of(request: Request, *names: str) -> dict[str, str]:
+    """Return the filters of these names that a call sent."""
+    query = request.call.query
+    return {name: query[name] for name in names if name in query}
+
+
 def paged(
     ctx: Context,
     request: Request,
     ids: Sequence[Id],
-    names: tuple[str, ...],
-    keep: Callable[[Id, Mapping[str, str]], bool] | None,
+    filters: Mapping[str, str],
+    keep: Callable[[Id], bool] | None,
     show: Callable[[Id], Mapping[str, object]],
     notice: NoticeView | None = None,
 ) -> Reply:
     """Answer a list call with the page that it asks for (S9, S30, S31, S43-S46).
 
-    `ids` ascend in order of creation. `names` are the filters the operation knows; `keep` gets an id and the
-    filters sent, and must apply the scope of the key too, on every page anew (E41), or is None to keep all.
-    `show` makes an item; nobody makes one where the driver will not read the page.
+    `ids` ascend in order of creation. `filters` are those sent that the operation knows (`filters_of`);
+    `keep` gets an id and must apply them, and the scope of the key, on every page anew (E41), or is None to
+    keep all. `show` makes an item; nobody makes one where the driver will not read the page.
     """
     query = request.call.query
     policy = ctx.policy
@@ -32,7 +38,6 @@ def paged(
         expected = f"a whole number from 1 to {policy.facts.page_max}"
         meta = {"errors": [{"field": "limit", "expected": expected}]}
         return problem(policy, "validation_failed", f"limit is {expected}.", meta)
-    filters = {name: query[name] for name in names if name in query}
     digest = ""
     after: Id | None = None
     if "cursor" in query:
@@ -43,7 +48,7 @@ def paged(
             return problem(policy, "invalid_cursor", detail)
         if ids:
             after = type(ids[0])(anchor)
-    page, next_after = walk(ids, after, limit, None if keep is None else lambda item: keep(item, filters))
+    page, next_after = walk(ids, after, limit, keep)
     graphql = request.call.surface == "graphql"
     if not digest and (graphql or next_after is not None):
         digest = bind(request.call.operation, request.account.id, filters)

@@ -8,7 +8,7 @@ from ranksim.rules.access import sees
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.pages import paged
+from ranksim.service.pages import filters_of, paged
 from ranksim.service.state import Domain, KeywordList
 
 
@@ -76,14 +76,14 @@ def list_owned(
 ) -> Reply:
     """Answer a list of what an account owns, with the filter domain_id (U110)."""
 
-    def keep(which: str, filters: Mapping[str, str]) -> bool:
+    filters = filters_of(request, "domain_id")
+
+    def keep(which: str) -> bool:
         domain = table[which].domain
         return sees(request.scope, domain) and filters.get("domain_id", domain) == domain
 
-    unfiltered = request.scope is None and "domain_id" not in request.call.query
-    return paged(
-        ctx, request, ids, ("domain_id",), None if unfiltered else keep, lambda which: show(table[which])
-    )
+    kept = keep if filters or request.scope is not None else None
+    return paged(ctx, request, ids, filters, kept, lambda which: show(table[which]))
 
 
 def drop(ids: list[str], which: str) -> None:

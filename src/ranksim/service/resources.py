@@ -6,6 +6,7 @@ and If-Match is not looked at (S49, S50, E45).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, TypeVar
 
 from ranksim.clock import iso
@@ -17,7 +18,7 @@ from ranksim.service.bodies import read
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.pages import paged
+from ranksim.service.pages import filters_of, paged
 from ranksim.service.replies import nothing, single
 from ranksim.service.resolve import OwnedT, check_ids, domain_for, drop, list_owned, record_for
 from ranksim.service.scans import remove_scan
@@ -63,8 +64,8 @@ def list_domains(ctx: Context, request: Request) -> Reply:
         ctx,
         request,
         request.account.domains,
-        (),
-        lambda which, _: sees(request.scope, which),
+        {},
+        None if request.scope is None else lambda which: sees(request.scope, which),
         lambda which: show_domain(domains[which]),
     )
 
@@ -293,8 +294,8 @@ def show_keyword(keyword: Keyword) -> KeywordView:
 
 
 def keywords_in(lists: Iterable[KeywordList]) -> list[str]:
-    """Return the ids of the keywords of lists, ascending."""
-    return sorted(which for keyword_list in lists for which in keyword_list.words.values())
+    """Return the ids of the keywords of lists, ascending, as they do in each list."""
+    return sorted(chain.from_iterable(keyword_list.words.values() for keyword_list in lists))
 
 
 def list_keywords(ctx: Context, request: Request) -> Reply:
@@ -311,7 +312,9 @@ def list_keywords(ctx: Context, request: Request) -> Reply:
         )
     folding = ctx.policy.assumptions.keyword_folding
 
-    def keep(which: str, filters: Mapping[str, str]) -> bool:
+    filters = filters_of(request, "domain_id", "list_id", "label_id", "keyword")
+
+    def keep(which: str) -> bool:
         keyword = keywords[which]
         return (
             sees(request.scope, keyword.domain)
@@ -321,14 +324,12 @@ def list_keywords(ctx: Context, request: Request) -> Reply:
             and ("keyword" not in filters or fold(filters["keyword"], folding) == keyword.folded)
         )
 
-    names = ("domain_id", "list_id", "label_id", "keyword")
-    unfiltered = request.scope is None and not any(name in query for name in names)
     return paged(
         ctx,
         request,
         candidates,
-        names,
-        None if unfiltered else keep,
+        filters,
+        keep if filters or request.scope is not None else None,
         lambda which: show_keyword(keywords[which]),
     )
 

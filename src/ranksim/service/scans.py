@@ -3,7 +3,6 @@
 POST scans spends, so it stands in `spending`.
 """
 
-from collections.abc import Mapping
 
 from ranksim.clock import iso
 from ranksim.contract.views import PlaceView, ScanView
@@ -12,7 +11,7 @@ from ranksim.service import bodies, slots
 from ranksim.service.bodies import invalid, read
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
-from ranksim.service.pages import paged
+from ranksim.service.pages import filters_of, paged
 from ranksim.service.replies import nothing, single
 from ranksim.service.resolve import check_ids, drop, record_for
 from ranksim.service.spend_decision import outcome_of_scan_patch
@@ -47,7 +46,9 @@ def list_scans(ctx: Context, request: Request) -> Reply:
     if request.call.query.get("active", "true") not in wanted:
         return invalid(ctx.policy, [{"field": "active", "expected": "true or false"}])
 
-    def keep(which: str, filters: Mapping[str, str]) -> bool:
+    filters = filters_of(request, "domain_id", "active")
+
+    def keep(which: str) -> bool:
         scan = scans[which]
         return (
             sees(request.scope, scan.domain)
@@ -55,8 +56,7 @@ def list_scans(ctx: Context, request: Request) -> Reply:
             and ("active" not in filters or wanted[filters["active"]] == scan.active)
         )
 
-    names = ("domain_id", "active")
-    return paged(ctx, request, request.account.scans, names, keep, lambda which: show_scan(scans[which]))
+    return paged(ctx, request, request.account.scans, filters, keep, lambda which: show_scan(scans[which]))
 
 
 def get_scan(ctx: Context, request: Request) -> Reply:

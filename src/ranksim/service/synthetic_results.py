@@ -18,7 +18,7 @@ from ranksim.service.bodies import invalid
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.errors import problem
-from ranksim.service.pages import paged
+from ranksim.service.pages import filters_of, paged
 from ranksim.service.resources import keywords_in
 from ranksim.service.state import Domain, Keyword
 from ranksim.service.synthetic_data import domain_pages as domain_pages
@@ -95,9 +95,10 @@ class Grid:
     """
 
     keywords: dict[str, Keyword]
-    since: dict[tuple[str, str], Micros] = field(default_factory=dict)
+    since: dict[str, dict[str, Micros]] = field(default_factory=dict)
     """When the first scan came that looks at a list in a place."""
     places: dict[str, list[str]] = field(default_factory=dict)
+    """The places of each list, ascending."""
     width: int = 0
 
     def address(self, keyword_id: str, number: int) -> str:
@@ -109,18 +110,22 @@ class Grid:
     def exists(self, keyword_id: str, place: str, run: Micros) -> bool:
         """Return whether a run could see a keyword in a place: both must have been there."""
         keyword = self.keywords[keyword_id]
-        return keyword.created_at <= run and self.since.get((keyword.list_id, place), run + 1) <= run
+        return keyword.created_at <= run and self.since[keyword.list_id].get(place, run + 1) <= run
 
 
-def grid_of(ctx: Context, request: Request) -> Grid:
-    """Find the places that the account's scans look at, list by list."""
+def grid_of(ctx: Context, request: Request, domains: Sequence[Domain]) -> Grid:
+    """Find the places that the scans of domains look at, list by list."""
     grid = Grid(ctx.state.keywords)
+    wanted = {domain.id for domain in domains}
     for scan in (ctx.state.scans[which] for which in request.account.scans):
+        if scan.domain not in wanted:
+            continue
         places = [f"{pairing} {place}" for pairing in scan.engine_devices for place in scan.geographies]
-        for key in ((list_id, place) for list_id in scan.lists for place in places):
-            grid.since.setdefault(key, scan.created_at)
-    for list_id, place in sorted(grid.since):
-        grid.places.setdefault(list_id, []).append(place)
+        for list_id in scan.lists:
+            known = grid.since.setdefault(list_id, {})
+            for place in places:
+                known.setdefault(place, scan.created_at)
+    grid.places = {list_id: sorted(known) for list_id, known in grid.since.items()}
     grid.width = max((len(places) for places in grid.places.values()), default=0)
     return grid
 
@@ -160,10 +165,10 @@ def list_positions(ctx: Context, request: Request) -> Reply:
     day = _day(request)
     if day is None:
         return invalid(ctx.policy, [{"field": "date", "expected": "a date such as 2026-03-01"}])
-    grid = grid_of(ctx, request)
+    domains = visible(ctx, request)
+    grid = grid_of(ctx, request, domains)
     runs: dict[str, Micros] = {}
     found: list[Sequence[str]] = []
-    domains = visible(ctx, request)
     for domain in domains:
         finished = [run for run in domain.rank_runs if day[0] <= run < day[1]]
         if finished:
@@ -173,7 +178,7 @@ def list_positions(ctx: Context, request: Request) -> Reply:
     ids = found[0] if len(found) == 1 else list(merge(*found))
     width = grid.width
 
-    def keep(address: str, _: object) -> bool:
+    def keep(address: str) -> bool:
         keyword_id, _, place = address.partition(" ")
         return grid.exists(keyword_id, place, runs[ctx.state.keywords[keyword_id].domain])
 
@@ -185,7 +190,7 @@ def list_positions(ctx: Context, request: Request) -> Reply:
         ctx,
         request,
         Ids([(len(ids) * width, lambda n: grid.address(ids[n // width], n % width))]),
-        ("domain_id", "keyword_id", "date"),
+        filters_of(request, "domain_id", "keyword_id", "date"),
         keep,
         show,
         _notice(NO_POSITIONS, [domain.rank_runs for domain in domains]),
@@ -197,9 +202,9 @@ def list_history(ctx: Context, request: Request) -> Reply:
     day = _day(request)
     if day is None:
         return invalid(ctx.policy, [{"field": "date", "expected": "a date such as 2026-03-01"}])
-    grid = grid_of(ctx, request)
-    first = min(grid.since.values(), default=request.now)
     domains = visible(ctx, request)
+    grid = grid_of(ctx, request, domains)
+    first = min((since for known in grid.since.values() for since in known.values()), default=request.now)
     tracked = {domain.id: keywords_of(ctx, request, domain, grid) for domain in domains}
     runs = [
         (run, domain.id)
@@ -212,7 +217,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
         start, width, ids = f"{run:017d} {domain} ", grid.width, tracked[domain]
         return _until(ctx, ids, run) * width, lambda n: start + grid.address(ids[n // width], n % width)
 
-    def keep(address: str, _: object) -> bool:
+    def keep(address: str) -> bool:
         run, _, keyword_id, place = address.split(" ", 3)
         return grid.exists(keyword_id, place, int(run))
 
@@ -224,7 +229,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
         ctx,
         request,
         Ids([block(run, domain) for run, domain in sorted(runs)]),
-        ("domain_id", "keyword_id", "date"),
+        filters_of(request, "domain_id", "keyword_id", "date"),
         keep,
         show,
         _notice(NO_POSITIONS, [domain.rank_runs for domain in domains]),
@@ -280,7 +285,7 @@ def list_crawled_pages(ctx: Context, request: Request) -> Reply:
 
     ids = Ids([block(number, domain) for number, domain in by_number.items()])
     notice = _notice(NO_PAGES, [domain.crawls for domain in domains])
-    return paged(ctx, request, ids, ("domain_id",), _all, show, notice)
+    return paged(ctx, request, ids, filters_of(request, "domain_id"), None, show, notice)
 
 
 def list_analyses(ctx: Context, request: Request) -> Reply:
@@ -298,7 +303,15 @@ def list_analyses(ctx: Context, request: Request) -> Reply:
             "created_at": iso(run),
         }
 
-    return paged(ctx, request, list(found), ("domain_id",), _all, show, None if found else NO_ANALYSES)
+    return paged(
+        ctx,
+        request,
+        list(found),
+        filters_of(request, "domain_id"),
+        None,
+        show,
+        None if found else NO_ANALYSES,
+    )
 
 
 def list_findings(ctx: Context, request: Request) -> Reply:
@@ -317,7 +330,7 @@ def list_findings(ctx: Context, request: Request) -> Reply:
 
     count = data.finding_count(ctx.state.seed, which)
     start = which.replace("analysis", "finding")
-    return paged(ctx, request, [f"{start}_{n + 1:03d}" for n in range(count)], (), _all, show)
+    return paged(ctx, request, [f"{start}_{n + 1:03d}" for n in range(count)], {}, None, show)
 
 
 def list_ai_visibility(ctx: Context, request: Request) -> Reply:
@@ -329,7 +342,9 @@ def list_ai_visibility(ctx: Context, request: Request) -> Reply:
         domain, run = found[which]
         return data.visibility(ctx.state.seed, domain, which, run)
 
-    return paged(ctx, request, list(found), ("domain_id",), _all, show, None if found else NO_SCANS)
+    return paged(
+        ctx, request, list(found), filters_of(request, "domain_id"), None, show, None if found else NO_SCANS
+    )
 
 
 def list_industries(ctx: Context, request: Request) -> Reply:
@@ -346,7 +361,9 @@ def list_industries(ctx: Context, request: Request) -> Reply:
         domain, name, active = found[which]
         return {"id": which, "domain_id": domain.id, "name": name, "active": active}
 
-    return paged(ctx, request, list(found), ("domain_id",), _all, show, None if found else NO_SCANS)
+    return paged(
+        ctx, request, list(found), filters_of(request, "domain_id"), None, show, None if found else NO_SCANS
+    )
 
 
 # What no job produces
@@ -359,7 +376,7 @@ def list_backlinks(ctx: Context, request: Request) -> Reply:
     def show(which: str) -> views.BacklinksView:
         return data.backlinks(ctx.state.seed, found[which])
 
-    return paged(ctx, request, list(found), ("domain_id",), _all, show)
+    return paged(ctx, request, list(found), filters_of(request, "domain_id"), None, show)
 
 
 def list_integrations(ctx: Context, request: Request) -> Reply:
@@ -375,7 +392,7 @@ def list_integrations(ctx: Context, request: Request) -> Reply:
         status = data.integration_status(ctx.state.seed, domain, kind)
         return {"id": which, "domain_id": domain.id, "kind": kind, "status": status}
 
-    return paged(ctx, request, list(found), ("domain_id",), _all, show)
+    return paged(ctx, request, list(found), filters_of(request, "domain_id"), None, show)
 
 
 def _runs(noun: str, owners: Sequence[tuple[Domain, Sequence[Micros]]]) -> dict[str, tuple[Domain, Micros]]:
@@ -384,8 +401,3 @@ def _runs(noun: str, owners: Sequence[tuple[Domain, Sequence[Micros]]]) -> dict[
         f"{noun}_{run:017d}_{number_of(domain.id)}": (domain, run) for domain, runs in owners for run in runs
     }
     return dict(sorted(runs.items()))
-
-
-def _all(_: str, __: object) -> bool:
-    """Keep every id: what the key may not see has been left out already."""
-    return True
