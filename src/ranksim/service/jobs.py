@@ -4,7 +4,6 @@ queued → running → done | failed (U39). A job of a kind without a driver's p
 a drawn time; a pooled one is handed out as a task.
 """
 
-
 from ranksim import draws
 from ranksim.clock import DISTANT_PAST, iso
 from ranksim.contract.facts import JobKind

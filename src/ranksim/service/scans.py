@@ -3,7 +3,6 @@
 POST scans spends, so it stands in `spending`.
 """
 
-
 from ranksim.clock import iso
 from ranksim.contract.views import PlaceView, ScanView
 from ranksim.rules.access import sees
