@@ -237,6 +237,57 @@ def back_test(
     show(found, "Recorded calls under other plans", json, out, plots)
 
 
+def search(
+    columns: Annotated[Path, typer.Argument(metavar="COLUMNS", help="Recorded calls, from ranksim import.")],
+    vary: Annotated[
+        list[str],
+        typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
+    ],
+    catalogue: Annotated[
+        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
+    ] = "illustrative",
+    plan: Annotated[str, typer.Option(metavar="NAME", help="The plan that everybody is on.")] = "",
+    move: Move = None,
+    risk: Annotated[
+        float, typer.Option(help="Customers who may meet a refusal that they never met, as a share.")
+    ] = 0.01,
+    leave_price: Annotated[
+        float, typer.Option(help="Assumed: the share of customers that leaves for each share a bill rises.")
+    ] = 0.0,
+    leave_refused: Annotated[
+        float, typer.Option(help="Assumed: the share that leaves of those newly refused something.")
+    ] = 0.0,
+    level: Annotated[float, typer.Option(help="The confidence of intervals.")] = 0.95,
+    policy: PolicyFile = None,
+    seed: Seed = 1,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Which catalogue of a grid earns most from recorded customers and refuses next to nobody anew.
+
+    All candidates are tried on a few customers, the better third of them on three times as many, and so on.
+
+    Example: ranksim price search calls.parquet --plan pro --vary "plans.pro.cost_ceiling=20 USD,90 USD"
+    """
+    from ranksim.pricing import catalogues
+    from ranksim.pricing.columns import read_columns
+    from ranksim.pricing.search import Assumed, Demand
+    from ranksim.pricing.search import search as answer
+
+    check_results(out, False)
+    for name, share in (("--leave-price", leave_price), ("--leave-refused", leave_refused)):
+        if not 0 <= share <= 1:
+            raise BadInput(f"{name}: expected a share between 0 and 1, found {share}")
+    demand = Demand(Assumed(leave_price, 0.0, 1.0), Assumed(leave_refused, 0.0, 0.5))
+    sold = catalogues.read_catalogue(catalogue)
+    with waiting():
+        found = answer(
+            read_columns(columns), sold, grid_of(vary), plan=plan, moves=moves_of(move or ()),
+            policy=_policy(policy), demand=demand, risk=risk, level=level, seed=seed,
+        )  # fmt: skip
+    show(found, "The best catalogue for recorded customers", json, out, False)
+
+
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
     """Return A, and B where two plans or catalogues are named; `own`: A's accounts are on their own plans.
 
@@ -263,6 +314,7 @@ QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
     "break-even": (break_even, "At which price and ceiling each plan breaks even."),
     "pareto": (pareto, "Margin against blocked customers over a grid."),
     "back-test": (back_test, "Recorded calls under other plans, and their invoices."),
+    "search": (search, "The best catalogue of a grid for recorded customers."),
 }
 """Name of a command to its function and its short help."""
 

@@ -302,20 +302,23 @@ def back_test_columns(
     runs = [_Run(columns, side, base, seed, compiled, audited) for side in sides]
     then = np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
     for chunk in columns.chunks():
-        _tally(then, chunk, "recorded")
+        tally(then, chunk, "recorded")
         for run in runs:
             run.serve(chunk if run is runs[-1] else chunk.copy())
-    return ColumnBackTest(columns, tuple(run.done() for run in runs), _bits(then), then, runs[0].fleet.engine)
+    return ColumnBackTest(
+        columns, tuple(run.done() for run in runs), bits_of(then), then, runs[0].fleet.engine
+    )
 
 
-def _tally(counts: Integers, chunk: Records, column: str) -> None:
+def tally(counts: Integers, chunk: Records, column: str) -> None:
     """Count refused calls by account and outcome."""
     for k, outcome in enumerate(REFUSED):
         mine = chunk["account"][chunk[column] == outcome]
         counts[:, k] += np.bincount(mine, minlength=len(counts))
 
 
-def _bits(counts: Integers) -> Integers:
+def bits_of(counts: Integers) -> Integers:
+    """Return the bits of the refusals that each account met, of counts by account and kind."""
     return np.array([BITS[outcome] for outcome in REFUSED], dtype=np.int64) @ (counts > 0).T.astype(np.int64)
 
 
@@ -339,7 +342,7 @@ class _Run:
 
     def serve(self, chunk: Records) -> None:
         self.fleet.serve(chunk)
-        _tally(self.refused, chunk, "outcome")
+        tally(self.refused, chunk, "outcome")
         mine = chunk[(chunk["outcome"] > 0) & (chunk["outcome"] <= LIMITED) & (chunk["outcome"] != 7)]
         if len(mine):
             days = np.stack([mine["account"], mine["at"] // DAY, mine["activity"], mine["outcome"]], axis=1)
@@ -362,7 +365,7 @@ class _Run:
             sold=self.sold,
             calls=ledger.tallies["calls"].astype(np.int64),
             refused=self.refused,
-            met=_bits(self.refused),
+            met=bits_of(self.refused),
             months=months,
             ends=ends,
             spend=ledger.months["spend"].astype(np.int64),

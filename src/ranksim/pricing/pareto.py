@@ -129,7 +129,7 @@ def pareto(
     alike: dict[str, list[int]] = {}
     for number, one in enumerate(priced):
         check_sold(population, one, "the catalogue")
-        alike.setdefault(_unpriced(one), []).append(number)
+        alike.setdefault(unpriced(one), []).append(number)
     margins: list[list[float]] = [[] for _ in priced]
     blocked = [0] * len(priced)
     for numbers in alike.values():
@@ -169,7 +169,7 @@ def changed(catalogue: Catalogue, settings: Mapping[str, Any]) -> Catalogue:
     return Catalogue(**{name: getattr(found, name) for name in stated})
 
 
-def _unpriced(catalogue: Catalogue) -> str:
+def unpriced(catalogue: Catalogue) -> str:
     """What of a catalogue can change a run."""
     each = {"price"}
     return catalogue.model_dump_json(

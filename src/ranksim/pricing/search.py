@@ -1,0 +1,376 @@
+"""Which catalogue of a grid earns most from recorded customers, of those that refuse next to nobody anew.
+
+Every catalogue serves the same recorded calls. Candidates are first tried on a few customers, drawn once for
+all; each round keeps the better part of them and tries it on more (successive halving: K. Jamieson and
+A. Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016). The
+last round is all customers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ranksim import draws
+from ranksim.contract.plans import Catalogue
+from ranksim.contract.policy import Policy
+from ranksim.draws import Purpose
+from ranksim.errors import BadInput
+from ranksim.fleet.recorded_fleet import RecordedFleet
+from ranksim.fleet.rows import REFUSED, Integers
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.kinds import MetricSample, interval
+from ranksim.inference.shares import chance, tail
+from ranksim.pricing.back_test import Side
+from ranksim.pricing.catalogues import Moves, selling
+from ranksim.pricing.column_back_test import bits_of, sold_under, tally, without_failures
+from ranksim.pricing.columns import Columns, accounts_for
+from ranksim.pricing.pareto import MOST_POINTS, Grid, changed, unpriced
+from ranksim.report import units
+from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Amounts = NDArray[np.float64]
+
+KEPT = 3
+"""A round keeps one candidate in so many, and has so many times as many customers as the one before."""
+
+FEWEST = 300
+"""Customers of the first round; fewer show no share of one in a hundred."""
+
+TOGETHER = 8
+"""Catalogues that are served in one pass over the columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A number that is assumed, and the range it is varied in."""
+
+    value: float = 0.0
+    low: float = 0.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """How customers answer, which no recording tells, so it is declared.
+
+    `price`: the share of them that leaves for each share that their bill rises, and comes where it falls.
+    `refused`: the share that leaves of those who meet a refusal that they never met.
+    """
+
+    price: Assumed = field(default_factory=lambda: Assumed(0.0, 0.0, 1.0))
+    refused: Assumed = field(default_factory=lambda: Assumed(0.0, 0.0, 0.5))
+
+    def stays(self, price: float, refused: float, rise: Amounts, newly: NDArray[np.bool_]) -> Amounts:
+        """How much of each customer stays, at these answers to bills that rise by `rise` and to refusals."""
+        stays: Amounts = np.maximum(0.0, 1.0 - price * rise) * np.where(newly, 1.0 - refused, 1.0)
+        return stays
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The candidates of a grid by the last round that each reached, the best one, and how sure it is.
+
+    `candidates`: point, rounds, customers, margin (µUSD, of all customers tried), change to the catalogue as
+    it is, share newly refused with the exact interval, allowed, best. `tornado`: what the best one's change
+    would be if demand answered otherwise.
+    """
+
+    columns: Columns
+    paths: tuple[str, ...]
+    candidates: tuple[Row, ...]
+    tornado: tuple[Row, ...]
+    demand: Demand
+    risk: float
+    level: float
+    seed: int
+    served: int
+
+    plots = ()
+
+    @property
+    def best(self) -> Row | None:
+        """The candidate with the largest margin of those allowed that were tried on all customers, if any."""
+        return next((row for row in self.candidates if row["best"]), None)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        many, limit = len(self.candidates), f"fewer than {units.percent(self.risk)} of the customers"
+        best = self.best
+        if best is None:
+            return f"Under none of {many} catalogues do {limit} meet a refusal that they never met."
+        gain = units.write("money", best["change"], best["change_low"], best["change_high"])
+        return (
+            f"Of {many} catalogues, {best['point']} earns most with {limit} meeting a refusal that they "
+            f"never met ({units.percent(best['share'])} of {best['customers']:,}): {gain} more than the "
+            "catalogue as it is."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        return (
+            f"{self.columns.where}; {self.served:,} calls were served in all, candidates on the same "
+            f"customers, seed {self.seed}. A candidate ends when it has surely too many refused, or is not "
+            "in the best third.",
+            f"{units.level(self.level)} intervals: of the change paired by customer, of the share exact "
+            "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
+            f"Assumed, not measured: of customers whose bill rises by a tenth "
+            f"{self.demand.price.value * 10:.3g} % leave, and {units.percent(self.demand.refused.value)} of "
+            "those who meet a refusal that they never met.",
+            "What customers did not ask for because they were refused when recorded is not in it.",
+        )
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {"candidates": list(self.candidates), "tornado": list(self.tornado)}
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        rows = [row | {"is": _standing(row)} for row in self.candidates]
+        columns = {"point": "text", "is": "text", "customers": "count", "margin": "money", "change": "money"}
+        shown = views_of("Catalogues", rows, columns | {"share": "share"}, "share: newly refused")
+        columns = {"assumption": "text", "low": "share", "high": "share"}
+        columns |= {"change_at_low": "money", "change_at_high": "money"}
+        return shown + views_of(
+            "If demand answered otherwise", self.tornado, columns, "change of the best one"
+        )
+
+    def draw(self, name: str, ax: Any = None) -> Any:
+        """There is nothing to draw. Raises KeyError."""
+        raise KeyError(name)
+
+
+def _standing(row: Row) -> str:
+    return "best" if row["best"] else "tried on all" if row["final"] else f"left in round {row['rounds']}"
+
+
+@dataclass(slots=True)
+class _Tried:
+    """A candidate, and what came of it in the last round, by customer; `before` of the catalogue as it is."""
+
+    settings: Mapping[str, Any]
+    catalogue: Catalogue
+    revenue: Amounts
+    cost: Amounts
+    newly: NDArray[np.bool_]
+    before: tuple[Amounts, Amounts, NDArray[np.bool_]]
+    rounds: int = 0
+    final: bool = False
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], catalogue: Catalogue) -> _Tried:
+        none, nobody = np.zeros(0), np.zeros(0, dtype=np.bool_)
+        return cls(settings, catalogue, none, none, nobody, (none, none, nobody))
+
+    @property
+    def point(self) -> str:
+        told = (f"{path.removeprefix('plans.')} {value}" for path, value in self.settings.items())
+        return ", ".join(told) or "the catalogue as it is"
+
+    def margin(self, demand: Demand, price: float, refused: float) -> Amounts:
+        """The margin by customer, if demand answers so to what changes against the catalogue as it is."""
+        revenue, _, newly = self.before
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rise = np.where(revenue > 0, self.revenue / revenue - 1.0, 0.0)
+        anew = self.newly & ~newly
+        margin: Amounts = (self.revenue - self.cost) * demand.stays(price, refused, rise, anew)
+        return margin
+
+
+def search(
+    columns: Columns,
+    catalogue: Catalogue,
+    grid: Grid,
+    *,
+    plan: str = "",
+    moves: Moves | None = None,
+    policy: Policy | None = None,
+    demand: Demand | None = None,
+    risk: float = 0.01,
+    level: float = LEVEL,
+    seed: int = 1,
+    first: int = FEWEST,
+    compiled: bool | None = None,
+) -> Search:
+    """Find the catalogue of a grid with the best margin of recorded customers. Raises BadInput.
+
+    Allowed is one under which a share below `risk` of the customers meets a refusal that they never met when
+    they were recorded. `first` is how many customers the first round has.
+    """
+    if not grid or not all(grid.values()):
+        raise BadInput("grid: expected at least one path with at least one value, such as plans.pro.price")
+    if (size := prod(len(values) for values in grid.values())) > MOST_POINTS:
+        raise BadInput(f"grid: {size:,} points are more than {MOST_POINTS:,}; give fewer values")
+    if not 0 < risk < 1:
+        raise BadInput(f"risk: expected a share between 0 and 1, found {risk}")
+    if first < 1:
+        raise BadInput(f"first: expected at least 1 customer, found {first}")
+    answer = Demand() if demand is None else demand
+    choices = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    left = [_Tried.of(settings, changed(catalogue, settings)) for settings in choices]
+    everybody = list(left)
+    now = _Tried.of({}, catalogue)
+    order = _order(len(columns.accounts), seed)
+    base = Policy() if policy is None else policy
+    served, count, final = 0, first, False
+    while left and not final:
+        final = count >= len(order) or len(left) <= KEPT
+        chosen = order if final else order[:count]
+        trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled)
+        served += trial.run([now, *left])
+        if not final:
+            left = _better(left, answer, risk, level)
+        count *= KEPT
+    rows = [_row(one, answer, risk, level) for one in everybody]
+    good = [n for n, row in enumerate(rows) if row["final"] and row["allowed"]]
+    best = max(good, key=lambda n: float(rows[n]["change"]), default=None)
+    for n, row in enumerate(rows):
+        row["best"] = n == best
+    tornado = [] if best is None else _tornado(everybody[best], answer)
+    rows.sort(key=lambda row: (not row["best"], not row["final"], -row["rounds"], -row["change"]))
+    return Search(columns, tuple(grid), tuple(rows), tuple(tornado), answer, risk, level, seed, served)
+
+
+def _order(accounts: int, seed: int) -> Integers:
+    """The customers in an order drawn once: each round has the first so many."""
+    who = draws.entity("customers")
+    drawn = draws.uniforms(seed, who, np.arange(accounts, dtype=np.int64), Purpose.CHOICE)
+    return np.argsort(drawn, kind="stable").astype(np.int64)
+
+
+def _better(left: Sequence[_Tried], demand: Demand, risk: float, level: float) -> list[_Tried]:
+    """The better third of the candidates that do not surely refuse too many."""
+    allowed = []
+    for one in left:
+        met, of = int(one.newly.sum()), len(one.newly)
+        if met == 0 or tail(of, met, risk, at_most=False) > 1 - level:
+            allowed.append(one)
+    price, refused = demand.price.value, demand.refused.value
+    allowed.sort(key=lambda one: -float(one.margin(demand, price, refused).sum()))
+    return allowed[: ceil(len(allowed) / KEPT)]
+
+
+class _Trial:
+    """One round: the calls of some customers, and the catalogues that serve them."""
+
+    def __init__(
+        self, columns: Columns, chosen: Integers, plan: str, moves: Moves, policy: Policy, seed: int,
+        compiled: bool | None,
+    ) -> None:  # fmt: skip
+        self.columns, self.plan, self.moves = columns, plan, moves
+        self.policy, self.seed, self.compiled = policy, seed, compiled
+        self.chosen = np.sort(chosen)
+        self.is_chosen = np.zeros(len(columns.accounts), dtype=np.bool_)
+        self.is_chosen[chosen] = True
+
+    def run(self, tried: Sequence[_Tried]) -> int:
+        """Serve the customers under each catalogue, the first being the one as it is.
+
+        What differs in prices alone is served once. Gives how many calls were served.
+        """
+        alike: dict[str, list[_Tried]] = {}
+        for one in tried:
+            alike.setdefault(unpriced(one.catalogue), []).append(one)
+        groups = list(alike.values())
+        served = sum(self._serve(groups[at : at + TOGETHER]) for at in range(0, len(groups), TOGETHER))
+        for one in tried:
+            one.rounds += 1
+            one.final = bool(self.is_chosen.all())
+            one.before = (tried[0].revenue, tried[0].cost, tried[0].newly)
+        return served
+
+    def _serve(self, groups: Sequence[Sequence[_Tried]]) -> int:
+        fleets = [self._fleet(group[0].catalogue) for group in groups]
+        shape = (len(self.columns.accounts), len(REFUSED))
+        refused = [np.zeros(shape, dtype=np.int64) for _ in groups]
+        then = np.zeros(shape, dtype=np.int64)
+        whole, served = bool(self.is_chosen.all()), 0
+        for chunk in self.columns.chunks():
+            mine = chunk if whole else chunk[self.is_chosen[chunk["account"]]]
+            tally(then, mine, "recorded")
+            for fleet, counts in zip(fleets, refused, strict=True):
+                fleet.serve(mine)
+                tally(counts, mine, "outcome")
+                served += len(mine)
+        met_then = bits_of(then)
+        for group, fleet, counts in zip(groups, fleets, refused, strict=True):
+            newly = (bits_of(counts) & ~met_then)[self.chosen] != 0
+            for one in group:
+                self._note(one, fleet, newly)
+        return served
+
+    def _side(self, catalogue: Catalogue) -> Side:
+        return Side(catalogue, self.plan, self.moves)
+
+    def _fleet(self, catalogue: Catalogue) -> RecordedFleet:
+        side = self._side(catalogue)
+        policy = selling(self.policy, without_failures(side.sold()))
+        accounts = accounts_for(self.columns, sold_under(self.columns, side), policy, self.seed)
+        return RecordedFleet(accounts, policy, self.seed, compiled=self.compiled)
+
+    def _note(self, one: _Tried, fleet: RecordedFleet, newly: NDArray[np.bool_]) -> None:
+        side = self._side(one.catalogue)
+        sold, plans = side.sold(), side.sold().plans
+        price = {
+            kind: plans[kind[0]].price + sum(sold.add_ons[name].price * n for name, n in kind[1])
+            for kind in fleet.accounts.sold
+        }
+        monthly = np.array([price[kind] for kind in fleet.accounts.sold], dtype=np.float64)
+        offers = fleet.accounts.customers["offer"][self.chosen]
+        ledger = fleet.ledger.months[self.chosen]
+        months = 1 + (ledger["ends"] < self.columns.end).sum(axis=1)
+        one.revenue = monthly[offers] * months
+        one.cost = ledger["spend"].sum(axis=1).astype(np.float64)
+        one.newly = newly
+
+
+def _row(one: _Tried, demand: Demand, risk: float, level: float) -> Row:
+    met, of = int(one.newly.sum()), len(one.newly)
+    share, low, high = chance(met, of, level)
+    row: Row = {"point": one.point} | {path: str(value) for path, value in one.settings.items()}
+    row |= {"rounds": one.rounds, "final": one.final, "customers": of}
+    mine = one.margin(demand, demand.price.value, demand.refused.value)
+    theirs = one.before[0] - one.before[1]
+    ends = interval(MetricSample("mean", (mine - theirs).tolist()), level)
+    row |= {"margin": float(mine.sum())}
+    for name, value in zip(("change", "change_low", "change_high"), ends, strict=True):
+        row[name] = None if value is None else value * of
+    return row | {"share": share, "share_low": low, "share_high": high, "allowed": met < risk * of}
+
+
+def _tornado(winner: _Tried, demand: Demand) -> list[Row]:
+    theirs = float((winner.before[0] - winner.before[1]).sum())
+
+    def change(price: float, refused: float) -> float:
+        return float(winner.margin(demand, price, refused).sum()) - theirs
+
+    price, refused = demand.price, demand.refused
+    rows: list[Row] = [
+        {
+            "assumption": "leave for each share that the bill rises",
+            "low": price.low,
+            "high": price.high,
+            "change_at_low": change(price.low, refused.value),
+            "change_at_high": change(price.high, refused.value),
+        },
+        {
+            "assumption": "leave when refused what they never were",
+            "low": refused.low,
+            "high": refused.high,
+            "change_at_low": change(price.value, refused.low),
+            "change_at_high": change(price.value, refused.high),
+        },
+    ]
+    rows.sort(key=lambda row: -abs(row["change_at_high"] - row["change_at_low"]))
+    return rows
