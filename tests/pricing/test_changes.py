@@ -10,11 +10,12 @@ from flat_customers import CALENDAR, USD, population
 from ranksim.contract.plans import JOB_DURATIONS, Catalogue
 from ranksim.contract.policy import shipped_catalogue
 from ranksim.errors import BadInput
+from ranksim.pricing.back_test import Side, back_test
 from ranksim.pricing.catalogues import alike, read_catalogue
 from ranksim.pricing.changes import changes, taken_over, told
-from ranksim.pricing.cli import sides_of
 from ranksim.pricing.compare import compare
 from ranksim.pricing.pareto import changed
+from ranksim.pricing.recording import read_recording
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pricing"
 SHIPPED = shipped_catalogue("illustrative")
@@ -117,7 +118,7 @@ def test_setting_a_value_states_nothing_else() -> None:
     assert alike(SHIPPED, bare)[1].job_durations == SHIPPED.job_durations
 
 
-def test_the_shipped_example_differs_in_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_example_differs_in_what_it_says() -> None:
     tighter = read_catalogue(EXAMPLES / "tighter.yaml")
     assert rows(*alike(SHIPPED, tighter)) == [
         ("plans.free", "sold", "not sold"),
@@ -126,9 +127,20 @@ def test_the_shipped_example_differs_in_what_it_says(monkeypatch: pytest.MonkeyP
         ("plans.pro.quotas.keyword_brief_refreshes.limit", "50", "80"),
         ("plans.pro.cost_ceiling", "90 USD", "40 USD"),
     ]
-    monkeypatch.chdir(EXAMPLES)
-    sides = sides_of(["pro"], ["illustrative", "tighter.yaml"], {}, False)  # of a back-test
-    assert sides[1].catalogue.job_durations == SHIPPED.job_durations
+
+
+def test_a_back_test_of_two_catalogues_says_in_what_they_differ() -> None:
+    recording = read_recording(EXAMPLES / "trace.jsonl")
+    tighter = read_catalogue(EXAMPLES / "tighter.yaml")
+    found = back_test(recording, [Side(SHIPPED, "pro"), Side(tighter, "pro")])
+    assert [(change.path, change.a, change.b) for change in found.terms] == rows(*alike(SHIPPED, tighter))
+    assert found.notes[1] == "B leaves out capability_of and job_durations; both run as A states."
+    assert next(iter(found.tables())) == "terms"
+    assert found.views()[0].title == "What B changes"
+    alone = back_test(recording, [Side(tighter, "pro")])
+    assert (alone.terms, alone.taken_over) == ((), ())
+    same = back_test(recording, [Side(SHIPPED, "starter"), Side(SHIPPED, "pro")])
+    assert (same.terms, same.views()[0].title) == ((), "Invoices")
 
 
 def test_half_a_part_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,8 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
-from ranksim.pricing.catalogues import Moves, moved, selling
+from ranksim.pricing.catalogues import Moves, alike, moved, selling
+from ranksim.pricing.changes import Change, changes, taken_over, terms_view
 from ranksim.pricing.recording import RecordedCall, Recording
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.report import units
@@ -78,6 +79,7 @@ class Side:
 class BackTest:
     """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
 
+    `terms`: in what the catalogues of two sides differ, and `taken_over` what one has from the other.
     `calls`: id, at, account, operation, recorded and its code, a and b (statuses) with codes and costs
     (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
     margin.
@@ -88,6 +90,8 @@ class BackTest:
     calls: tuple[Row, ...]
     invoices: tuple[Row, ...]
     left_out: Mapping[str, int]
+    terms: tuple[Change, ...] = ()
+    taken_over: tuple[str, ...] = ()
 
     plots = ("outcomes",)
 
@@ -140,6 +144,7 @@ class BackTest:
         lost = "; ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
         return (
             f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named),
+            *self.taken_over,
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
             f"Not replayed: {lost or 'nothing'}.",
         )
@@ -147,6 +152,7 @@ class BackTest:
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {
+            "terms": [change.row() for change in self.terms],
             "calls": list(self.calls),
             "invoices": list(self.invoices),
             "changes": self.changes,
@@ -158,7 +164,8 @@ class BackTest:
         """The answer as tables for people; of the calls, those that change."""
         words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
         money = dict.fromkeys(("price", "add_ons", "revenue", "cost", "margin"), "money")
-        shown = views_of(
+        shown = terms_view(self.terms)
+        shown += views_of(
             "Invoices", self.invoices, words | money, "price and add-ons of whole billing months"
         )
         names = ("recorded", "a", "b")[: 1 + len(self.sides)]
@@ -209,6 +216,8 @@ def back_test(
     if not 0 <= keywords <= MOST_KEYWORDS:
         raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
     base = Policy() if policy is None else policy
+    named = [side.catalogue for side in sides]
+    sides = running_alike(sides)
     replays = []
     for side in sides:
         specs = _specs(recording, side, accounts or {}, keywords)
@@ -237,8 +246,22 @@ def back_test(
         for row in _invoices(replay, letter, by_account)
     ]
     return BackTest(
-        recording.where, tuple(side.text for side in sides), tuple(rows), tuple(invoices), dict(left_out)
+        recording.where,
+        tuple(side.text for side in sides),
+        tuple(rows),
+        tuple(invoices),
+        dict(left_out),
+        changes(*(side.sold() for side in sides)) if len(sides) == 2 else (),
+        taken_over(*named) if len(sides) == 2 else (),
     )
+
+
+def running_alike(sides: Sequence[Side]) -> Sequence[Side]:
+    """Return the sides with jobs that run alike, as far as only one of two catalogues says how they run."""
+    if len(sides) < 2:
+        return sides
+    catalogues = alike(sides[0].catalogue, sides[1].catalogue)
+    return [replace(side, catalogue=one) for side, one in zip(sides, catalogues, strict=True)]
 
 
 def _specs(

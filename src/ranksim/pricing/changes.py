@@ -9,7 +9,8 @@ from typing import Any
 
 from ranksim.contract.plans import Catalogue
 from ranksim.report import units
-from ranksim.report.answer import Row
+from ranksim.report.answer import Row, views_of
+from ranksim.report.tables import View
 
 OFFERS = {"plans": "plan", "add_ons": "add-on"}
 """The parts of a catalogue that hold what is sold, and what one of it is called."""
@@ -73,6 +74,13 @@ def told(found: Sequence[Change]) -> str:
     other = sum(not one.commercial for one in found)
     beside = f", {units.count(other)} of them not commercial" if other else ""
     return f"B differs from A in {units.many(len(found), 'value')}{beside}: {', '.join(places)}."
+
+
+def terms_view(found: Sequence[Change]) -> list[View]:
+    """The differences as a table for people, if there are any."""
+    columns = dict.fromkeys(("path", "a", "b"), "text")
+    rows = [change.row() for change in found]
+    return views_of("What B changes", rows, columns, "by path; – where one does not say")
 
 
 def taken_over(a: Catalogue, b: Catalogue) -> tuple[str, ...]:

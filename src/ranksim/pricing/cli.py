@@ -294,15 +294,13 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
     Raises BadInput.
     """
     from ranksim.pricing.back_test import Side
-    from ranksim.pricing.catalogues import alike, read_catalogue
+    from ranksim.pricing.catalogues import read_catalogue
 
     if len(plans) > 2 or len(names) > 2:
         raise BadInput("back-test: expected at most two plans and two catalogues, A's and B's")
     on = ["", *plans] if own and len(plans) < 2 else plans or [""]
     count = max(len(on), len(names))
     catalogues = [read_catalogue(name) for name in names]
-    if len(catalogues) > 1:
-        catalogues = [*alike(*catalogues)]
     return [
         Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n == count - 1 else {})
         for n in range(count)

@@ -21,7 +21,7 @@ from ranksim.fleet.offers import Sold
 from ranksim.fleet.recorded_fleet import RecordedFleet
 from ranksim.fleet.rows import ACTIVITIES, LIMITED, OUTCOMES, REFUSED, Integers, Records
 from ranksim.pricing.audit import Audit, audit, sample
-from ranksim.pricing.back_test import Side
+from ranksim.pricing.back_test import Side, running_alike
 from ranksim.pricing.catalogues import selling
 from ranksim.pricing.columns import Columns, accounts_for
 from ranksim.report import units
@@ -299,7 +299,7 @@ def back_test_columns(
     if not 1 <= len(sides) <= 2:
         raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
     base = Policy() if policy is None else policy
-    runs = [_Run(columns, side, base, seed, compiled, audited) for side in sides]
+    runs = [_Run(columns, side, base, seed, compiled, audited) for side in running_alike(sides)]
     then = np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
     for chunk in columns.chunks():
         tally(then, chunk, "recorded")

@@ -23,7 +23,7 @@ from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import Moves, alike, check_moves, check_sold, moved, selling
-from ranksim.pricing.changes import Change, changes, taken_over, told
+from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
 from ranksim.pricing.common import check_replications
 from ranksim.pricing.needs import Need, needs
 from ranksim.report import units
@@ -160,9 +160,7 @@ class Comparison:
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        columns = dict.fromkeys(("path", "a", "b"), "text")
-        rows = [change.row() for change in self.changes]
-        shown = views_of("What B changes", rows, columns, "by path; – where one does not say")
+        shown = terms_view(self.changes)
         for title, quantity in (("Money", "money"), ("Customers refused", "share"), ("Blocked", "duration")):
             rows = [
                 _spread(row) for row in self.differences if row["unit"] == quantity and (row["a"] or row["b"])
