@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from graphql import GraphQLError
 
 from ranksim.clock import DAY, instant
 from ranksim.contract.policy import Policy
@@ -185,6 +186,42 @@ def test_a_generated_client_does_its_work(
         assert api("crawled_pages.list")(client=client, domain_id=domain.id).has_more in (True, False)
 
 
+@pytest.mark.fact("U83")
+def test_a_client_of_gql_validates_what_it_sends_and_does_its_work(served: Served) -> None:
+    """It asks for the schema, checks each document against it, and raises what is refused."""
+    import gql  # of this test alone
+    from gql.transport.exceptions import TransportQueryError
+    from gql.transport.httpx import HTTPXTransport
+
+    def made(number: int) -> Any:
+        return {"input": {"host": f"gql-{number}.example"}}
+
+    auth = {"authorization": f"Bearer {served.key}"}
+    transport = HTTPXTransport(f"{served.url}/graphql", headers=auth, timeout=60)
+    create = gql.gql("mutation($input: CreateDomainInput!) { createDomain(input: $input) { id host } }")
+    page = gql.gql("query($after: String) { domains(first: 2, after: $after) "
+                   "{ nodes { host } pageInfo { hasNextPage endCursor } } }")  # fmt: skip
+    with gql.Client(transport=transport, fetch_schema_from_transport=True) as session:
+        for number in range(5):
+            create.variable_values = made(number)
+            assert session.execute(create)["createDomain"]["host"] == f"gql-{number}.example"
+        hosts, after = [], None
+        while True:
+            page.variable_values = {"after": after}
+            found = session.execute(page)["domains"]
+            hosts += [node["host"] for node in found["nodes"]]
+            after = found["pageInfo"]["endCursor"]
+            if not found["pageInfo"]["hasNextPage"]:
+                break
+        assert hosts[-5:] == [f"gql-{number}.example" for number in range(5)]
+        create.variable_values = {"input": {"host": "no host"}}
+        with pytest.raises(TransportQueryError) as refused:
+            session.execute(create)
+        assert (refused.value.errors or [{}])[0]["extensions"]["code"] == "validation_failed"
+        with pytest.raises(GraphQLError, match="Cannot query field 'none'"):
+            session.execute(gql.gql("{ none }"))  # before anything is sent
+
+
 NODE = Path(__file__).with_name("node")
 
 on_node = pytest.mark.skipif(
@@ -197,7 +234,7 @@ on_node = pytest.mark.skipif(
 def node(tmp_path: Path) -> Path:
     """A folder with both documents, the client, and the tools in `node_modules/.bin`."""
     (tmp_path / "node_modules").symlink_to(NODE / "node_modules")
-    for file in ("package.json", "client.ts"):
+    for file in ("package.json", "client.ts", "redocly.yaml"):
         shutil.copy(NODE / file, tmp_path)
     (tmp_path / "api.json").write_text(json.dumps(document(Policy())))
     (tmp_path / "control.json").write_text(json.dumps(control_document()))
@@ -221,6 +258,16 @@ def test_a_typescript_client_may_leave_out_what_is_optional(served: Served, node
     tool(node, "tsc", "--strict", *module, "--types", "node", "client.ts")
     statuses, listed, code = json.loads(tool(node, "node", "client.js", served.url, served.key))
     assert (statuses, listed, code) == ([201, 201, 201, 201, 202, 200, 422], 1, "validation_failed")
+
+
+@on_node
+def test_a_linter_finds_nothing_but_what_is_meant_so(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redocly's recommended rules; `redocly.yaml` gives a reason for each that is off."""
+    monkeypatch.setenv("REDOCLY_TELEMETRY", "off")
+    monkeypatch.setenv("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")
+    for name in ("api", "control"):
+        said = json.loads(tool(node, "redocly", "lint", f"{name}.json", "--format", "json"))
+        assert (said["totals"]["errors"], said["totals"]["warnings"], said["problems"]) == (0, 0, [])
 
 
 SAMPLES: list[tuple[str, str, Any]] = [
