@@ -10,6 +10,7 @@ import pytest
 import scipy
 
 from ranksim.inference.decisions import Allowed
+from ranksim.inference.kinds import MetricSample
 from ranksim.inference.quantiles import quantile
 from ranksim.inference.shares import chance
 from ranksim.study.condition import MetricCondition
@@ -93,19 +94,21 @@ ANY_TIME = Allowed(ever=0.05, now=0.05, total=0.05)
 def test_it_is_decided(
     condition: Callable[[str], MetricCondition], text: str, values: list[float], decision: bool | None
 ) -> None:
-    assert condition(text).decide(values, ANY_TIME) is decision
+    assert condition(text).decide(MetricSample("mean", values), ANY_TIME) is decision
 
 
 def test_a_share_of_independent_trials_counts_each(condition: Callable[[str], MetricCondition]) -> None:
     share = condition("chance <= 10%")
-    assert share.decide([0.0] * 4, ANY_TIME, [10.0] * 4) is True
-    assert share.decide([0.0] * 4, ANY_TIME) is None
+    alike = MetricSample("share", [0.0] * 4, [10.0] * 4)
+    assert share.decide(alike._replace(independent=True), ANY_TIME) is True
+    assert share.decide(alike, ANY_TIME) is None
 
 
 def test_a_mean_is_not_decided_by_t_before_it_may_be(condition: Callable[[str], MetricCondition]) -> None:
-    not_yet = Allowed(ever=0.05, now=0.0, total=0.05)
-    assert condition("level <= 10").decide([9.0, 9.1, 8.9, 9.0] * 10, not_yet) is None
-    assert condition("level <= 10").decide([90.0, 91.0, 89.0], not_yet) is False  # as nothing is below 0
+    not_yet, level = Allowed(ever=0.05, now=0.0, total=0.05), condition("level <= 10")
+    assert level.decide(MetricSample("count", [9.0, 9.1, 8.9, 9.0] * 10), not_yet) is None
+    above_zero = MetricSample("count", [90.0, 91.0, 89.0])  # as nothing is below 0
+    assert level.decide(above_zero, not_yet) is False
 
 
 @pytest.mark.parametrize(("events", "of"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 1000), (999, 1000)])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ranksim.inference import evidence
 from ranksim.inference.decisions import Allowed, Range, above
 from ranksim.inference.estimate import Estimate
-from ranksim.inference.means import estimate
+from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.sim.expectations import READERS
@@ -42,8 +42,7 @@ class MetricCondition:
     """A condition on the mean of `metric`, or with `event` on the chance that the metric shows the event.
 
     `sign` and `bound` say what the mean or the chance must keep; `event` is the sign and bound of what a
-    single replication may show. `trials` names the metric that counts the independent trials, if they are,
-    of which `metric` is the share.
+    single replication may show.
     """
 
     text: str
@@ -52,7 +51,6 @@ class MetricCondition:
     sign: str
     bound: float
     event: tuple[str, float] | None = None
-    trials: str | None = None
 
     @classmethod
     def parse(cls, text: str, engine: Engine) -> MetricCondition:
@@ -69,33 +67,32 @@ class MetricCondition:
             metric, sign, bound = found.groups()
             engine.check_metric(metric)
             unit = engine.unit_of(metric)
-            trials = engine.independent_trials_of(metric)
-            return cls(text, metric, unit, sign, _number(bound, unit), trials=trials)
+            return cls(text, metric, unit, sign, _number(bound, unit))
         raise ValueError(
             "expected a condition such as 'refusals.total <= 10' or 'P(refusals.total > 0) < 1%', "
             f"found {text!r}"
         )
 
-    def decide(self, values: Sequence[float], allowed: Allowed, trials: Sequence[float] = ()) -> bool | None:
-        """Return whether independent values show that the condition holds or fails; None if neither.
+    def decide(self, sample: MetricSample, allowed: Allowed) -> bool | None:
+        """Return whether replications show that the condition holds or fails; None if neither.
 
-        With `trials`, each value is the share of so many. What is said is wrong with a chance of at most
-        `allowed`; `inference.decisions` says what that assumes.
+        It is said wrongly with a chance of at most `allowed`; `inference.decisions` says what that assumes.
         """
+        values = sample.observed
         if self.event is not None:
             more = evidence.of_chance(self.events(values), len(values), self.bound).decided(allowed.total)
-        elif trials:
-            hits = sum(value * of for value, of in zip(values, trials, strict=True))
-            more = evidence.of_chance(hits, sum(trials), self.bound).decided(allowed.total)
+        elif sample.independent:
+            hits, trials = sample.hits
+            more = evidence.of_chance(sum(hits), sum(trials), self.bound).decided(allowed.total)
         else:
             more = above(values, self.bound, RANGES.get(self.unit, "any"), allowed)
         return more if more is None or self.sign in (">", ">=") else not more
 
-    def estimate(self, values: Sequence[float], level: float) -> Estimate:
+    def estimate(self, sample: MetricSample, level: float) -> Estimate:
         """Return the mean or the chance with its two-sided interval."""
         if self.event is None:
-            return estimate(values, level)
-        return chance(self.events(values), len(values), level)
+            return interval(sample, level)
+        return chance(self.events(sample.observed), len(sample.observed), level)
 
     def events(self, values: Sequence[float]) -> int:
         """Count the replications that show the event."""

@@ -7,11 +7,12 @@ the study allows; then the value stays undecided, and the finding says so, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ranksim.inference.decisions import allowed
+from ranksim.inference.kinds import MetricSample
 from ranksim.inference.search import GROWTH, error_of_value, first_stage, looks
 from ranksim.study.condition import MetricCondition
 from ranksim.study.design import Point, point, written
@@ -110,31 +111,24 @@ class _Search:
             self.runs.ensure([(trial, replications)])
             if reason := self.runs.failure(trial, replications):
                 raise _Failed(f"at {written(value)}: {reason}")
-            values, trials = self._observed(trial, replications)
+            sample = self.runs.sample(trial, self.condition.metric, replications)
             error = allowed(self.error, replications, before, self.looks[-1], self.stage)
-            decision = self.condition.decide(values, error, trials)
+            decision = self.condition.decide(sample, error)
             if decision is not None:
                 break
             before = replications
-        estimate = self.condition.estimate(values, self.study.spec.confidence)
-        more = self._would_take(values, trials) if decision is None else None
+        estimate = self.condition.estimate(sample, self.study.spec.confidence)
+        more = self._would_take(sample) if decision is None else None
         return decision, Candidate(value, replications, *estimate, WORDS[decision], more)
 
-    def _observed(self, trial: Point, replications: int) -> tuple[list[float], list[float]]:
-        """What replications observed, and of how many independent trials each value is the share, if any."""
-        values = self.runs.values(trial, self.condition.metric, replications)
-        if self.condition.trials is None:
-            return [value for value in values if value is not None], []
-        of = self.runs.values(trial, self.condition.trials, replications)
-        pairs = [(value, count) for value, count in zip(values, of, strict=True) if value is not None]
-        return [value for value, _ in pairs], [count or 0.0 for _, count in pairs]
-
-    def _would_take(self, values: Sequence[float], trials: Sequence[float]) -> int | None:
+    def _would_take(self, sample: MetricSample) -> int | None:
         """About how many replications like those there are would decide."""
         for times in MULTIPLES:
             count = times * self.looks[-1]
             error = allowed(self.error, count, round(count / GROWTH), count, self.stage)
-            if self.condition.decide([*values] * times, error, [*trials] * times) is not None:
+            trials = None if sample.trials is None else [*sample.trials] * times
+            more = sample._replace(values=[*sample.values] * times, trials=trials)
+            if self.condition.decide(more, error) is not None:
                 return count
         return None
 
