@@ -350,8 +350,10 @@ class Connection(HttpToolsProtocol):
             found = data.find(END, at)
             stop = 0 if found < 0 else found + len(END)
         piece = data[at : stop or len(data)]
+        room = MOST_HEADERS - self._head
         self._head += len(piece)
-        if self._head > MOST_HEADERS:
+        if len(piece) > room:
+            self.parser.feed_data(piece[:room])  # which may be malformed, and is told so however it was cut
             self._refuse(TOO_LARGE)
         self._ending = b"" if stop else (self._ending + piece)[-3:]
         upgrade = False

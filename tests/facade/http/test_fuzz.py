@@ -174,6 +174,10 @@ def check_cuts(sent: bytes, pieces: list[bytes]) -> None:
 BROKEN = b"GET /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n"
 
 
+LARGE = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n" + b"y" * 70_000 + b"\r\n\r\n"
+
+
+@example((LARGE, [LARGE[:100], LARGE[100:]]))  # no HTTP from its first byte on, and too large besides
 @example((BROKEN, [BROKEN[:-6], BROKEN[-6:]]))  # a broken body behind a head that is answered without it
 @settings(derandomize=True)  # the gate tries the same ones each time; the hour tries others
 @given(cut_streams())
