@@ -232,8 +232,11 @@ def test_an_invoice_for_each_billing_month(tmp_path: Path) -> None:
 
 
 def test_a_failed_job_costs_nothing(tmp_path: Path) -> None:
-    failing = PLANS.model_copy(update={"job_failure_rates": {**PLANS.job_failure_rates, "rank_run": 1000}})
-    found = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(PLANS, "pro"), Side(failing, "pro")])
+    rates = PLANS.job_failure_rates
+    failing = PLANS.model_copy(update={"job_failure_rates": {**rates, "rank_run": 1000}})
+    # Of two catalogues the one that left its rates out would have the other's.
+    stating = PLANS.model_copy(update={"job_failure_rates": rates})
+    found = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(stating, "pro"), Side(failing, "pro")])
     assert (found.total("cost", "A"), found.total("cost", "B")) == (50 * 400, 0)
 
 
