@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from flat_customers import CALENDAR, USD, catalogue, population
@@ -9,7 +11,10 @@ from flat_customers import CALENDAR, USD, catalogue, population
 import ranksim as rs
 from ranksim.clock import DAY
 from ranksim.errors import BadInput
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.precision import FIRST_STAGE
 from ranksim.pricing.bills import bills
+from ranksim.pricing.catalogues import unpriced
 from ranksim.pricing.compare import METRICS, PERCENTILES, compare
 from ranksim.pricing.needs import NONE
 from ranksim.report.figure import new_figure
@@ -178,3 +183,44 @@ def test_plots(name: str) -> None:
     assert ax.get_xlabel()
     if name == "margin":
         assert [bar.get_width() for bar in ax.patches] == pytest.approx([-79, -79])
+
+
+def test_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[str] = []
+
+    def counted(people: rs.Population, policy: rs.Policy, seed: int, **options: Any) -> Any:
+        result = rs.simulate_fleet(people, policy, seed, **options)
+        runs.append(f"{seed} {sorted(result.sold)} {unpriced(policy.catalogue)}")
+        return result
+
+    for module in ("compare", "needs"):
+        monkeypatch.setattr(f"ranksim.pricing.{module}.simulate_fleet", counted)
+    cheap = catalogue({"flat": {"price": 20 * USD}}, "cheap")
+    found = compare(population(), FLAT, cheap, policy=CALENDAR, replications=3)
+    # Two sides of three replications, and who the one plan is enough for: a price changes nothing there.
+    assert len(runs) == 2 * 3 + 1
+    assert {need.side for need in found.needs} == {"A", "B"}
+    compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=3)
+    assert len(runs) == 7 + 2 * 3 + 2
+
+
+def test_it_goes_on_until_the_difference_is_known() -> None:
+    some = population().replace(seed=None, segments={"all": {"arrivals": "poisson"}})
+    told: list[tuple[int, Estimate]] = []
+    found = compare(some, FLAT, TIGHT, policy=CALENDAR, replications=2, precision=0.5,
+                    progress=lambda done, so_far: told.append((done, so_far)))  # fmt: skip
+    assert [done for done, _ in told] == list(range(1, FIRST_STAGE + 1))
+    assert found.replications == FIRST_STAGE
+    margin = found.row("margin")
+    last = told[-1][1]
+    assert last.mean == pytest.approx(margin["difference"])
+    assert last.low is not None
+    assert last.high is not None
+    assert last.low <= margin["difference"] <= last.high
+    with pytest.raises(BadInput, match="precision: expected a share"):
+        compare(some, FLAT, TIGHT, precision=2)
+
+
+def test_what_never_differs_ends() -> None:
+    found = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2, precision=0.01)
+    assert (found.replications, found.row("margin")["difference"]) == (FIRST_STAGE, 0)

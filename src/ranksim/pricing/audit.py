@@ -85,13 +85,14 @@ def audit(
     for number, (call, row) in enumerate(zip(recording.calls, ordered, strict=True)):
         outcome = replay.call(call, number)
         expected = int(row["outcome"])
-        if not _alike(outcome, expected, int(row["amount"])):
+        if not is_alike(outcome, expected, int(row["amount"])):
             unequal += 1
             first = first or f"{call.operation} of {call.account} at {call.at}: {expected}, {outcome}"
     return Audit(len(ordered), len(called), unequal, first)
 
 
-def _alike(outcome: ReplayOutcome, expected: int, amount: int) -> bool:
+def is_alike(outcome: ReplayOutcome, expected: int, amount: int) -> bool:
+    """Return whether a service's outcome is the kernel's, with the same cost (µUSD)."""
     if outcome.status < 400:
         return expected in (GRANTED, JOINED) and outcome.cost == amount
     if outcome.code in LIMITS:

@@ -75,3 +75,11 @@ def check_sold(population: Population, catalogue: Catalogue, side: str) -> None:
 def selling(policy: Policy, catalogue: Catalogue) -> Policy:
     """Return the policy under which a catalogue is sold."""
     return policy.model_copy(update={"catalogue": catalogue})
+
+
+def unpriced(catalogue: Catalogue) -> str:
+    """What of a catalogue can change a run."""
+    each = {"price"}
+    return catalogue.model_dump_json(
+        exclude={"name": True, "note": True, "plans": {"__all__": each}, "add_ons": {"__all__": each}}
+    )

@@ -17,6 +17,7 @@ from ranksim.report.terminal import check_results, waiting
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
     from ranksim.fleet.population import Population
+    from ranksim.inference.estimate import Estimate
     from ranksim.pricing.back_test import Side
     from ranksim.report.answer import ReadyAnswer
 
@@ -48,6 +49,13 @@ def compare(
     move: Move = None,
     policy: PolicyFile = None,
     replications: Replications = 10,
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Go on until the margin's difference is known to within this share of itself.",
+        ),
+    ] = None,
     seed: Seed = 1,
     threads: Threads = 1,
     out: Out = None,
@@ -63,13 +71,19 @@ def compare(
     """
     from ranksim.pricing import catalogues
     from ranksim.pricing.compare import compare as answer
+    from ranksim.report.units import write
 
     check_results(out, plots)
     sides = catalogues.read_catalogue(a), catalogues.read_catalogue(b)
-    with waiting():
+    with waiting() as tell:
+
+        def progress(done: int, margin: Estimate) -> None:
+            span = write("money", margin.mean, margin.low, margin.high)
+            tell(f"{done} replications, the margin changes by {span}")
+
         found = answer(
             _population(population), *sides, policy=_policy(policy), moves=moves_of(move or ()),
-            replications=replications, seed=seed, threads=threads,
+            replications=replications, seed=seed, threads=threads, precision=precision, progress=progress,
         )  # fmt: skip
     show(found, "Catalogue A against catalogue B", json, out, plots)
 

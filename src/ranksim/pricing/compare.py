@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +11,23 @@ from numpy.typing import NDArray
 
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.inference.differences import compared
-from ranksim.inference.estimate import LEVEL
+from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.gains import gain
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.paired_shares import paired_difference
+from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import Moves, alike, check_moves, check_sold, moved, selling
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
 from ranksim.pricing.common import check_replications
-from ranksim.pricing.needs import Need, needs
+from ranksim.pricing.needs import Enough, Need, needs
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
@@ -33,6 +35,12 @@ from ranksim.sim.runner import replication_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST = 1_000
+"""Replications at which a comparison ends, however well it knows."""
+
+Progress = Callable[[int, Estimate], None]
+"""What is told after each replication: how many there are, and the margin's difference so far (µUSD)."""
 
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 """The percentiles of customers by margin that are given."""
@@ -208,12 +216,18 @@ def compare(
     level: float = LEVEL,
     threads: int = 1,
     compiled: bool | None = None,
+    precision: float | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Serve the same customers under two catalogues, with the same requests, and compare.
 
-    `moves` says which plan of B serves the customers of a plan that the population names. Raises BadInput.
+    `moves` says which plan of B serves the customers of a plan that the population names. With a `precision`
+    there are more replications, up to MOST, until the margin's difference is known to within that share of
+    itself. `progress` is told after each how many there are, and the difference so far. Raises BadInput.
     """
     check_replications(replications)
+    if precision is not None and not 0 < precision < 1:
+        raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
     check_moves(population, moves or {})
     policy = Policy() if policy is None else policy
     taken = taken_over(a, b)
@@ -223,11 +237,20 @@ def compare(
         check_sold(population, catalogue, name)
     sides = [selling(policy, catalogue) for catalogue in catalogues]
     asked: dict[str, Any] = {"threads": threads, "compiled": compiled}
-    seeds = [replication_seed(seed, index) for index in range(replications)]
+    own: list[FleetResult] = []
     runs: list[tuple[Served, Served]] = []
-    for one in seeds:
-        first, second = (served(simulate_fleet(population, side, one, **asked)) for side in sides)
+    margins: list[float] = []
+    while len(runs) < replications or not _is_enough(margins, precision, level):
+        one = replication_seed(seed, len(runs))
+        results = [simulate_fleet(population, side, one, **asked) for side in sides]
+        own = own or results
+        first, second = map(served, results)
         runs.append((first, second))
+        margins.append(second.means[ALL, "margin"] - first.means[ALL, "margin"])
+        if progress is not None:
+            progress(len(runs), estimate(margins, level))
+    replications = len(runs)
+    tried: Enough = {}
     # A plan that few are on may have nobody in some replications.
     seen = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
     plans = sorted(seen, key=lambda plan: plan == ALL)
@@ -248,12 +271,21 @@ def compare(
         taken,
         tuple(_row(plan, metric, runs, level, plan in still) for plan in plans for metric in METRICS),
         tuple(_margins(plans, runs, level)),
-        (
-            *needs("A", population, sides[0], a, seeds[0], **asked),
-            *needs("B", population, sides[1], b, seeds[0], **asked),
+        tuple(
+            need
+            for name, sold, result in zip("AB", (a, b), own, strict=True)
+            for need in needs(name, population, sold, result, tried, **asked)
         ),
         runs[-1][1].engine,
     )
+
+
+def _is_enough(margins: Sequence[float], precision: float | None, level: float) -> bool:
+    """Whether the margin's difference is known as well as was asked for, or cannot come to be."""
+    if precision is None or len(margins) >= MOST:
+        return True
+    # What is the same under both is so however long one looks.
+    return is_precise(margins, precision, level) or (len(margins) >= FIRST_STAGE and not any(margins))
 
 
 def _add_ons(population: Population) -> dict[str, set[str]]:

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
-from ranksim.pricing.catalogues import selling
+from ranksim.fleet.results import FleetResult
+from ranksim.pricing.catalogues import selling, unpriced
 
 NONE = "more than any plan"
 """The need of customers for whom no plan is enough."""
@@ -37,21 +38,36 @@ class Need:
         return asdict(self)
 
 
+Enough = dict[str, NDArray[np.bool_]]
+"""What differs in prices alone, by its text → for whom the plan was enough when everybody was on it."""
+
+
 def needs(
-    side: str, population: Population, policy: Policy, sold: Catalogue, seed: int, **options: Any
+    side: str,
+    population: Population,
+    sold: Catalogue,
+    own: FleetResult,
+    tried: Enough,
+    **options: Any,
 ) -> list[Need]:
     """Return what would have been enough for the customers of each plan: plans first, then add-ons.
 
     Every plan of `sold`, from the cheapest on, is tried on everybody with the same requests, without add-ons.
-    An add-on is needed where it would cover all that was asked for under the customer's own plan. `policy`
-    is the one that the population runs under, `options` those of `simulate_fleet`.
+    An add-on is needed where it would cover all that was asked for under the customer's own plan. `own` is
+    the run of the population as it is, `options` those of `simulate_fleet`. `tried` keeps what was tried, for
+    the other side.
     """
-    own = simulate_fleet(population, policy, seed, **options)
+    policy = own.policy
     plans = sorted(sold.plans.values(), key=lambda plan: plan.price)
     least = np.full(len(own.customers), len(plans))
     for index in reversed(range(len(plans))):
-        tried = population.on(plans[index].name)
-        least[simulate_fleet(tried, selling(policy, sold), seed, **options).accounts["enough"]] = index
+        name = plans[index].name
+        # What the other plans sell, and at which price, changes nothing for who is on this one.
+        alone = sold.model_copy(update={"plans": {name: plans[index]}, "add_ons": {}})
+        if unpriced(alone) not in tried:
+            run = simulate_fleet(population.on(name), selling(policy, sold), own.seed, **options)
+            tried[unpriced(alone)] = run.accounts["enough"]
+        least[tried[unpriced(alone)]] = index
     found = []
     for name in dict.fromkeys(plan for plan, _ in own.sold):
         mine = own.plan_names == name

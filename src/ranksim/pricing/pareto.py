@@ -20,7 +20,7 @@ from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
-from ranksim.pricing.catalogues import check_sold, selling
+from ranksim.pricing.catalogues import check_sold, selling, unpriced
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
@@ -167,14 +167,6 @@ def changed(catalogue: Catalogue, settings: Mapping[str, Any]) -> Catalogue:
         raise BadInput(f"grid: {str(error).removeprefix('replace: catalogue.')}") from None
     stated = catalogue.model_fields_set | set(tree)
     return Catalogue(**{name: getattr(found, name) for name in stated})
-
-
-def unpriced(catalogue: Catalogue) -> str:
-    """What of a catalogue can change a run."""
-    each = {"price"}
-    return catalogue.model_dump_json(
-        exclude={"name": True, "note": True, "plans": {"__all__": each}, "add_ons": {"__all__": each}}
-    )
 
 
 def _beaten(one: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:

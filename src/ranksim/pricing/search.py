@@ -27,10 +27,10 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, tail
 from ranksim.pricing.back_test import Side
-from ranksim.pricing.catalogues import Moves, selling
+from ranksim.pricing.catalogues import Moves, selling, unpriced
 from ranksim.pricing.column_back_test import bits_of, sold_under, tally, without_failures
 from ranksim.pricing.columns import Columns, accounts_for
-from ranksim.pricing.pareto import MOST_POINTS, Grid, changed, unpriced
+from ranksim.pricing.pareto import MOST_POINTS, Grid, changed
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,15 +37,18 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def waiting() -> Iterator[None]:
-    """Show that something goes on, on a terminal; nothing at all where stderr is none."""
+def waiting() -> Iterator[Callable[[str], None]]:
+    """Show that something goes on, on a terminal; nothing at all where stderr is none.
+
+    What it yields is told how far it is.
+    """
     if not sys.stderr.isatty():
-        yield
+        yield lambda _: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("simulating"):
-        yield
+    with Console(stderr=True).status("simulating") as status:
+        yield lambda text: status.update(f"simulating: {text}")
 
 
 def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:

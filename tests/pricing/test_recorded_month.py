@@ -1,0 +1,109 @@
+"""The shipped month of recorded traffic, as columns and made again at a service: every call comes out alike.
+
+1.9 million calls take half an hour at the service; `RANKSIM_MONTH_DAYS=2` ends after two days.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+import ranksim as rs
+from ranksim.clock import SECOND
+from ranksim.fleet.recorded_fleet import RecordedFleet
+from ranksim.pricing.audit import is_alike
+from ranksim.pricing.catalogues import selling
+from ranksim.pricing.columns import accounts_for
+from ranksim.pricing.importing import columns_of
+from ranksim.pricing.recording import RecordedCall, Recording
+from ranksim.pricing.replay import ReplayedService
+from ranksim.records import read_rates
+from ranksim.service.operations import OPERATIONS
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+KEYS = (("studio", "reports"), ("studio", "sync"), ("shop", "site"), ("club", "site"))
+MIX = {
+    "positions.list": 40, "keywords.list": 15, "account.usage": 10, "positions.history": 5, "jobs.list": 8,
+    "slots.get": 5, "domains.list": 5, "webhook_deliveries.list": 2, "keywords.update": 6,
+    "keywords.create": 0.2, "keyword_briefs.create": 0.3, "jobs.create": 3.5,
+}  # fmt: skip
+PAGED = {"positions.list": {"limit": "10"}, "keywords.list": {"limit": "10"}, "jobs.list": {"limit": "10"},
+         "positions.history": {"limit": "10"}}  # fmt: skip
+
+
+def calls_of(
+    scenario: rs.Scenario, seconds: int, owned: dict[str, tuple[int, int]]
+) -> Iterator[RecordedCall]:
+    """A call for each recorded request, by one of the keys, of one of the operations, each by a draw."""
+    random = Random(1995)
+    names, weights = list(MIX), list(MIX.values())
+    second = number = 0
+    for counts in read_rates(SCENARIOS / "data" / "nasa-july-1995-per-second.txt.xz"):
+        for count in counts.tolist():
+            second += 1
+            if second > seconds:
+                return
+            for at in sorted(random.randrange(SECOND) for _ in range(count)):
+                number += 1
+                account, key = random.choice(KEYS)
+                operation = random.choices(names, weights)[0]
+                domains, keywords = owned[account]
+                domain = f"dom_{random.randrange(domains):03}"
+                path = {"id": f"kw_{random.randrange(domains * keywords):06}"}
+                bodies = {
+                    "jobs.create": {"kind": "rank_run", "domain_id": domain},
+                    "keyword_briefs.create": {"domain_id": domain, "keywords": [f"word {number}"]},
+                    "keywords.create": {"list_id": f"list_{domain[4:]}", "keywords": [f"word {number}"]},
+                    "keywords.update": {"label_ids": []},
+                }
+                yield RecordedCall(
+                    id=str(number),
+                    at=scenario.start + (second - 1) * SECOND + at,
+                    account=account,
+                    operation=operation,
+                    status=None,
+                    key=key,
+                    path=path if "{id}" in OPERATIONS[operation].path else {},
+                    query=PAGED.get(operation, {}),
+                    body=bodies.get(operation),
+                )
+
+
+@pytest.mark.heavy
+def test_the_shipped_month_comes_out_as_at_a_service() -> None:
+    scenario = rs.Scenario.load(SCENARIOS / "real-arrivals-month.yaml")
+    days = int(os.environ.get("RANKSIM_MONTH_DAYS", "28"))
+    owned = {}
+    recording = Recording("the shipped month")
+    for name, spec in scenario.accounts.items():
+        assert spec.portfolio is not None
+        count, keywords = len(spec.hosts(name)), spec.portfolio.keywords
+        owned[name] = count, keywords
+        recording.before[name, "domains"] = [f"dom_{n:03}" for n in range(count)]
+        recording.before[name, "keyword_lists"] = [f"list_{n:03}" for n in range(count)]
+        recording.before[name, "keywords"] = [f"kw_{n:06}" for n in range(count * keywords)]
+    recording.calls = list(calls_of(scenario, days * 86_400, owned))
+    accounts = dict(scenario.accounts)
+    policy = selling(scenario.policy, scenario.policy.catalogue)
+    columns = columns_of(recording, accounts=accounts)
+    assert (columns.left_out, [one.unmodelled for one in columns.accounts]) == ({}, [{}] * 3)
+    sold = [(one.spec.plan, ()) for one in columns.accounts]
+    fleet = RecordedFleet(accounts_for(columns, sold, policy, 1), policy, 1)
+    chunks = list(columns.chunks())
+    for chunk in chunks:
+        fleet.serve(chunk)
+    rows = np.concatenate(chunks)
+    rows = rows[np.argsort(rows["at"], kind="stable")]
+    specs = {name: accounts[name] for name in recording.accounts}
+    replay, unlike = ReplayedService(recording, specs, policy, 1), 0
+    for number, (call, row) in enumerate(zip(recording.calls, rows, strict=True)):
+        unlike += not is_alike(replay.call(call, number), int(row["outcome"]), int(row["amount"]))
+    assert unlike == 0
+    assert len(np.unique(rows["outcome"])) >= 4
+    if days == 28:
+        assert len(rows) == 1_909_434
