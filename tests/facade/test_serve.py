@@ -14,11 +14,12 @@ from typing import Any
 
 import httpx
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from ranksim.cli import app
 from ranksim.clock import DAY, MINUTE, instant
-from ranksim.facade.cli import _tell_clock_ahead
+from ranksim.facade.cli import _go_on, _tell_clock_ahead
 from ranksim.facade.twin import Twin
 
 get = partial(httpx.get, timeout=600)
@@ -229,6 +230,21 @@ def test_a_kept_clock_that_is_ahead_is_told(
     said = capsys.readouterr().err
     assert told in said
     assert bool(told) == bool(said)
+
+
+def test_a_new_world_in_an_empty_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be one that lost all; where there is none a new world is what was asked for."""
+    path = tmp_path / "state.db"
+    ctx = typer.Context(typer.main.get_command(app))
+
+    def told() -> str:
+        _go_on(Twin(clock="manual"), path, ctx, False).close()
+        return capsys.readouterr().err
+
+    assert told() == ""
+    path.write_bytes(b"")
+    assert told() == f"ranksim: {path}: is empty, so a new world begins in it\n"
+    assert told() == ""
 
 
 @pytest.mark.parametrize(

@@ -227,9 +227,12 @@ def _go_on(twin: "Twin", state: Path, ctx: typer.Context, accept_loss: bool) -> 
     """Attach a state file, and say which flags count for nothing because it holds a world already."""
     from ranksim.facade.journal.write_ahead import attach
 
-    holds = state.is_file() and state.stat().st_size > 0
+    size = state.stat().st_size if state.is_file() else None
+    holds = bool(size)
     asked = _of_the_world(twin)
     log = attach(twin, state, accept_loss=accept_loss)
+    if size == 0:  # as one that was made for it is, and one that lost all
+        print(f"ranksim: {state}: is empty, so a new world begins in it", file=sys.stderr)
     found = _of_the_world(twin)
     ignored = [
         f"--{name.replace('_', '-')}"
