@@ -102,6 +102,26 @@ def test_columns_of_the_same_calls(page: Page) -> None:
     assert pro == names["tested"].total("cost", "B")
 
 
+@pytest.mark.example(
+    "docs/pricing.md", '(sought.best["plans.starter.price"], sought.best[allowance]) == ("39 USD", "15")'
+)
+def test_the_best_catalogue_for_the_customer_of_the_trace(page: Page) -> None:
+    """Of those under which nothing is refused, the one that leaves most; both serve the same calls."""
+    sought = page("docs/pricing.md")["sought"]
+    fits = [
+        (price * USD - 12 * BRIEF, price, briefs)
+        for price in (29, 39)
+        for briefs in (10, 15)
+        if not refused(briefs, optimizes=True)
+    ]
+    _, price, briefs = max(fits)
+    assert len(fits) == 2
+    found = {
+        name.rpartition(".")[2]: value for name, value in sought.best.items() if name.startswith("plans.")
+    }
+    assert found == {"price": f"{price} USD", "limit": str(briefs)} == {"price": "39 USD", "limit": "15"}
+
+
 @pytest.mark.example("docs/pricing.md", 'tested.left_out == { "GraphQL documents": 1,')
 def test_what_cannot_be_replayed(page: Page) -> None:
     calls = exchanges()
