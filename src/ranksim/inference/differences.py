@@ -3,7 +3,8 @@
 Of amounts and durations, Student's interval of the differences of pairs (A. M. Law and W. D. Kelton,
 "Simulation Modeling and Analysis", the paired-t method). Differences of counts and of shares are rare where
 two inputs are nearly alike, and pairs then agree by luck: how much more often A than B, and B than A, are two
-counts, each with its interval (`counts`), and the difference combines them by how they vary together.
+counts, each with its interval (`counts`), and the difference combines them by how they vary together. Of few
+pairs that all differ a mean's interval can reach farther; on each side the farther end is given.
 Sources: R. G. Newcombe, "Improved confidence intervals for the difference between binomial proportions based
 on paired data", Statistics in Medicine 17, 1998, p. 2635-2650 (method 10); G. Y. Zou and A. Donner,
 "Construction of confidence limits about effect measures", Statistics in Medicine 27, 2008, p. 1693-1702.
@@ -23,6 +24,7 @@ from ranksim.inference.counts import counted
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.gains import gain
 from ranksim.inference.kinds import MetricSample, interval
+from ranksim.inference.means import estimate
 
 
 class PairedDifference(NamedTuple):
@@ -104,16 +106,22 @@ def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:
     """Estimate the mean difference of two counts from those of pairs."""
     more, less = [max(0.0, d) for d in differences], [max(0.0, -d) for d in differences]
     above, below = counted(more, level), counted(less, level)
-    mean = fmean(differences)
-    if above.low is None or above.high is None or below.low is None or below.high is None:
+    mean, usual_low, usual_high = estimate(differences, level)
+    if mean is None or usual_low is None or usual_high is None:
         return Estimate(mean, None, None)
     try:
         shared = correlation(more, less)
     except StatisticsError:  # one of the two never varies
         shared = 0.0
-    low = _combined(fmean(more) - above.low, below.high - fmean(less), shared)
-    high = _combined(above.high - fmean(more), fmean(less) - below.low, shared)
-    return Estimate(mean, mean - low, mean + high)
+    low = _combined(_reach(above, -1), _reach(below, 1), shared)
+    high = _combined(_reach(above, 1), _reach(below, -1), shared)
+    return Estimate(mean, min(mean - low, usual_low), max(mean + high, usual_high))
+
+
+def _reach(found: Estimate, side: int) -> float:
+    """How far an interval lies below (-1) or above (1) what it is about."""
+    end = found.low if side < 0 else found.high
+    return 0.0 if end is None or found.mean is None else abs(end - found.mean)
 
 
 def _combined(one: float, other: float, shared: float) -> float:
