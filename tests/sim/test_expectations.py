@@ -162,7 +162,7 @@ def test_in_a_file_a_duration_has_a_unit() -> None:
             "refusals.total <= 11",
             [10, 12, 14],
             False,
-            "refusals.total is 12 (7.557 to 18.1), expected at most 11: 1 above",
+            "refusals.total is 12 (7.032 to 18.1), expected at most 11: 1 above",
         ),
         (
             {"metric": "refusals.total", "at_most": 11, "hold": "every"},

@@ -4,7 +4,8 @@ The interval is that of a Poisson number, exact for any count (F. Garwood, "Fidu
 distribution", Biometrika 28, 1936, p. 437-442), scaled by how much more or less than a Poisson number the
 counts of replications vary (R. W. M. Wedderburn, "Quasi-likelihood functions, generalized linear models, and
 the Gauss-Newton method", Biometrika 61, 1974): as many independent events as would be as uncertain. It is
-Student's where events are many, skewed and above 0 where they are few.
+Student's where events are many, skewed and above 0 where they are few. Counts that come in bursts are more
+skewed than that, so on each side the farther end of it and of a mean's (`means`) is given.
 
 It assumes independent replications. It fails where events come in bursts so rare that no replication shows
 one: what was never seen is taken to come one at a time, unless it is said how many come `together`.
@@ -16,7 +17,8 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, variance
 
 from ranksim.inference.distributions import gamma_quantile
-from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.estimate import LEVEL, Estimate, farther
+from ranksim.inference.means import estimate
 from ranksim.inference.shares import LARGE, unseen, wider
 
 
@@ -25,6 +27,12 @@ def counted(values: Sequence[float], level: float = LEVEL, *, together: float = 
 
     `together` is how many come at once at most, where none came in any replication.
     """
+    found = farther(scaled_poisson(values, level, together=together), estimate(values, level))
+    return found if found.low is None else found._replace(low=max(0.0, found.low))
+
+
+def scaled_poisson(values: Sequence[float], level: float = LEVEL, *, together: float = 1.0) -> Estimate:
+    """Estimate the mean of counts as `counted`, without what it adds for those more skewed than Poisson's."""
     if not values:
         return Estimate(None, None, None)
     mean, count = fmean(values), len(values)

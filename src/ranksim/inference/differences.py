@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from statistics import StatisticsError, correlation, fmean
 from typing import NamedTuple
 
-from ranksim.inference.counts import counted
-from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.counts import scaled_poisson
+from ranksim.inference.estimate import LEVEL, Estimate, farther
 from ranksim.inference.gains import gain
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.means import estimate
@@ -105,17 +105,18 @@ def _shares(
 def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:
     """Estimate the mean difference of two counts from those of pairs."""
     more, less = [max(0.0, d) for d in differences], [max(0.0, -d) for d in differences]
-    above, below = counted(more, level), counted(less, level)
-    mean, usual_low, usual_high = estimate(differences, level)
-    if mean is None or usual_low is None or usual_high is None:
-        return Estimate(mean, None, None)
+    above, below = scaled_poisson(more, level), scaled_poisson(less, level)
+    usual = estimate(differences, level)
+    if usual.mean is None or usual.low is None:
+        return usual
+    mean = usual.mean
     try:
         shared = correlation(more, less)
     except StatisticsError:  # one of the two never varies
         shared = 0.0
     low = _combined(_reach(above, -1), _reach(below, 1), shared)
     high = _combined(_reach(above, 1), _reach(below, -1), shared)
-    return Estimate(mean, min(mean - low, usual_low), max(mean + high, usual_high))
+    return farther(Estimate(mean, mean - low, mean + high), usual)
 
 
 def _reach(found: Estimate, side: int) -> float:

@@ -12,3 +12,10 @@ class Estimate(NamedTuple):
     mean: float | None
     low: float | None
     high: float | None
+
+
+def farther(one: Estimate, other: Estimate) -> Estimate:
+    """Return one estimate, with the farther end of both on each side where both have ends."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return one
+    return Estimate(one.mean, min(one.low, other.low), max(one.high, other.high))

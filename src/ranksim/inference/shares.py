@@ -5,7 +5,8 @@ least as often as it says, and more often where hits are few. Source: C. J. Clop
 use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26, 1934.
 
 `clustered` is for trials that share a world, as the calls of a replication do: only worlds are independent.
-It asks how many independent trials would have been as uncertain, and is exact for that number. Source:
+It asks how many independent trials would have been as uncertain, and is exact for that number; hits that come
+in bursts are more skewed than that, so on each side the farther end of it and of a mean's is given. Source:
 E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of positive
 counts estimated from survey data", Survey Methodology 24(2), 1998, p. 193-201.
 It fails where hits come in bursts so rare that no replication shows one: then nothing tells of bursts, and
@@ -17,7 +18,8 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 from ranksim.inference.distributions import beta_below, beta_quantile
-from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.estimate import LEVEL, Estimate, farther
+from ranksim.inference.means import estimate
 from ranksim.inference.student import student_t
 
 
@@ -49,7 +51,11 @@ def clustered(hits: Sequence[float], trials: Sequence[float], level: float = LEV
         slack = unseen(count, level) * count / whole
         return Estimate(share, max(0.0, share - slack), min(1.0, share + slack))
     effective = share * (1 - share) / spread / wider(count, level)
-    return Estimate(share, *clopper_pearson(share * effective, effective, level))
+    found = Estimate(share, *clopper_pearson(share * effective, effective, level))
+    # What each replication adds to a ratio of means: W. G. Cochran, "Sampling Techniques", 3rd edition, 6.4.
+    usual = estimate([share + (hit - share * of) * count / whole for hit, of in pairs], level)
+    _, low, high = farther(found, usual)
+    return Estimate(share, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
 
 def unseen(count: int, level: float = LEVEL) -> float:
