@@ -77,7 +77,7 @@ def compare(
     sides = catalogues.read_catalogue(a), catalogues.read_catalogue(b)
     with waiting() as tell:
 
-        def progress(done: int, margin: Estimate) -> None:
+        def progress(done: int, margin: "Estimate") -> None:
             span = write("money", margin.mean, margin.low, margin.high)
             tell(f"{done} replications, the margin changes by {span}")
 

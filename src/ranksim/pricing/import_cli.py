@@ -1,7 +1,5 @@
 """`ranksim import`: recorded calls as columns."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated
