@@ -100,7 +100,7 @@ def generate_requests(served: Served, path: str, folder: Path, *options: str, se
     command += ["--generation-database", "none", "--continue-on-failure", *options]
     hooks = {"SCHEMATHESIS_HOOKS": "exclusions", "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run(
-        command, cwd=folder, env=os.environ | hooks, capture_output=True, text=True, timeout=900, check=False
+        command, cwd=folder, env=os.environ | hooks, capture_output=True, text=True, timeout=3600, check=False
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
     return done.stdout
