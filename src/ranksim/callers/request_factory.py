@@ -94,6 +94,7 @@ class RequestFactory:
         self.seed = seed
         self.entity = draws.entity(name)
         self.seen: dict[str, list[Mapping[str, str]]] = {}
+        self._ids: dict[str, set[str]] = {}
         operations = list(operations)
         self.learns = {operation.partition(".")[0] for operation in operations if on_one(operation)}
         domains = actor.domains
@@ -165,15 +166,19 @@ class RequestFactory:
         if send.operation.endswith(".delete"):
             if status < 300 or status == 404:
                 self.seen[resource] = [path for path in known if path != send.path]
+                self._ids.pop(resource, None)
             return
         data = body.get("data") if status < 400 and body else None
         things = data if isinstance(data, list) else created_by(data) or [data]
-        ids = {path["id"] for path in known}
+        ids = self._ids.get(resource)
+        if ids is None:
+            ids = self._ids[resource] = {path["id"] for path in known}
         for thing in things:
             path = _path_of(resource, thing)
             if path and path["id"] not in ids:
                 known.append(path)
                 ids.add(path["id"])
+        ids.difference_update(path["id"] for path in known[:-REMEMBERED])
         del known[:-REMEMBERED]
 
     def _query(self, resource: str, number: int) -> Mapping[str, str]:

@@ -75,13 +75,14 @@ def walk(
     if keep is None:
         page = list(ids[start : start + limit])
         return page, page[-1] if start + limit < len(ids) else None
-    for position in range(start, len(ids)):
-        one = ids[position]
-        if not keep(one):
-            continue
-        if len(page) == limit:
-            return page, page[-1]
-        page.append(one)
+    while start < len(ids):
+        for one in ids[start : start + limit + 1]:
+            if not keep(one):
+                continue
+            if len(page) == limit:
+                return page, page[-1]
+            page.append(one)
+        start += limit + 1
     return page, None
 
 

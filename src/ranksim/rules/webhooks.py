@@ -4,13 +4,13 @@ import hmac
 import json
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 
 from ranksim.clock import Micros, iso
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Facts
 from ranksim.contract.views import JobEventDataView, TestEventDataView
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _SIGNATURE = re.compile(r"t=([0-9]{1,15}),v1=(\S+)")
 
 
@@ -44,7 +44,7 @@ def payload(
     `data` names things and holds no results (S83).
     """
     event = {"id": event_id, "type": event_type, "created_at": iso(created_at), "data": data}
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    return _JSON.encode(event)
 
 
 def sign(secret: str, t: int, body: bytes) -> str:
@@ -76,7 +76,7 @@ def headers(secret: str, t: int, body: bytes, event_id: str, event_type: str, nu
 
 
 def _digest(secret: str, t: int, body: bytes) -> str:
-    return hmac.new(secret.encode(), b"%d.%b" % (t, body), sha256).hexdigest()
+    return hmac.digest(secret.encode(), b"%d.%b" % (t, body), "sha256").hex()
 
 
 # What then

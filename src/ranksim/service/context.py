@@ -37,6 +37,8 @@ class Context:
     needs: dict[Spend, int] = field(init=False)
     metered: dict[tuple[str, Spend], tuple[str, int]] = field(init=False)
     """The metric that an operation consumes on a plan, or "" (U106), and its cooldown (U46)."""
+    resets_by_the_clock: bool = field(init=False)
+    """Whether RateLimit-Reset is an instant (U5)."""
     months: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The billing month that was last asked for by its anchor."""
 
@@ -45,6 +47,7 @@ class Context:
         self.bits = terms.capability_bits(self.policy.catalogue)
         self.checks = {spend: terms.checks_of(self.policy, spend) for spend in Spend}
         self.needs = {spend: terms.capability_needed(self.policy, spend, self.bits) for spend in Spend}
+        self.resets_by_the_clock = self.policy.assumptions.reset_format == "epoch"
         self.metered = {
             (name, spend): (plan.metric_of(spend.label) or "", plan.cooldown_of(spend.label))
             for name, plan in self.policy.catalogue.plans.items()

@@ -158,7 +158,7 @@ def _refuse(
 
 def _show(ctx: Context, window: Window, left: int, reset: int, now: int, headers: dict[str, str]) -> None:
     """Write the headers of a window: its limit, how many are left, and in how many µs it resets (S105)."""
-    if ctx.policy.assumptions.reset_format == "epoch":
+    if ctx.resets_by_the_clock:
         reset += now
     headers["RateLimit-Limit"] = str(window.limit)
     headers["RateLimit-Remaining"] = str(left)

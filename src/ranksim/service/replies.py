@@ -8,7 +8,7 @@ from ranksim.service.calls import Body, Reply
 
 def single(body: Mapping[str, object], status: int = 200, outcome: str = "ok") -> Reply:
     """Answer with one resource under `data` (S8)."""
-    return Reply(status, {"data": body}, outcome=outcome)
+    return Reply(status, {"data": body}, {}, "", 0, outcome)  # by position, which is half as dear as by name
 
 
 def collection(

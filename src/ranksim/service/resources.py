@@ -293,6 +293,10 @@ def show_keyword(keyword: Keyword) -> KeywordView:
     }
 
 
+SELECTED = frozenset({"domain_id", "list_id"})
+"""The filters of keywords that say whose lists are looked at, so that they need no look at each keyword."""
+
+
 def keywords_in(lists: Iterable[KeywordList]) -> list[str]:
     """Return the ids of the keywords of lists, ascending, as they do in each list."""
     return sorted(chain.from_iterable(keyword_list.words.values() for keyword_list in lists))
@@ -302,7 +306,7 @@ def list_keywords(ctx: Context, request: Request) -> Reply:
     """GET /v1/keywords, with filters domain_id, list_id, label_id and keyword (S31, U110)."""
     keywords, query = ctx.state.keywords, request.call.query
     candidates = request.account.keywords
-    if "domain_id" in query or "list_id" in query:
+    if not SELECTED.isdisjoint(query):
         # A walk through all keywords of a large account would look at most of them in vain.
         lists = (ctx.state.keyword_lists[which] for which in request.account.keyword_lists)
         candidates = keywords_in(
@@ -329,7 +333,7 @@ def list_keywords(ctx: Context, request: Request) -> Reply:
         request,
         candidates,
         filters,
-        keep if filters or request.scope is not None else None,
+        keep if filters.keys() - SELECTED or request.scope is not None else None,
         lambda which: show_keyword(keywords[which]),
     )
 

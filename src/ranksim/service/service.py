@@ -220,7 +220,8 @@ class Service:
         ctx, first = self._ctx, calls[0]
         state = ctx.state
         state.requests += 1
-        request_id = _request_id(first.request_id, state.requests)
+        sent = first.request_id
+        request_id = sent if sent and _is_echoed(sent) else "req_" + str(state.requests).zfill(12)
         headers: dict[str, str] = {"X-Request-Id": request_id}
         account, scope, key_name, owner = _NOBODY, None, "", ""
         if first.surface == "app":
@@ -540,11 +541,9 @@ def _nominal_class(policy: Policy, call: Call) -> RateClass:
     return RateClass.READ if call.method in READING else RateClass.WRITE
 
 
-def _request_id(sent: str | None, number: int) -> str:
-    """Return the client's X-Request-Id as sent, or one of our own (S107, U79)."""
-    if sent and len(sent) <= LONGEST_REQUEST_ID and sent.isascii() and sent.isprintable():
-        return sent
-    return "req_" + str(number).zfill(12)
+def _is_echoed(sent: str) -> bool:
+    """Return whether a client's X-Request-Id is that of the reply, as sent; others get one of ours (U79)."""
+    return len(sent) <= LONGEST_REQUEST_ID and sent.isascii() and sent.isprintable()
 
 
 def _finish(reply: Reply, call: Call, account: str, headers: dict[str, str], request_id: str) -> Reply:

@@ -66,7 +66,9 @@ def rows_of(ctx: Context, account: Account, spend: Spend, *domains: str) -> Rows
 def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
     """Begin the ask of an operation: which checks apply, and the capability it needs."""
     checks = ctx.checks[spend] & ~ctx.state.waived
-    return Ask(spend=spend, checks=checks, capability=ctx.needs[spend], dry_run=int(dry_run))
+    ask = Ask(spend, checks, ctx.needs[spend])
+    ask.dry_run = int(dry_run)
+    return ask
 
 
 def decide(ctx: Context, request: Request, ask: Ask, rows: Rows) -> Decision:

@@ -120,20 +120,20 @@ def create_job(ctx: Context, request: Request) -> Reply:
     reply = admit(ctx, request, ask, rows, running)
     if reply is not None:
         return reply
+    which, month_ends = ctx.state.new_id("job"), account.books.month_ends
     job = Job(
-        id=ctx.state.new_id("job"),
-        account=account.id,
-        domain=domain.id,
-        kind=body.kind,
-        status=jobs.QUEUED,
-        created_at=request.now,
-        units=work.units,
-        estimate=work.estimate,
-        month_ends=account.books.month_ends,
-        metric=rows.metric,
-        metric_ends=rows.meter.ends if rows.metric else account.books.month_ends,
-        metric_units=ask.units,
+        which,
+        account.id,
+        domain.id,
+        body.kind,
+        jobs.QUEUED,
+        request.now,
+        work.units,
+        work.estimate,
+        month_ends,
     )
+    job.metric, job.metric_units = rows.metric, ask.units
+    job.metric_ends = rows.meter.ends if rows.metric else month_ends
     shown = jobs.show(ctx, job, request.now)
     jobs.accept(ctx, job)
     return single(shown, ctx.policy.statuses.job_accepted, "granted")
@@ -171,15 +171,8 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
     slots.apply_widening(account, widening)
     created: list[KeywordView] = []
     for word in words:
-        keyword = Keyword(
-            id=ctx.state.new_id("kw"),
-            account=account.id,
-            domain=keyword_list.domain,
-            list_id=keyword_list.id,
-            text=fresh[word],
-            folded=word,
-            created_at=now,
-        )
+        which = ctx.state.new_id("kw")
+        keyword = Keyword(which, account.id, keyword_list.domain, keyword_list.id, fresh[word], word, now)
         ctx.state.keywords[keyword.id] = keyword
         account.keywords.append(keyword.id)
         keyword_list.words[word] = keyword.id

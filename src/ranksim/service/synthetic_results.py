@@ -7,6 +7,7 @@ notice says why (S10, U82). What they say is synthetic, see `synthetic_data`.
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from typing import overload
 
@@ -59,12 +60,25 @@ class Ids(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return self._between(start, stop)
+            return [self[number] for number in range(start, stop, step)]
         number = index if index >= 0 else len(self) + index
         if not 0 <= number < len(self):
             raise IndexError(index)
         block = bisect_right(self._starts, number) - 1
         return self._makers[block](number - self._starts[block])
+
+    def _between(self, start: int, stop: int) -> list[str]:
+        """Make the ids of some numbers, block by block."""
+        made: list[str] = []
+        block = bisect_right(self._starts, start) - 1
+        while start < stop:
+            first, end = self._starts[block], min(stop, self._starts[block + 1])
+            made += map(self._makers[block], range(start - first, end - first))
+            start, block = end, block + 1
+        return made
 
 
 def visible(ctx: Context, request: Request) -> list[Domain]:
@@ -101,15 +115,16 @@ class Grid:
     """The places of each list, ascending."""
     width: int = 0
 
-    def address(self, keyword_id: str, number: int) -> str:
-        """Return the address of a keyword's place by its number; void ones end in "~" and their number."""
+    def address(self, ids: Sequence[str], number: int) -> str:
+        """Return the `number`-th address of keywords; void ones end in "~" and the number of their place."""
+        which, number = divmod(number, self.width)
+        keyword_id = ids[which]
         places = self.places[self.keywords[keyword_id].list_id]
         place = places[number] if number < len(places) else f"~ ~{number:04d}"
         return f"{keyword_id} {place}"
 
-    def exists(self, keyword_id: str, place: str, run: Micros) -> bool:
+    def exists(self, keyword: Keyword, place: str, run: Micros) -> bool:
         """Return whether a run could see a keyword in a place: both must have been there."""
-        keyword = self.keywords[keyword_id]
         return keyword.created_at <= run and self.since[keyword.list_id].get(place, run + 1) <= run
 
 
@@ -144,7 +159,9 @@ def keywords_of(ctx: Context, request: Request, domain: Domain, grid: Grid) -> S
 
 
 def _until(ctx: Context, ids: Sequence[str], run: Micros) -> int:
-    """Count the keywords, which ascend in order of creation, that a run found there."""
+    """Count the keywords, which ascend in order of creation, that a run found there: mostly all."""
+    if ids and ctx.state.keywords[ids[-1]].created_at <= run:
+        return len(ids)
     return bisect_right(ids, run, key=lambda which: ctx.state.keywords[which].created_at)
 
 
@@ -176,11 +193,11 @@ def list_positions(ctx: Context, request: Request) -> Reply:
             ids = keywords_of(ctx, request, domain, grid)
             found.append(ids[: _until(ctx, ids, finished[-1])])
     ids = found[0] if len(found) == 1 else list(merge(*found))
-    width = grid.width
 
     def keep(address: str) -> bool:
         keyword_id, _, place = address.partition(" ")
-        return grid.exists(keyword_id, place, runs[ctx.state.keywords[keyword_id].domain])
+        keyword = ctx.state.keywords[keyword_id]
+        return grid.exists(keyword, place, runs[keyword.domain])
 
     def show(address: str) -> views.PositionView:
         keyword = ctx.state.keywords[address.partition(" ")[0]]
@@ -189,7 +206,7 @@ def list_positions(ctx: Context, request: Request) -> Reply:
     return paged(
         ctx,
         request,
-        Ids([(len(ids) * width, lambda n: grid.address(ids[n // width], n % width))]),
+        Ids([(len(ids) * grid.width, partial(grid.address, ids))]),
         filters_of(request, "domain_id", "keyword_id", "date"),
         keep,
         show,
@@ -214,12 +231,12 @@ def list_history(ctx: Context, request: Request) -> Reply:
     ]
 
     def block(run: Micros, domain: str) -> tuple[int, Callable[[int], str]]:
-        start, width, ids = f"{run:017d} {domain} ", grid.width, tracked[domain]
-        return _until(ctx, ids, run) * width, lambda n: start + grid.address(ids[n // width], n % width)
+        start, ids = f"{run:017d} {domain} ", tracked[domain]
+        return _until(ctx, ids, run) * grid.width, lambda n: start + grid.address(ids, n)
 
     def keep(address: str) -> bool:
         run, _, keyword_id, place = address.split(" ", 3)
-        return grid.exists(keyword_id, place, int(run))
+        return grid.exists(ctx.state.keywords[keyword_id], place, int(run))
 
     def show(address: str) -> views.PositionView:
         run, _, rest = address.split(" ", 2)
