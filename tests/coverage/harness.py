@@ -50,6 +50,7 @@ def coverage(
 
 def covers(intervals: Sequence[Sequence[Any]], truth: float) -> Cover:
     """Count the intervals that hold the truth; the last two of each are its ends, None for no limit."""
+    truth = float(truth)
     slack = 1e-12 * abs(truth)  # sums in another order are not another number
     ends = [(interval[-2], interval[-1]) for interval in intervals]
     below = sum(high is not None and high < truth - slack for _, high in ends)
