@@ -1,4 +1,4 @@
-"""The same scenario and seed lead to the same bytes, whatever the process is like and whichever Python runs it.
+"""The same scenario and seed lead to the same bytes, whatever the process is like and on each Python.
 
     .venv/bin/python -m pytest -m heavy tests/test_determinism.py
 
@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,12 +28,12 @@ def trace_of(python: str, folder: Path, *flags: str, **env: str) -> str:
     return sha256(path.read_bytes()).hexdigest()
 
 
-@cache
-def expected(folder: Path) -> str:
-    return trace_of(sys.executable, folder)
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return trace_of(sys.executable, tmp_path_factory.mktemp("expected"))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("flags", "env"),
     [
@@ -44,25 +43,24 @@ def expected(folder: Path) -> str:
         (("-X", "dev"), {}),
     ],
 )
-def test_no_process_writes_another_trace(flags: tuple[str, ...], env: dict[str, str], tmp_path: Path) -> None:
-    assert trace_of(sys.executable, tmp_path, *flags, **env) == expected(tmp_path)
+def test_no_process_writes_another_trace(
+    flags: tuple[str, ...], env: dict[str, str], expected: str, tmp_path: Path
+) -> None:
+    assert trace_of(sys.executable, tmp_path, *flags, **env) == expected
 
 
 def newer(version: str) -> str | None:
     """An interpreter of a version that can make environments."""
     installed = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
-    for name in (shutil.which(f"python{version}"), *map(str, installed)):
-        if (
-            name
-            and subprocess.run([name, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0
-        ):
+    for name in filter(None, (shutil.which(f"python{version}"), *map(str, installed))):
+        if subprocess.run([name, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0:
             return name
     return None
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
-def test_no_python_writes_another_trace(version: str, tmp_path: Path) -> None:
+def test_no_python_writes_another_trace(version: str, expected: str, tmp_path: Path) -> None:
     base = newer(version)
     if base is None:
         pytest.skip(f"there is no Python {version}")
@@ -70,4 +68,4 @@ def test_no_python_writes_another_trace(version: str, tmp_path: Path) -> None:
     python = str(tmp_path / "venv" / "bin" / "python")
     install = [python, "-m", "pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(ROOT)]
     subprocess.run(install, check=True)
-    assert trace_of(python, tmp_path) == expected(tmp_path)
+    assert trace_of(python, tmp_path) == expected

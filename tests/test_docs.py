@@ -95,7 +95,7 @@ def test_the_tests_that_the_page_on_security_names_are_there() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| Promised")]
     assert len(rows) > 20
     for row in rows:
-        kinds = re.findall(r"(?:(slow|heavy): )?`(tests/[\w/]+\.py)::(\w+)`", row)
+        kinds = re.findall(r"(?:(slow|heavy|browser): )?`(tests/[\w/]+\.py)::(\w+)`", row)
         assert kinds, row
         for kind, file, name in kinds:
             code = (ROOT / file).read_text(encoding="utf-8")
@@ -103,6 +103,6 @@ def test_the_tests_that_the_page_on_security_names_are_there() -> None:
                 rf"((?:^@pytest.*\n(?:^[ \]\)].*\n)*)*)^(?:async )?def {name}\(", code, re.MULTILINE
             )
             assert found, f"{file}::{name}"
-            marks = set(re.findall(r"^@pytest\.mark\.(slow|heavy)\b", found[1], re.MULTILINE))
-            marks |= set(re.findall(r"^pytestmark = .*\bmark\.(slow|heavy)\b", code, re.MULTILINE))
+            marks = set(re.findall(r"^@pytest\.mark\.(slow|heavy|browser)\b", found[1], re.MULTILINE))
+            marks |= set(re.findall(r"^pytestmark = .*\bmark\.(slow|heavy|browser)\b", code, re.MULTILINE))
             assert marks == ({kind} if kind else set()), f"{file}::{name} is marked {marks}"
