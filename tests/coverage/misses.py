@@ -23,6 +23,7 @@ MISSES: dict[tuple[str, str], dict[str, str]] = {
     (cells.WAITS, "M/M/4, load 0.8"): {"10": TAIL},
     (cells.WAITS, "M/G/1 (lognormal), load 0.7"): {"5": TAIL, "10": TAIL},
     (cells.POOLED, "M/M/1, load 0.8"): {"5": TAIL},
+    (cells.POOLED, "M/M/4, load 0.8"): {"5": TAIL},
     (cells.POOLED, "M/G/1 (lognormal), load 0.7"): {"5": TAIL},
     (cells.SHARES, "0.001 of 100 calls"): dict.fromkeys(EACH, EXACT),
     (cells.SHARES, "0.05 of 100 calls"): {"10": WIDER},
