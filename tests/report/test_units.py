@@ -99,6 +99,7 @@ def test_shares_and_instants() -> None:
         ("count", 12, (), "12"),
         ("count", 12, (12, 12), "12"),
         ("count", 12, (10.75, 14), "12 (10.8 to 14)"),
+        ("count", 10_080, (10_079.8, 10_080.3), "10,080"),
         ("money", 780_000, (709_758, 850_242), "0.78 USD (0.71 USD to 0.85 USD)"),
         ("money", 400, (375, 425), "0.0004 USD (0.000375 USD to 0.000425 USD)"),
         ("duration", MINUTE, (MINUTE - SECOND, MINUTE + 2 * SECOND), "1 min (59 s to 1 min 2 s)"),

@@ -112,7 +112,7 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     form = FORMATS.get(quantity)
     if form is None or value is None or isinstance(value, str):
         return text(value)
-    if low is None or high is None or low == high:
+    if low is None or high is None or form(low) == form(high):
         return form(value)
     return f"{form(value)} ({form(low)} to {form(high)})"
 
