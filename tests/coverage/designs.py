@@ -17,6 +17,7 @@ from ranksim.inference.estimate import Estimate
 from ranksim.inference.means import estimate
 from ranksim.inference.precision import is_precise
 from ranksim.inference.search import error_of_value, first_stage, looks
+from ranksim.inference.shares import chance
 from ranksim.inference.warm_up import mser5, welch
 from ranksim.study.goal import first_index
 from ranksim.study.runs import GROWTH
@@ -122,6 +123,22 @@ def precision(
     return measure
 
 
+def precise_after(queue: Queue, cut: Callable[[Matrix], int]) -> Measure:
+    """The mean wait in the long run, of runs that are cut as pilots tell, as many as a precision asks for."""
+
+    def measure(repetitions: int, seed: int) -> Mapping[str, Cover]:
+        random = np.random.default_rng(seed)
+        found: dict[float, list[Estimate]] = {relative: [] for relative in (0.1, 0.2, 0.3)}
+        for waits in batches(queue, repetitions, random, PILOTS + MOST, LENGTH):
+            pilots = waits[:PILOTS].reshape(PILOTS, -1, SAMPLE).mean(axis=2)
+            means = waits[PILOTS:, cut(pilots) :].mean(axis=1).tolist()
+            for relative, intervals in found.items():
+                intervals.append(until_precise(means, relative))
+        return {f"±{relative:.0%}": covers(intervals, queue.mean) for relative, intervals in found.items()}
+
+    return measure
+
+
 def mean_waits(queue: Queue) -> Callable[[np.random.Generator, int], Matrix]:
     return lambda random, count: mean_of_runs(queue.runs(random, count, CUSTOMERS, DROPPED))
 
@@ -136,32 +153,35 @@ POOL = 20_000
 """Runs of each value that replications are drawn from, so that their mean is the truth."""
 
 
-def decide(values: Sequence[float], bound: float, kind: Range, error: float) -> bool | None:
-    """Whether the mean is above a bound, looked at as a study looks."""
+def decide(values: Sequence[float], bound: float, kind: Range, error: float) -> tuple[bool | None, int]:
+    """Whether the mean is above a bound, looked at as a study looks, and how many values it took."""
     stage, before = first_stage(LEVEL), 0
     for count in looks(LEAST, BUDGET, stage):
         found = above(values[:count], bound, kind, allowed(error, count, before, BUDGET, stage))
         if found is not None:
-            return found
+            return found, count
         before = count
-    return None
+    return None, before
 
 
 class Search:
     """One search for the first of some values that meets a goal, by bisection, as a study searches."""
 
     def __init__(
-        self, drawn: Sequence[Sequence[float]], judge: Callable[[Sequence[float]], bool | None]
+        self,
+        drawn: Sequence[Sequence[float]],
+        judge: Callable[[Sequence[float]], tuple[bool | None, int]],
     ) -> None:
         self.drawn, self.judge = drawn, judge
         self.said: dict[int, bool | None] = {}
+        self.taken: dict[int, int] = {}
         self.best = first_index(len(drawn), lambda index: self.meets(index) is True)
         if self.best:
             first_index(self.best, lambda index: self.meets(index) is not False)
 
     def meets(self, index: int) -> bool | None:
         if index not in self.said:
-            self.said[index] = self.judge(self.drawn[index])
+            self.said[index], self.taken[index] = self.judge(self.drawn[index])
         return self.said[index]
 
     @property
@@ -171,12 +191,17 @@ class Search:
 
 
 def goal(
-    pools: Callable[[np.random.Generator], Matrix], bound: float, kind: Range, at_least: bool
+    pools: Callable[[np.random.Generator], Matrix],
+    bound: float,
+    kind: Range,
+    at_least: bool,
+    interval: Callable[[Sequence[float]], Estimate] = estimate,
 ) -> Measure:
     """Seek the first of some values whose mean is above a bound (or below it), where the last ones are.
 
     `pools` has a row for each value, of what replications show. An answer is false if what is said to meet
-    the goal does not, or what is said to fail it meets it; what stays undecided is neither.
+    the goal does not, or what is said to fail it meets it; what stays undecided is neither. `interval` is
+    that of the values of an answer, which is shown beside it.
     """
 
     def measure(repetitions: int, seed: int) -> Mapping[str, Cover]:
@@ -185,9 +210,9 @@ def goal(
         truth = [bool(mean > bound) is at_least for mean in pool.mean(axis=1)]
         error = error_of_value(LEVEL, len(pool))
 
-        def judge(values: Sequence[float]) -> bool | None:
-            more = decide(values, bound, kind, error)
-            return more if more is None else more is at_least
+        def judge(values: Sequence[float]) -> tuple[bool | None, int]:
+            more, taken = decide(values, bound, kind, error)
+            return (more if more is None else more is at_least), taken
 
         draws = (pool[:, random.integers(pool.shape[1], size=BUDGET)].tolist() for _ in range(repetitions))
         searches = [Search(drawn, judge) for drawn in draws]
@@ -195,12 +220,25 @@ def goal(
             all(says in (None, truth[index]) for index, says in search.said.items()) for search in searches
         )
         decided = sum(search.is_decided for search in searches)
-        return {
+        answers = [(search, search.best) for search in searches if search.best is not None]
+        held = sum(
+            covers([interval(search.drawn[best][: search.taken[best]])], pool[best].mean()).covered
+            for search, best in answers
+        )
+        found = {
             "not false": Cover(true, 0, repetitions - true, repetitions, 0.0),
             "(decided)": Cover(decided, 0, repetitions - decided, repetitions, 0.0),
         }
+        if answers:
+            found["(mean of the answer)"] = Cover(held, 0, len(answers) - held, len(answers), 0.0)
+        return found
 
     return measure
+
+
+def of_chance(values: Sequence[float]) -> Estimate:
+    """The interval that a study shows of a chance."""
+    return chance(round(sum(values)), len(values), LEVEL)
 
 
 def rare_failures(random: np.random.Generator) -> Matrix:
@@ -243,7 +281,11 @@ ROWS = [
         "exponential, as a study does",
         precision(1.0, lambda random, count: random.standard_exponential(count), GROWTH),
     ),
-    Row(GOALS, "a failure in a run: chance <= 2.5 %", goal(rare_failures, 0.025, "count", False)),
+    Row(PRECISION, "the same of whole runs from empty", precise_after(BUSY, none)),
+    Row(PRECISION, "the same after a fixed warm-up of 300 of 1,000", precise_after(BUSY, long_enough)),
+    Row(PRECISION, "the same after MSER-5 of 10 pilots", precise_after(BUSY, by_mser5)),
+    Row(PRECISION, "the same after Welch, 10 pilots", precise_after(BUSY, by_welch)),
+    Row(GOALS, "a failure in a run: chance <= 2.5 %", goal(rare_failures, 0.025, "count", False, of_chance)),
     Row(GOALS, "a share of jobs in time >= 90 %", goal(prompt_starts, 0.9, "share", True)),
     Row(GOALS, "a mean wait <= 2.6", goal(waits_by_load, 2.6, "from 0", False)),
 ]

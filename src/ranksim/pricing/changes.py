@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ranksim.contract.plans import Catalogue
@@ -80,7 +80,8 @@ def terms_view(found: Sequence[Change]) -> list[View]:
     """The differences as a table for people, if there are any."""
     columns = dict.fromkeys(("path", "a", "b"), "text")
     rows = [change.row() for change in found]
-    return views_of("What B changes", rows, columns, "by path; – where one does not say")
+    shown = views_of("What B changes", rows, columns, "by path; – where one does not say")
+    return [replace(view, leads=True) for view in shown]
 
 
 def taken_over(a: Catalogue, b: Catalogue) -> tuple[str, ...]:

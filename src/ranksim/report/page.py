@@ -70,9 +70,11 @@ def page(
 def tables_page(title: str, lines: Iterable[str], shown: Iterable[View], plots: Mapping[str, bytes]) -> str:
     """A page of tables and plots under a title and a few lines of text, such as that of a study."""
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines)]
-    return html_document(
-        title, [*parts, *_plots(plots), *_tables(bounded(view, MOST_ROWS) for view in shown)]
-    )
+    tables = [bounded(view, MOST_ROWS) for view in shown]
+    for view in tables:
+        if view.leads:
+            parts += [f"<h2>{escape(view.title)}</h2>", *_rows(view)]
+    return html_document(title, [*parts, *_plots(plots), *_tables(view for view in tables if not view.leads)])
 
 
 def html_document(title: str, body: Iterable[str]) -> str:
@@ -134,17 +136,17 @@ def _plots(plots: Mapping[str, bytes]) -> list[str]:
 def _tables(shown: Iterable[View]) -> list[str]:
     parts = ["<h2>Tables</h2>", '<div class="tables">']
     for view in shown:
-        rows = [
-            "<tr>"
-            + "".join(_cell("td", cell, index >= view.words) for index, cell in enumerate(row))
-            + "</tr>"
-            for row in view.rows
-        ]
-        parts += ["<section>", f"<h3>{escape(view.title)}</h3>", *_table(view.headings, view.words, rows)]
-        if view.note:
-            parts.append(f'<p class="soft">{escape(view.note)}</p>')
-        parts.append("</section>")
+        parts += ["<section>", f"<h3>{escape(view.title)}</h3>", *_rows(view), "</section>"]
     return [*parts, "</div>"]
+
+
+def _rows(view: View) -> list[str]:
+    rows = [
+        "<tr>" + "".join(_cell("td", cell, index >= view.words) for index, cell in enumerate(row)) + "</tr>"
+        for row in view.rows
+    ]
+    note = [f'<p class="soft">{escape(view.note)}</p>'] if view.note else []
+    return [*_table(view.headings, view.words, rows), *note]
 
 
 def _assumptions(heading: Heading) -> list[str]:

@@ -32,13 +32,17 @@ CHECKS = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table ready to show: title, headings, rows of text; columns from `words` on are numbers."""
+    """A table ready to show: title, headings, rows of text; columns from `words` on are numbers.
+
+    A page shows one that `leads` above its plots.
+    """
 
     title: str
     headings: tuple[str, ...]
     words: int
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    leads: bool = False
 
 
 def views(tables: Tables, top: int | None = None) -> list[View]:
