@@ -37,7 +37,9 @@ def test_all_fixtures_are_of_one_world(ranksim, ranksim_server, ranksim_clock, r
     reply = httpx.get(ranksim_server.url + "/v1/webhook-events", timeout=600, trust_env=False)
     assert reply.status_code == 200
     ranksim.subscribe(ranksim_receiver)
-    assert httpx.get(ranksim_receiver.url + "/_receiver", timeout=600, trust_env=False).status_code == 200
+    mine = {"authorization": "Bearer " + ranksim_receiver.token}
+    url = ranksim_receiver.url + "/_receiver"
+    assert httpx.get(url, headers=mine, timeout=600, trust_env=False).status_code == 200
 
 def test_another_test_has_another_world(ranksim):
     assert ranksim.client().get("/v1/webhooks").json()["data"] == []
