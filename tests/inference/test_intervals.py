@@ -10,6 +10,7 @@ import scipy
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.means import estimate, half_width
 from ranksim.inference.precision import FIRST_STAGE, is_precise, relative_half_width
+from ranksim.inference.skewed import skewed, unskewed
 from ranksim.inference.student import student_t
 from ranksim.inference.warm_up import longest, mser5, welch
 
@@ -160,3 +161,9 @@ def test_mser5_is_its_definition() -> None:
         return sum((x - mean) ** 2 for x in rest) / len(rest) ** 2
 
     assert mser5(series) == 5 * min(range(11), key=statistic)
+
+
+@pytest.mark.parametrize("a", [0.0, 1e-7, 0.01, -0.2, 0.6])
+@pytest.mark.parametrize("t", [-4.0, -0.5, 0.0, 1.9, 12.0])
+def test_skewness_is_put_back_as_it_was_taken(t: float, a: float) -> None:
+    assert skewed(unskewed(t, a), a) == pytest.approx(t, abs=1e-4)

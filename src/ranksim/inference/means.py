@@ -28,10 +28,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.skewed import skewed
 from ranksim.inference.student import student_t
-
-NEGLIGIBLE = 1e-6
-"""A coefficient of the transformation below which it moves an end by less than can be told."""
 
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
@@ -65,11 +63,4 @@ def _reach(values: Sequence[float], mean: float, level: float) -> tuple[float, f
         return t * error, t * error
     skewness = math.fsum((x / deviation) ** 3 for x in off) * n / ((n - 1) * (n - 2))
     a = skewness / (6 * math.sqrt(n))
-    return max(t, _undone(t, a)) * error, max(t, -_undone(-t, a)) * error
-
-
-def _undone(x: float, a: float) -> float:
-    """Return the T of which Hall's transformation T + 2aT² + 4a²T³/3 + a makes x (6a√n is the skewness)."""
-    if abs(a) < NEGLIGIBLE:
-        return x
-    return (math.cbrt(1 + 6 * a * (x - a)) - 1) / (2 * a)
+    return max(t, skewed(t, a)) * error, max(t, -skewed(-t, a)) * error
