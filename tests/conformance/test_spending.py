@@ -248,8 +248,8 @@ def queues(ctx: Any, request: Any, refusal: Any, ask: Any, rows: Any, running: A
 
 def latest_run(ctx: Any, domain: Any, kind: str) -> Any:
     """Join the last run even when it has finished."""
-    runs = domain.jobs.get(kind, ())
-    return ctx.state.jobs[runs[-1]] if runs else None
+    runs = [job for job in ctx.state.jobs.values() if (job.domain, job.kind) == (domain.id, kind)]
+    return runs[-1] if runs else None
 
 
 DEVIATIONS: list[tuple[str, str, tuple[Patch, ...], str]] = [

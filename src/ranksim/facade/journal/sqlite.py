@@ -190,13 +190,17 @@ class StateFile:
     def _read(self) -> tuple[bytes, list[bytes], list[Mark]]:
         """Return the last snapshot, the batches since, and how far the file went after each."""
         snapshots = self._database.execute("SELECT number, world, crc FROM snapshot").fetchall()
-        if len(snapshots) != 1 or crc32(snapshots[0][1]) != snapshots[0][2]:
+        if len(snapshots) != 1 or not isinstance(snapshots[0][1], bytes):  # damage may make a type another
+            raise self._broken()
+        if crc32(snapshots[0][1]) != snapshots[0][2]:
             raise self._broken()
         inputs = self._database.execute("SELECT said FROM about WHERE name = 'inputs'").fetchone()
         number, world, crc = snapshots[0]
         batches, marks = [], [Mark(number, int(inputs[0]) if inputs else 0, crc)]
         rows = self._database.execute("SELECT number, batch, crc FROM inputs ORDER BY number")
         for found, batch, claimed in rows:
+            if not isinstance(batch, bytes):
+                raise self._broken()
             last = marks[-1]
             marks.append(Mark(last.number + 1, last.inputs + batch.count(b"\n"), crc32(batch, last.crc)))
             if (found, claimed) != (marks[-1].number, marks[-1].crc):
