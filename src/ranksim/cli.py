@@ -73,7 +73,7 @@ def _open_closed_streams() -> None:
     """Put the null device where a standard stream was closed, before a file or socket gets its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open to the end
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _version(wanted: bool) -> None:

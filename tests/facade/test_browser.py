@@ -67,7 +67,7 @@ def owner_of_the_name(port: int, found: "queue.Queue[Any]") -> Iterator[int]:
         def do_GET(self) -> None:  # as http.server calls it
             self._answer()
 
-        do_POST = do_OPTIONS = do_GET  # noqa: N815  # as http.server calls them
+        do_POST = do_OPTIONS = do_GET
 
         def _answer(self) -> None:
             path = urlsplit(self.path).path

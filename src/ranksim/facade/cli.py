@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -148,9 +149,8 @@ def serve(
     if log_format not in ("text", "json"):
         raise BadInput(f"--log-format: expected text or json, found {log_format!r}")
     try:
-        import httptools  # noqa: F401  # all of the extra is asked for before anything is opened
-        import uvicorn  # noqa: F401  # likewise
-
+        for name in ("httptools", "uvicorn"):  # all of the extra is asked for before anything is opened
+            import_module(name)
         from ranksim.facade.http_sender import HttpSender
         from ranksim.facade.sender import Receivers
         from ranksim.facade.twin import Twin

@@ -85,5 +85,6 @@ async def _read_answer(
     response = await transport.handle_async_request(
         httpx.Request(method, url, headers=headers, content=content)
     )
-    body = b"".join([part async for part in response.stream])  # type: ignore[union-attr]  # of an ASGI app: async
+    assert isinstance(response.stream, httpx.AsyncByteStream), "ASGI apps answer in parts"
+    body = b"".join([part async for part in response.stream])
     return httpx.Response(response.status_code, headers=response.headers, stream=httpx.ByteStream(body))

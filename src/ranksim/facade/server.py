@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import uvicorn
@@ -31,8 +32,8 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], li
     `announce` is called when a signal is already minded, and a request would be answered.
     """
     # A schema and many models, which are built before anybody waits for them.
-    import ranksim.facade.control.dispatch
-    import ranksim.facade.http.graphql  # noqa: F401  # imported alone
+    for name in ("ranksim.facade.control.dispatch", "ranksim.facade.http.graphql"):
+        import_module(name)
 
     spare_the_collector()
     give_memory_back()

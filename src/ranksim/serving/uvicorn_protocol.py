@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*given, **more)
         self._limits = limits or Limits()
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+    def connection_made(self, transport: Any) -> None:
         """Give the first request its time."""
         super().connection_made(transport)
         self._arriving = True

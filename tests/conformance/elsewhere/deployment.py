@@ -1123,7 +1123,7 @@ class Handler(BaseHTTPRequestHandler):
             request_id = str(uuid.uuid4())
         self.write(reply, request_id)
 
-    do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = do_HEAD = do_OPTIONS = serve  # noqa: N815 - names of the library
+    do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = do_HEAD = do_OPTIONS = serve
 
     def answer(self, raw):
         """Preflight, key, rate, path, Idempotency-Key, body, in this order; None outside the API."""

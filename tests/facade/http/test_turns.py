@@ -74,11 +74,9 @@ def measured(turns: Turns) -> Iterator[None]:
         if took > turns.longest:
             turns.longest, turns.what = took, what
 
-    asyncio.events.Handle._run = timed  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio.events.Handle, "_run", timed)
         yield
-    finally:
-        asyncio.events.Handle._run = run  # type: ignore[method-assign]
 
 
 class Deployment:

@@ -35,7 +35,7 @@ class SpillFile(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind
         self._values = attrgetter(*(about.name for about in fields(cast(Any, kind))))
-        self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 (closed with the shelf)
+        self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  # finalize closes it, with the shelf
         self._ends = array("Q", [0])
         self._waiting = bytearray()
         self._written = 0
