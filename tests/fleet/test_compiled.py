@@ -19,7 +19,7 @@ from ranksim.clock import DAY, HOUR, MINUTE, SECOND
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet import compiled, requests
+from ranksim.fleet import compiled, kernel, requests
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.rows import ACTIVITIES, OUTCOMES
@@ -195,7 +195,7 @@ def test_the_kernel_draws_the_addressed_numbers(seed: int, entity: int, index: i
 @cache
 def compiled_draw() -> Any:
     numba = pytest.importorskip("numba")
-    compiled.compiled()
+    compiled.compiled(kernel.run)
     stream, drawn = requests.stream, requests.drawn
 
     @numba.njit

@@ -45,16 +45,10 @@ QUICK = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper":
 """How inner functions are compiled: nothing divides by 0, and Python never calls them."""
 
 
-def compiled() -> Callable[..., None]:
-    """Return the compiled `kernel.run`: its first call compiles, or loads what an earlier process did."""
+def compiled(run: Callable[..., None]) -> Callable[..., None]:
+    """Return `kernel.run` or `recorded.run`, compiled: a first call compiles, or loads what was kept."""
     with _compiling:
-        return _compiled(kernel.run)
-
-
-def compiled_recorded() -> Callable[..., None]:
-    """Return the compiled `recorded.run`, in the same way."""
-    with _compiling:
-        return _compiled(recorded.run)
+        return _compiled(run)
 
 
 @cache

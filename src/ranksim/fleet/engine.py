@@ -34,6 +34,7 @@ from ranksim.fleet.rows import (
     OperationRow,
     Queue,
     Reaction,
+    Records,
     RequestRow,
     RunCooldown,
     SegmentRow,
@@ -107,17 +108,17 @@ def simulate_fleet(
     check_bounds(population, policy)
     offers = offers_of(population, policy)
     customers = customers_of(population, policy, offers, seed, first, last)
-    given = _given(customers, offers)
+    given = given_of(customers, offers)
     ledger = ledger_of(last - first, population.length, len(offers.metrics), log)
-    signed = (seed + 2**63) % 2**64 - 2**63
+    number = signed(seed)
     parts = [(a, min(a + chunk, last - first)) for a in range(0, last - first, chunk)]
 
     def serve(part: tuple[int, int]) -> None:
         free = ledger._replace(log=ledger.log[np.count_nonzero(ledger.log["tries"]) :])
         if engine == "compiled":
-            compiler.compiled()(*part, population.start, signed, given, _desk(given), free)
+            compiler.compiled(kernel.run)(*part, population.start, number, given, _desk(given), free)
         else:
-            _interpret(part, population.start, signed, given, free)
+            _interpret(part, population.start, number, given, free)
 
     if threads > 1 and log == 0:
         if engine == "compiled":
@@ -159,7 +160,13 @@ def machine(compiled: bool | None) -> str:
     return "interpreted"
 
 
-def _given(customers: Customers, offers: Offers) -> Given:
+def signed(seed: int) -> int:
+    """Return a seed as the kernel takes it, a signed integer of 64 bits."""
+    return (seed + 2**63) % 2**64 - 2**63
+
+
+def given_of(customers: Customers, offers: Offers) -> Given:
+    """Return what the kernel reads: accounts, and what they are sold."""
     return Given(
         customers=customers.customers,
         first_domains=customers.first_domains,
@@ -182,12 +189,10 @@ def _given(customers: Customers, offers: Offers) -> Given:
 
 def _desk(given: Given) -> Desk:
     """Room to serve any of the accounts given."""
-    is_log = given.windows["kind"][0] == SLIDING_LOG
-    ring = int(given.windows["limit"].max()) if is_log else 1
     domains = int(given.customers["domains"].max())
     return Desk(
         windows=blank(len(given.windows), Window),
-        rings=np.zeros((len(given.windows), ring), dtype=np.int64),
+        rings=np.zeros((len(given.windows), ring_of(given.windows)), dtype=np.int64),
         cooldowns=blank(domains * SPENDS, RunCooldown),
         backlog=blank(int(given.segments["backlog"].max()) + 1, RequestRow),
         pace=blank(1, ActivityRate),
@@ -195,6 +200,11 @@ def _desk(given: Given) -> Desk:
         request=blank(1, RequestRow),
         queue=blank(1, Queue),
     )
+
+
+def ring_of(windows: Records) -> int:
+    """Return how many instants each rate window keeps: its limit, if it is a sliding log."""
+    return int(windows["limit"].max()) if windows["kind"][0] == SLIDING_LOG else 1
 
 
 def ledger_of(accounts: int, length: int, metrics: int, log: int) -> Ledger:

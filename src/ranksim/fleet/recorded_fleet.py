@@ -10,7 +10,8 @@ from ranksim.contract.policy import Policy
 from ranksim.fleet import compiled as compiler
 from ranksim.fleet import recorded
 from ranksim.fleet.bounds import check_policy
-from ranksim.fleet.engine import ROWS, firm, ledger_of, loose, machine
+from ranksim.fleet.customers import Customers
+from ranksim.fleet.engine import ROWS, firm, given_of, ledger_of, loose, machine, ring_of, signed
 from ranksim.fleet.kernel import SPENDS, Given, Ledger
 from ranksim.fleet.offers import Offers, Sold, offers_for
 from ranksim.fleet.recorded import KeptRows
@@ -19,8 +20,10 @@ from ranksim.fleet.rows import (
     OUTCOMES,
     CallRow,
     CustomerRow,
+    Habit,
     Integers,
     Month,
+    Reaction,
     Records,
     RequestRow,
     RunCooldown,
@@ -32,7 +35,6 @@ from ranksim.fleet.rows import (
 from ranksim.fleet.tallying import open_months
 from ranksim.rules import windows
 from ranksim.rules.books import Ask, Window
-from ranksim.rules.windows import SLIDING_LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class RecordedFleet:
         self.policy = policy
         self.engine = machine(compiled)
         check_policy(policy)
-        self._seed = (seed + 2**63) % 2**64 - 2**63
+        self._seed = signed(seed)
         offers = offers_for(accounts.sold, policy)
         self.metrics = offers.metrics
         given = _given(accounts, offers)
@@ -84,7 +86,7 @@ class RecordedFleet:
         The calls of an account stand in order of time, within a chunk and from one to the next.
         """
         if self.engine == "compiled":
-            run = compiler.compiled_recorded()
+            run = compiler.compiled(recorded.run)
             run(0, len(calls), self._seed, calls, self._given, self._kept, self._ledger)
             return
         rows = to_rows(calls, CallRow)
@@ -108,25 +110,20 @@ class RecordedFleet:
 
 
 def _given(accounts: RecordedAccounts, offers: Offers) -> Given:
+    """The accounts as those of a population that draws nothing."""
     nothing = np.zeros((1, 1), dtype=np.int64)
-    return Given(
+    customers = Customers(
         customers=accounts.customers,
         first_domains=accounts.first_domains,
         domains=accounts.domains.copy(),
         odds=nothing,
         segments=blank(1, SegmentRow),
-        habits=nothing,
-        reactions=nothing,
+        habits=blank((1, 1), Habit),
+        reactions=blank((1, 1), Reaction),
         hours=nothing,
         levels=nothing,
-        offers=offers.offers,
-        operations=offers.operations,
-        meters=offers.meters,
-        windows=offers.windows,
-        terms=offers.terms,
-        ways=offers.ways,
-        durations=offers.durations,
     )
+    return given_of(customers, offers)
 
 
 def _open(ledger: Ledger, given: Given) -> None:
@@ -152,8 +149,6 @@ def _kept(accounts: RecordedAccounts, given: Given) -> KeptRows:
     fresh = to_rows(given.windows, Window)
     for window in fresh:
         windows.start(window)
-    is_log = given.windows["kind"][0] == SLIDING_LOG
-    ring = int(given.windows["limit"].max()) if is_log else 1
     keys = max(accounts.keys, 1)
     limits = np.empty((keys, len(fresh)), dtype=given.windows.dtype)
     limits[...] = to_records(fresh, Window)
@@ -162,7 +157,7 @@ def _kept(accounts: RecordedAccounts, given: Given) -> KeptRows:
     cooldowns["length"] = given.operations["cooldown"][given.customers["offer"][owner], :SPENDS]
     return KeptRows(
         windows=limits,
-        rings=np.zeros((keys, len(fresh), ring), dtype=np.int64),
+        rings=np.zeros((keys, len(fresh), ring_of(given.windows)), dtype=np.int64),
         cooldowns=cooldowns.reshape(-1),
         made=np.zeros(max(accounts.things, 1), dtype=np.int8),
         segment=blank(1, SegmentRow),
