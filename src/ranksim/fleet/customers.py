@@ -143,7 +143,7 @@ def levels_of(population: Population) -> Integers:
 def _set_plan(mine: Records, kind: Segment, offers: Offers, seed: int) -> None:
     numbers = mine["number"]
     weights = [choice.weight for choice in kind.plans.values()]
-    which = [offers.sold.index(sold_of(plan, choice)) for plan, choice in kind.plans.items()]
+    which = [offers.sold.index(sold_of(plan, choice.add_ons)) for plan, choice in kind.plans.items()]
     picked = _picked(_drawn(seed, 0, numbers, Purpose.PLAN), weights)
     mine["offer"] = np.array(which, dtype=np.int64)[picked]
     mine["healthy"] = _drawn(seed, 1, numbers, Purpose.PLAN) >= kind.past_due

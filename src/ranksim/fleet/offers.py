@@ -1,15 +1,15 @@
 """What a fleet knows of a policy: its plans, operations and assumptions as rows of integers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ranksim.contract.facts import Decision, JobKind, RateClass, Spend
-from ranksim.contract.plans import Plan
+from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet.population import PlanChoice, Population
+from ranksim.fleet.population import Population
 from ranksim.fleet.rows import (
     ACTIVITIES,
     READ,
@@ -52,9 +52,20 @@ class Offers:
     durations: Integers
 
 
-def sold_of(plan: str, choice: PlanChoice) -> Sold:
+def sold_of(plan: str, add_ons: Mapping[str, int]) -> Sold:
     """Name a plan with its add-ons."""
-    return plan, tuple(sorted((name, count) for name, count in choice.add_ons.items() if count))
+    return plan, tuple(sorted((name, count) for name, count in add_ons.items() if count))
+
+
+def price_of(catalogue: Catalogue, sold: Sold) -> int:
+    """Return what a plan with its add-ons costs a month, µUSD."""
+    plan, add_ons = sold
+    return catalogue.plans[plan].price + add_ons_price(catalogue, add_ons)
+
+
+def add_ons_price(catalogue: Catalogue, add_ons: Iterable[tuple[str, int]]) -> int:
+    """Return what so many of some add-ons cost a month, µUSD."""
+    return sum(catalogue.add_ons[name].price * count for name, count in add_ons)
 
 
 def sold_to(population: Population, policy: Policy) -> tuple[Sold, ...]:
@@ -70,7 +81,7 @@ def sold_to(population: Population, policy: Policy) -> tuple[Sold, ...]:
             _expect(at, "plan", plan, catalogue.plans)
             for add_on in choice.add_ons:
                 _expect(f"{at}.add_ons", "add-on", add_on, catalogue.add_ons)
-            found[sold_of(plan, choice)] = None
+            found[sold_of(plan, choice.add_ons)] = None
     return tuple(found)
 
 

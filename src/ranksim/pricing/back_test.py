@@ -19,7 +19,8 @@ from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
-from ranksim.pricing.catalogues import Moves, alike, moved, selling
+from ranksim.fleet.offers import add_ons_price
+from ranksim.pricing.catalogues import Moves, alike, check_add_ons, check_plan, moved, selling
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view
 from ranksim.pricing.recording import RecordedCall, Recording
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
@@ -268,7 +269,7 @@ def _specs(
     recording: Recording, side: Side, known: Mapping[str, AccountSpec], keywords: int
 ) -> dict[str, AccountSpec]:
     """The accounts of a side, each on its plan. Raises BadInput for one that is not on sale."""
-    plans = side.sold().plans
+    sold, of = side.sold(), side.catalogue.name
     specs = {}
     for name in recording.accounts:
         spec = known.get(name)
@@ -277,22 +278,12 @@ def _specs(
             raise BadInput(
                 f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
             )
-        if plan not in plans:
-            hint = "" if side.plan else f", or say where its customers go with --move {plan}=PLAN"
-            raise BadInput(
-                f"plan: {side.catalogue.name} has no plan {plan!r}; expected one of {', '.join(plans)}{hint}"
-            )
+        check_plan(plan, sold, "plan", of, movable=not side.plan)
         if spec is None:
             specs[name] = spec_for(recording, name, plan, keywords)
-            continue
-        for add_on in spec.add_ons:
-            if add_on not in side.catalogue.add_ons:
-                known_ones = ", ".join(side.catalogue.add_ons) or "none, for there are none"
-                raise BadInput(
-                    f"accounts.{name}.add_ons: {side.catalogue.name} has no add-on {add_on!r}; expected one "
-                    f"of {known_ones}"
-                )
-        specs[name] = spec.model_copy(update={"plan": plan})
+        else:
+            check_add_ons(spec.add_ons, sold, f"accounts.{name}.add_ons", of)
+            specs[name] = spec.model_copy(update={"plan": plan})
     return specs
 
 
@@ -328,7 +319,7 @@ def _invoices(replay: ReplayedService, letter: str, calls: Mapping[str, Sequence
     last = replay.recording.calls[-1].at
     for name, mine in calls.items():
         account = replay.service.state.accounts[replay.actors[name].account]
-        extras = sum(catalogue.add_ons[x].price * count for x, count in account.add_ons.items())
+        extras = add_ons_price(catalogue, account.add_ons.items())
         price = catalogue.plans[account.plan].price
         for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
             cost = sum(row[f"{letter}_cost"] for row in mine if begins <= row["at"] < ends)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ranksim.clock import DAY
 from ranksim.contract.plans import Catalogue
+from ranksim.fleet.offers import add_ons_price
 from ranksim.fleet.results import FleetResult
 from ranksim.fleet.rows import Integers
 from ranksim.study.fleets import charged
@@ -51,14 +51,13 @@ def bills(result: FleetResult, catalogue: Catalogue | None = None) -> Bills:
     catalogue = result.policy.catalogue if catalogue is None else catalogue
     served = result.customers["leaves"] - result.customers["joins"]
 
-    def charge(price: Callable[[str, dict[str, int]], int]) -> Integers:
-        monthly = np.array([price(plan, dict(extras)) for plan, extras in result.sold], dtype=np.int64)
-        return charged(monthly[result.customers["offer"]], served)
+    def charge(monthly: list[int]) -> Integers:
+        return charged(np.array(monthly, dtype=np.int64)[result.customers["offer"]], served)
 
     return Bills(
         plans=result.plan_names,
         months=served / MONTH,
-        prices=charge(lambda plan, _: catalogue.plans[plan].price),
-        add_ons=charge(lambda _, extras: sum(catalogue.add_ons[x].price * n for x, n in extras.items())),
+        prices=charge([catalogue.plans[plan].price for plan, _ in result.sold]),
+        add_ons=charge([add_ons_price(catalogue, add_ons) for _, add_ons in result.sold]),
         cost=result.tallies["spend"].astype(np.int64),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ranksim.contract.located import validate
@@ -40,10 +40,7 @@ def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:
     draws of two catalogues are the same. Raises BadInput for a target that is not on sale.
     """
     for target in moves.values():
-        if target not in catalogue.plans:
-            raise BadInput(
-                f"move: {side} has no plan {target!r}; expected one of {', '.join(catalogue.plans)}"
-            )
+        check_plan(target, catalogue, "move", side)
     served = {old: catalogue.plans[new].model_copy(update={"name": old}) for old, new in moves.items()}
     return catalogue.model_copy(update={"plans": catalogue.plans | served})
 
@@ -61,15 +58,24 @@ def check_sold(population: Population, catalogue: Catalogue, side: str) -> None:
     for name, segment in population.segments.items():
         for plan, choice in segment.plans.items():
             at = f"segments.{name}.plans.{plan}"
-            if plan not in catalogue.plans:
-                raise BadInput(
-                    f"{at}: {side} has no plan {plan!r}; expected one of {', '.join(catalogue.plans)}, "
-                    f"or say where its customers go with --move {plan}=PLAN"
-                )
-            for add_on in choice.add_ons:
-                if add_on not in catalogue.add_ons:
-                    known = ", ".join(catalogue.add_ons) or "none, for there are none"
-                    raise BadInput(f"{at}.add_ons: {side} has no add-on {add_on!r}; expected one of {known}")
+            check_plan(plan, catalogue, at, side, movable=True)
+            check_add_ons(choice.add_ons, catalogue, f"{at}.add_ons", side)
+
+
+def check_plan(plan: str, catalogue: Catalogue, at: str, side: str, movable: bool = False) -> None:
+    """Raise BadInput at a place unless a side's catalogue has a plan; `movable`: a move would help."""
+    if plan not in catalogue.plans:
+        hint = f", or say where its customers go with --move {plan}=PLAN" if movable else ""
+        known = ", ".join(catalogue.plans)
+        raise BadInput(f"{at}: {side} has no plan {plan!r}; expected one of {known}{hint}")
+
+
+def check_add_ons(add_ons: Iterable[str], catalogue: Catalogue, at: str, side: str) -> None:
+    """Raise BadInput at a place unless a side's catalogue has all of some add-ons."""
+    for add_on in add_ons:
+        if add_on not in catalogue.add_ons:
+            known = ", ".join(catalogue.add_ons) or "none, for there are none"
+            raise BadInput(f"{at}: {side} has no add-on {add_on!r}; expected one of {known}")
 
 
 def selling(policy: Policy, catalogue: Catalogue) -> Policy:

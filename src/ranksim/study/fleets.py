@@ -16,7 +16,7 @@ from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet
-from ranksim.fleet.offers import sold_to
+from ranksim.fleet.offers import price_of, sold_to
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.inference.kinds import Kind
@@ -158,10 +158,7 @@ def _margins(result: FleetResult) -> Iterator[tuple[str, float]]:
 def earned(result: FleetResult) -> NDArray[np.int64]:
     """What each account pays in the run, µUSD, shape (accounts,)."""
     catalogue = result.policy.catalogue
-    prices = [
-        catalogue.plans[plan].price + sum(catalogue.add_ons[name].price * count for name, count in add_ons)
-        for plan, add_ons in result.sold
-    ]
+    prices = [price_of(catalogue, sold) for sold in result.sold]
     served = result.customers["leaves"] - result.customers["joins"]
     return charged(np.array(prices, dtype=np.int64)[result.customers["offer"]], served)
 
