@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ranksim.clock import DAY, iso
-from ranksim.contract.facts import JobKind
-from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.fleet.offers import Sold
-from ranksim.fleet.recorded_fleet import RecordedFleet
-from ranksim.fleet.rows import ACTIVITIES, LIMITED, OUTCOMES, REFUSED, Integers, Records
+from ranksim.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
 from ranksim.pricing.audit import Audit, audit, sample
 from ranksim.pricing.back_test import Side, running_alike
-from ranksim.pricing.catalogues import selling
-from ranksim.pricing.columns import Columns, accounts_for
+from ranksim.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
+from ranksim.pricing.columns import Columns
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-BITS = {outcome: 1 << outcome for outcome in REFUSED}
-"""The bit that stands for each kind of refusal."""
 
 MOST_SHOWN = 20
 """Customers whose sentence is shown to people; all are in the tables."""
@@ -42,19 +36,13 @@ MOST_SHOWN = 20
 class ServedSide:
     """What the accounts of columns got under one side: arrays with a row an account, money in µUSD.
 
-    `refused` counts calls by outcome, `met` has the bits of the refusals met, `spend` is by billing month,
-    of which `months` counts those that the recording touches. `days` has rows (account, day, activity,
-    outcome, calls).
+    `refused` counts calls by outcome; `days` has rows (account, day, activity, outcome, calls).
     """
 
     side: Side
     sold: tuple[Sold, ...]
-    calls: Integers
     refused: Integers
-    met: Integers
-    months: Integers
-    ends: Integers
-    spend: Integers
+    billed: BilledMonths
     revenue: Integers
     days: Integers
     audit: Audit
@@ -62,41 +50,29 @@ class ServedSide:
     @property
     def cost(self) -> Integers:
         """What serving each account cost."""
-        made: Integers = self.spend.sum(axis=1)
+        made: Integers = self.billed.spend.sum(axis=1)
         return made
-
-    @property
-    def margin(self) -> Integers:
-        """What each account paid, less what it cost."""
-        return self.revenue - self.cost
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnBackTest:
     """Recorded calls in columns under one side or two, customer by customer.
 
-    `met_then` has the bits of the refusals that each account met when it was recorded, `refused_then` its
-    calls refused by outcome.
+    `refused_then` counts the calls of each account that were refused when they were recorded, by outcome.
     """
 
     columns: Columns
     served: tuple[ServedSide, ...]
-    met_then: Integers
     refused_then: Integers
     engine: str
 
     plots = ("outcomes",)
 
     @property
-    def newly(self) -> Integers:
-        """The bits of the refusals that each account meets under the last side and never met before."""
-        before = self.served[0].met if len(self.served) == 2 else self.met_then
-        return self.served[-1].met & ~before
-
-    @property
     def share(self) -> float:
-        """The share of accounts that meet a refusal that they never met."""
-        return float((self.newly != 0).mean())
+        """The share of accounts that meet a refusal under the last side that they never met before."""
+        before = self.served[0].refused if len(self.served) == 2 else self.refused_then
+        return float(newly_refused(self.served[-1].refused, before).mean())
 
     @property
     def sentence(self) -> str:
@@ -120,8 +96,8 @@ class ColumnBackTest:
         named = zip("AB", self.served, strict=False)
         lost = "; ".join(f"{count:,} {reason}" for reason, count in self.columns.left_out.items())
         beyond = "; ".join(f"{count:,} {reason}" for reason, count in self.unmodelled.items())
-        failing = any(any(_rates(one.side.catalogue).values()) for one in self.served)
-        censored = int((self.met_then != 0).sum())
+        failing = any(any(one.side.catalogue.job_failure_rates.values()) for one in self.served)
+        censored = int(self.refused_then.any(axis=1).sum())
         return (
             f"{self.columns.where}. " + " ".join(f"{name}: {one.side.text}." for name, one in named),
             *(f"Audit of {name}: {one.audit.text}" for name, one in zip("AB", self.served, strict=False)),
@@ -160,47 +136,47 @@ class ColumnBackTest:
         """A row a customer and side, with the sentence that one would send them."""
         rows = []
         for name, one in zip("AB", self.served, strict=False):
-            days = _days_by_account(one.days)
+            days, cost = _days_by_account(one.days), one.cost
             for row, account in enumerate(self.columns.accounts):
                 made: Row = {"side": name, "account": account.name, "plan": one.sold[row][0]}
-                made |= {"calls": int(one.calls[row]), "revenue": int(one.revenue[row])}
-                made |= {"cost": int(one.cost[row]), "margin": int(one.margin[row])}
+                made |= {"calls": int(one.billed.calls[row]), "revenue": int(one.revenue[row])}
+                made |= {"cost": int(cost[row]), "margin": int(one.revenue[row] - cost[row])}
                 made |= {OUTCOMES[o]: int(one.refused[row, k]) for k, o in enumerate(REFUSED)}
                 rows.append(made | {"sentence": self._told(one, row, days.get(row, ()))})
         return rows
 
     def _told(self, one: ServedSide, row: int, days: Sequence[int]) -> str:
-        plan, months = one.sold[row][0], int(one.months[row])
+        plan, months = one.sold[row][0], int(one.billed.months[row])
         told = (
             f"On {plan} you would have been billed {units.usd(int(one.revenue[row]))} for "
             f"{units.many(months, 'month')}"
         )
-        refused = int(one.refused[row].sum())
+        refused, calls = int(one.refused[row].sum()), int(one.billed.calls[row])
         if not refused:
-            return f"{told}, and none of your {int(one.calls[row]):,} calls would have been refused."
+            return f"{told}, and none of your {calls:,} calls would have been refused."
         codes = ", ".join(
             f"{int(one.refused[row, k]):,} {OUTCOMES[o]}"
-            + (" (never before)" if BITS[o] & ~int(self.met_then[row]) else "")
+            + (" (never before)" if not self.refused_then[row, k] else "")
             for k, o in enumerate(REFUSED)
             if one.refused[row, k]
         )
         return (
-            f"{told}, and {refused:,} of your {int(one.calls[row]):,} calls would have been refused on "
-            f"{units.many(len(days), 'day')}, first on {_date(min(days))}: {codes}."
+            f"{told}, and {refused:,} of your {calls:,} calls would have been refused on "
+            f"{units.many(len(days), 'day')}, first on {_date(days[0])}: {codes}."
         )
 
     def _invoices(self) -> Iterator[Row]:
         for name, one in zip("AB", self.served, strict=False):
             for row, account in enumerate(self.columns.accounts):
-                count = int(one.months[row])
+                count = int(one.billed.months[row])
                 revenue = int(one.revenue[row]) // count
                 for month in range(count):
-                    cost = int(one.spend[row, month])
+                    cost = int(one.billed.spend[row, month])
                     yield {
                         "side": name,
                         "account": account.name,
                         "month": str(month + 1),
-                        "ends": int(one.ends[row, month]),
+                        "ends": int(one.billed.ends[row, month]),
                         "plan": one.sold[row][0],
                         "revenue": revenue,
                         "cost": cost,
@@ -276,10 +252,11 @@ def _date(day: int) -> str:
 
 
 def _days_by_account(days: Integers) -> dict[int, list[int]]:
-    found: dict[int, dict[int, None]] = {}
-    for account, day in days[:, :2].tolist():
-        found.setdefault(account, {})[day] = None
-    return {account: list(one) for account, one in found.items()}
+    """The days on which each account has calls refused, in order."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for account, day in np.unique(days[:, :2], axis=0).tolist():
+        found[account].append(day)
+    return found
 
 
 def back_test_columns(
@@ -299,51 +276,30 @@ def back_test_columns(
     if not 1 <= len(sides) <= 2:
         raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
     base = Policy() if policy is None else policy
-    runs = [_Run(columns, side, base, seed, compiled, audited) for side in running_alike(sides)]
-    then = np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
+    runs = [ColumnRun(columns, side, base, seed, compiled) for side in running_alike(sides)]
+    tests = [_Test(run, seed, audited) for run in runs]
+    then = refusals_of(columns)
     for chunk in columns.chunks():
         tally(then, chunk, "recorded")
-        for run in runs:
-            run.serve(chunk if run is runs[-1] else chunk.copy())
-    return ColumnBackTest(
-        columns, tuple(run.done() for run in runs), bits_of(then), then, runs[0].fleet.engine
-    )
+        for test in tests:
+            test.serve(chunk if test is tests[-1] else chunk.copy())
+    return ColumnBackTest(columns, tuple(test.done() for test in tests), then, runs[0].fleet.engine)
 
 
-def tally(counts: Integers, chunk: Records, column: str) -> None:
-    """Count refused calls by account and outcome."""
-    for k, outcome in enumerate(REFUSED):
-        mine = chunk["account"][chunk[column] == outcome]
-        counts[:, k] += np.bincount(mine, minlength=len(counts))
+class _Test:
+    """One side while the columns pass by: its run, who is refused on which day, and calls to audit."""
 
-
-def bits_of(counts: Integers) -> Integers:
-    """Return the bits of the refusals that each account met, of counts by account and kind."""
-    return np.array([BITS[outcome] for outcome in REFUSED], dtype=np.int64) @ (counts > 0).T.astype(np.int64)
-
-
-class _Run:
-    """One side while the columns pass by."""
-
-    def __init__(
-        self, columns: Columns, side: Side, policy: Policy, seed: int, compiled: bool | None, audited: bool
-    ) -> None:
-        self.columns, self.side, self.seed = columns, side, seed
-        self.sold = sold_under(columns, side)
-        self.policy = selling(policy, without_failures(side.sold()))
-        accounts = accounts_for(columns, self.sold, self.policy, seed)
-        self.fleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
-        self.refused = np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
+    def __init__(self, run: ColumnRun, seed: int, audited: bool) -> None:
+        self.run, self.seed = run, seed
         self.days: list[Integers] = []
-        self.chosen = sample(columns, seed) if audited else []
-        self.is_chosen = np.zeros(len(columns.accounts), dtype=np.bool_)
+        self.chosen = sample(run.columns, seed) if audited else []
+        self.is_chosen = np.zeros(len(run.columns.accounts), dtype=np.bool_)
         self.is_chosen[self.chosen] = True
         self.kept: list[Records] = []
 
     def serve(self, chunk: Records) -> None:
-        self.fleet.serve(chunk)
-        tally(self.refused, chunk, "outcome")
-        mine = chunk[(chunk["outcome"] > 0) & (chunk["outcome"] <= LIMITED) & (chunk["outcome"] != 7)]
+        self.run.serve(chunk)
+        mine = chunk[np.isin(chunk["outcome"], REFUSED)]
         if len(mine):
             days = np.stack([mine["account"], mine["at"] // DAY, mine["activity"], mine["outcome"]], axis=1)
             kinds, counts = np.unique(days, axis=0, return_counts=True)
@@ -352,24 +308,13 @@ class _Run:
             self.kept.append(chunk[self.is_chosen[chunk["account"]]])
 
     def done(self) -> ServedSide:
-        ledger, columns = self.fleet.ledger, self.columns
-        ends = ledger.months["ends"].astype(np.int64)
-        months = 1 + (ends < columns.end).sum(axis=1)
-        catalogue = self.fleet.policy.catalogue
-        monthly = [
-            catalogue.plans[plan].price + sum(catalogue.add_ons[x].price * n for x, n in extras)
-            for plan, extras in self.sold
-        ]
+        run, billed = self.run, self.run.billed()
         return ServedSide(
-            side=self.side,
-            sold=self.sold,
-            calls=ledger.tallies["calls"].astype(np.int64),
-            refused=self.refused,
-            met=bits_of(self.refused),
-            months=months,
-            ends=ends,
-            spend=ledger.months["spend"].astype(np.int64),
-            revenue=months * np.array(monthly, dtype=np.int64),
+            side=run.side,
+            sold=run.sold,
+            refused=run.refused,
+            billed=billed,
+            revenue=billed.months * run.monthly(run.policy.catalogue),
             days=_merged(self.days),
             audit=self._audit(),
         )
@@ -377,12 +322,11 @@ class _Run:
     def _audit(self) -> Audit:
         if not self.kept:
             return Audit(0, 0, 0)
-        kept = np.concatenate(self.kept)
+        columns, plans = self.run.columns, self.run.sold
         specs = {
-            row: self.columns.accounts[row].spec.model_copy(update={"plan": self.sold[row][0]})
-            for row in self.chosen
+            row: columns.accounts[row].spec.model_copy(update={"plan": plans[row][0]}) for row in self.chosen
         }
-        return audit(self.columns, kept, specs, self.policy, self.seed)
+        return audit(columns, np.concatenate(self.kept), specs, self.run.policy, self.seed)
 
 
 def _merged(days: Sequence[Integers]) -> Integers:
@@ -394,36 +338,3 @@ def _merged(days: Sequence[Integers]) -> Integers:
     counts = np.zeros(len(kinds), dtype=np.int64)
     np.add.at(counts, place.reshape(-1), whole[:, 4])
     return np.column_stack([kinds, counts])
-
-
-def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
-    """Return what each account is sold under a side. Raises BadInput for what is not on sale."""
-    catalogue = side.sold()
-    sold = []
-    for account in columns.accounts:
-        plan = side.plan or account.spec.plan
-        if not plan:
-            raise BadInput(
-                f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
-            )
-        if plan not in catalogue.plans:
-            raise BadInput(
-                f"plan: {catalogue.name} has no plan {plan!r}; expected one of {', '.join(catalogue.plans)}, "
-                f"or say where its customers go with --move {plan}=PLAN"
-            )
-        extras = {name: count for name, count in account.spec.add_ons.items() if count}
-        for name in extras:
-            if name not in catalogue.add_ons:
-                known = ", ".join(catalogue.add_ons) or "none, for there are none"
-                raise BadInput(f"add-ons: {catalogue.name} has no add-on {name!r}; expected one of {known}")
-        sold.append((plan, tuple(sorted(extras.items()))))
-    return tuple(sold)
-
-
-def _rates(catalogue: Catalogue) -> Mapping[Any, int]:
-    return catalogue.job_failure_rates
-
-
-def without_failures(catalogue: Catalogue) -> Catalogue:
-    """Return a catalogue under which no job fails."""
-    return catalogue.model_copy(update={"job_failure_rates": dict.fromkeys(map(str, JobKind), 0)})

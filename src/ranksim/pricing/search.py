@@ -21,15 +21,14 @@ from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose
 from ranksim.errors import BadInput
-from ranksim.fleet.recorded_fleet import RecordedFleet
-from ranksim.fleet.rows import REFUSED, Integers
+from ranksim.fleet.rows import Integers
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, tail
 from ranksim.pricing.back_test import Side
-from ranksim.pricing.catalogues import Moves, selling, unpriced
-from ranksim.pricing.column_back_test import bits_of, sold_under, tally, without_failures
-from ranksim.pricing.columns import Columns, accounts_for
+from ranksim.pricing.catalogues import Moves, unpriced
+from ranksim.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
+from ranksim.pricing.columns import Columns
 from ranksim.pricing.pareto import MOST_POINTS, Grid, changed
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
@@ -291,48 +290,29 @@ class _Trial:
         return served
 
     def _serve(self, groups: Sequence[Sequence[_Tried]]) -> int:
-        fleets = [self._fleet(group[0].catalogue) for group in groups]
-        shape = (len(self.columns.accounts), len(REFUSED))
-        refused = [np.zeros(shape, dtype=np.int64) for _ in groups]
-        then = np.zeros(shape, dtype=np.int64)
+        runs = [
+            ColumnRun(self.columns, self._side(group[0]), self.policy, self.seed, self.compiled)
+            for group in groups
+        ]
+        then = refusals_of(self.columns)
         whole, served = bool(self.is_chosen.all()), 0
         for chunk in self.columns.chunks():
             mine = chunk if whole else chunk[self.is_chosen[chunk["account"]]]
             tally(then, mine, "recorded")
-            for fleet, counts in zip(fleets, refused, strict=True):
-                fleet.serve(mine)
-                tally(counts, mine, "outcome")
+            for run in runs:
+                run.serve(mine)
                 served += len(mine)
-        met_then = bits_of(then)
-        for group, fleet, counts in zip(groups, fleets, refused, strict=True):
-            newly = (bits_of(counts) & ~met_then)[self.chosen] != 0
+        for group, run in zip(groups, runs, strict=True):
+            newly = newly_refused(run.refused, then)[self.chosen]
+            billed = run.billed()
+            cost = billed.spend[self.chosen].sum(axis=1).astype(np.float64)
             for one in group:
-                self._note(one, fleet, newly)
+                revenue = billed.months * run.monthly(self._side(one).sold())
+                one.revenue, one.cost, one.newly = revenue[self.chosen].astype(np.float64), cost, newly
         return served
 
-    def _side(self, catalogue: Catalogue) -> Side:
-        return Side(catalogue, self.plan, self.moves)
-
-    def _fleet(self, catalogue: Catalogue) -> RecordedFleet:
-        side = self._side(catalogue)
-        policy = selling(self.policy, without_failures(side.sold()))
-        accounts = accounts_for(self.columns, sold_under(self.columns, side), policy, self.seed)
-        return RecordedFleet(accounts, policy, self.seed, compiled=self.compiled)
-
-    def _note(self, one: _Tried, fleet: RecordedFleet, newly: NDArray[np.bool_]) -> None:
-        side = self._side(one.catalogue)
-        sold, plans = side.sold(), side.sold().plans
-        price = {
-            kind: plans[kind[0]].price + sum(sold.add_ons[name].price * n for name, n in kind[1])
-            for kind in fleet.accounts.sold
-        }
-        monthly = np.array([price[kind] for kind in fleet.accounts.sold], dtype=np.float64)
-        offers = fleet.accounts.customers["offer"][self.chosen]
-        ledger = fleet.ledger.months[self.chosen]
-        months = 1 + (ledger["ends"] < self.columns.end).sum(axis=1)
-        one.revenue = monthly[offers] * months
-        one.cost = ledger["spend"].sum(axis=1).astype(np.float64)
-        one.newly = newly
+    def _side(self, one: _Tried) -> Side:
+        return Side(one.catalogue, self.plan, self.moves)
 
 
 def _row(one: _Tried, demand: Demand, risk: float, level: float) -> Row:
