@@ -144,6 +144,32 @@ def test_a_gain_needs_three_pairs_and_something_that_varies() -> None:
     assert gain([1.0, 2.0, 4.0], [-1.0, -2.0, -4.0]) == (0.5, None, None)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([1.0, 0.0, 0.0, 0.0], [2 / 3, 0.0, 0.0, 0.0], 13),  # without the first 0, but for rounding
+        ([0.0, 0.0, 3e11 / 7], [0.0, 0.0, 1e11 / 7], 2.5),
+        ([5.0, 3.0, 4.0, 6.0], [5.0, 3.0, 4.0, 5.0], 31 / 3),
+    ],
+)
+def test_a_gain_that_a_single_pair_makes_has_no_interval(
+    first: list[float], second: list[float], expected: float
+) -> None:
+    assert gain(first, second) == (pytest.approx(expected), None, None)
+
+
+def test_a_pair_far_from_the_others_leaves_their_differences() -> None:
+    found = gain([0.0, 0.0, 1.0, 2.0, 1e9], [0.0, 1.0, 1.0, 3.5, 1e9])
+    assert found.mean is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.5 <= found.low < found.mean < found.high
+
+
+def test_differences_that_vary_by_rounding_have_no_gain() -> None:
+    assert gain([0.0, 0.1, 0.0], [0.2, 0.1 + 0.2, 0.2]) == (None, None, None)
+
+
 @pytest.mark.parametrize("count", [5, 20])
 def test_gains_of_normal_pairs_are_covered(count: int) -> None:
     source, kept = random.Random(8), 0
