@@ -32,9 +32,10 @@ from ranksim.sim.scripted_receivers import Receivers
 from ranksim.trace import Exchange, Header, Note, Trace, hide_secrets
 
 START = instant("2026-03-02T09:00:00Z")
+"""When a rehearsal begins: a Monday morning, far from the edge of a week or a month."""
+
 USUAL = Network()
 """The network unless another is given: the usual delays, and nothing is lost."""
-"""When a rehearsal begins: a Monday morning, far from the edge of a week or a month."""
 
 CALLER = "192.0.2.1"
 """The network address that all requests come from."""

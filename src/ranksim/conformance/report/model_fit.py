@@ -23,13 +23,13 @@ from ranksim.clock import Micros, instant
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.errors import BadInput
+from ranksim.inference.estimate import LEVEL
 from ranksim.inference.shares import clopper_pearson
 
 Floats = NDArray[np.float64]
 
 QUANTILES = (0.5, 0.95, 0.99)
 RESAMPLES = 400
-LEVEL = 0.95
 
 SHARE_MARGIN = 0.02
 """How far shares of calls may differ and still agree: two in a hundred."""
