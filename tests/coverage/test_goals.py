@@ -137,8 +137,8 @@ class Drawn:
     def trials_of(self, metric: str) -> str | None:
         return self.inner.trials_of(metric)
 
-    def independent_trials_of(self, metric: str) -> str | None:
-        return self.inner.independent_trials_of(metric)
+    def has_independent_trials(self, metric: str) -> bool:
+        return self.inner.has_independent_trials(metric)
 
     def build(self, settings: Any) -> Any:
         return json.dumps(settings), self.inner.build(settings)

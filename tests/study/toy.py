@@ -57,14 +57,14 @@ class Toys:
     def unit_of(self, metric: str) -> str:
         return UNITS.get(metric, "count")
 
-    def independent_trials_of(self, metric: str) -> None:
-        return None
-
     def kind_of(self, metric: str) -> Kind:
         return "mean"
 
     def trials_of(self, metric: str) -> str | None:
         return None
+
+    def has_independent_trials(self, metric: str) -> bool:
+        return False
 
     def build(self, settings: Settings) -> Toy:
         changes = laid(self.toy, tree_of(settings, "toy"))

@@ -65,17 +65,14 @@ class Engine(Protocol):
     def unit_of(self, metric: str) -> str:
         """Return the unit of a metric: count, share, duration, instant or money."""
 
-    def independent_trials_of(self, metric: str) -> str | None:
-        """Return the metric that counts trials, independent of each other, of which this one is the share.
-
-        None for what is no share, and where what befalls one trial befalls others, as calls of one world.
-        """
-
     def kind_of(self, metric: str) -> Kind:
         """Return what a metric is to `inference`, which chooses its interval by that."""
 
     def trials_of(self, metric: str) -> str | None:
         """Return the metric that counts the trials of which this one is the share, or None."""
+
+    def has_independent_trials(self, metric: str) -> bool:
+        """Return whether trials of a share have nothing to do with each other, unlike calls of one world."""
 
     def build(self, settings: Settings) -> Any:
         """Return the input with parameters set. Raises BadInput when its parts do not fit together."""
@@ -128,9 +125,6 @@ class Worlds:
         """The unit of a scenario's metric."""
         return "share" if WITHIN in metric else names.unit_of(metric)
 
-    def independent_trials_of(self, metric: str) -> None:
-        """Nothing: what happens in one world is not independent."""
-
     def kind_of(self, metric: str) -> Kind:
         """What a scenario's metric is to `inference`."""
         return "share" if WITHIN in metric else names.kind_of(metric)
@@ -140,6 +134,10 @@ class Worlds:
         if WITHIN in metric:
             return f"{within_of(metric)[0]}.queued"
         return names.trials_of(metric)
+
+    def has_independent_trials(self, metric: str) -> bool:
+        """Never: what befalls one call or job of a world befalls others."""
+        return False
 
     def build(self, settings: Settings) -> Scenario:
         """The scenario with parameters set. Raises BadInput."""

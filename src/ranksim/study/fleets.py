@@ -86,13 +86,6 @@ class Fleets:
             return "duration"
         return "money" if family in MONEY else "count"
 
-    def independent_trials_of(self, metric: str) -> str | None:
-        """The accounts, for a share of them: each has its own usage, and they share nothing."""
-        *about, family, which = metric.split(".")
-        if family != "hit" and which != "negative":
-            return None
-        return ".".join([*about, "accounts.total"])
-
     def kind_of(self, metric: str) -> Kind:
         """What a fleet's metric is to `inference`."""
         unit = self.unit_of(metric)
@@ -100,9 +93,14 @@ class Fleets:
 
     def trials_of(self, metric: str) -> str | None:
         """The metric that counts the trials of a share: calls for `refusals.share`, otherwise accounts."""
-        if metric.endswith("refusals.share"):
-            return f"{metric.removesuffix('refusals.share')}calls.total"
-        return self.independent_trials_of(metric)
+        if self.unit_of(metric) != "share":
+            return None
+        about = metric.split(".")[:-2]
+        return ".".join([*about, "accounts.total" if self.has_independent_trials(metric) else "calls.total"])
+
+    def has_independent_trials(self, metric: str) -> bool:
+        """Whether a share is one of accounts: each has its own usage, and they share nothing."""
+        return self.unit_of(metric) == "share" and not metric.endswith("refusals.share")
 
     def build(self, settings: Settings) -> tuple[Population, Policy]:
         """The population and the policy with parameters set. Raises BadInput when they do not fit."""

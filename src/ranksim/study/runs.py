@@ -116,12 +116,11 @@ class Runs:
         """Return a metric of the first so many replications with what its interval goes by."""
         engine = self._study.engine
         trials = engine.trials_of(metric)
-        apart = trials is not None and trials == engine.independent_trials_of(metric)
         return MetricSample(
             engine.kind_of(metric),
             self.values(point, metric, replications),
             None if trials is None else self.values(point, trials, replications),
-            independent=apart,
+            independent=engine.has_independent_trials(metric),
         )
 
     def observed(self, point: Point, metric: str, replications: int) -> list[float]:
