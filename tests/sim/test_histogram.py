@@ -36,6 +36,10 @@ def test_a_quantile_is_that_of_numpy_within_one_percent(name: str, q: float) -> 
     assert of(values).quantile(q) == pytest.approx(np.quantile(values, q, method="inverted_cdf"), rel=0.01)
 
 
+def test_a_quantile_lies_at_its_rank() -> None:
+    assert of(list(range(1, 101))).quantile(0.07) == 7  # 0.07 · 100 is more than 7 in floats
+
+
 @given(st.integers(0, 2**60))
 def test_a_bucket_is_within_one_percent_of_what_it_counts(value: int) -> None:
     assert abs(middle_of(bucket_of(value)) - value) <= value / 256

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from types import ModuleType
 
@@ -11,7 +10,6 @@ import scipy
 
 from ranksim.inference.decisions import Allowed
 from ranksim.inference.kinds import MetricSample
-from ranksim.inference.quantiles import quantile
 from ranksim.inference.shares import chance
 from ranksim.study.condition import MetricCondition
 
@@ -115,18 +113,3 @@ def test_a_mean_is_not_decided_by_t_before_it_may_be(condition: Callable[[str], 
 def test_the_interval_of_a_chance_is_that_of_clopper_and_pearson(events: int, of: int) -> None:
     oracle = scipy.stats.binomtest(events, of).proportion_ci(0.95, method="exact")
     assert chance(events, of, 0.95)[1:] == pytest.approx((oracle.low, oracle.high), abs=1e-9)
-
-
-@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
-def test_the_interval_of_a_quantile_is_that_of_the_order_statistics(q: float) -> None:
-    values = [random.Random(7).gauss(0, 1) for _ in range(100)]
-    values = [value + index * 1e-9 for index, value in enumerate(values)]
-    oracle = scipy.stats.quantile_test(values, p=q).confidence_interval(0.95)
-    estimate = quantile(values, q, 0.95)
-    assert (estimate.low, estimate.high) == pytest.approx((oracle.low, oracle.high))
-
-
-def test_the_ends_of_a_quantile_that_too_few_values_leave_open() -> None:
-    values = [float(value) for value in range(10)]
-    assert quantile(values, 0.95, 0.95) == (9.0, 7.0, None)
-    assert quantile([], 0.5, 0.95) == (None, None, None)

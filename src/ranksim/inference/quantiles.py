@@ -24,6 +24,14 @@ Counted = Sequence[tuple[float, int]]
 """What one replication observed: values in ascending order, each with how often it was seen."""
 
 
+def rank_of(q: float, count: int) -> int:
+    """Return which of `count` > 0 values in ascending order is the quantile at `q`, counted from 1.
+
+    It is the least that a share `q` of all do not exceed. A product that is whole but for rounding is whole.
+    """
+    return max(1, math.ceil(round(q * count, 6)))
+
+
 def quantile(values: Sequence[float], q: float, level: float) -> Estimate:
     """Estimate a quantile of independent values, with the interval that order statistics give.
 
@@ -37,7 +45,7 @@ def quantile(values: Sequence[float], q: float, level: float) -> Estimate:
     below = max((k for k in range(n) if tail(n, k, q, at_most=True) <= error), default=None)
     above = min((k for k in range(n) if tail(n, k + 1, q, at_most=False) <= error), default=None)
     return Estimate(
-        ordered[max(0, math.ceil(q * n) - 1)],
+        ordered[rank_of(q, n) - 1],
         None if below is None else ordered[below],
         None if above is None else ordered[above],
     )
@@ -75,7 +83,7 @@ def pooled(runs: Sequence[Counted], q: float, level: float = LEVEL) -> Estimate:
         index = bisect_left(places, True, key=holds)
         return places[index] if index < len(places) else None
 
-    value = first(lambda place: sum(below(place)) >= q * whole)
+    value = first(lambda place: sum(below(place)) >= rank_of(q, whole))
     if len(runs) < 2:
         return Estimate(value, None, None)
     low = first(lambda place: (excess(place).high or 0.0) >= 0)

@@ -7,8 +7,9 @@ at most 1/256. The layout is that of G. Tene's HdrHistogram.
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+from ranksim.inference.quantiles import rank_of
 
 PARTS = 128
 """Buckets in each power of two."""
@@ -64,7 +65,7 @@ class Histogram:
             raise ValueError(f"a quantile lies between 0 and 1, not at {q}")
         if not self.count:
             return None
-        rank = max(1, math.ceil(q * self.count))
+        rank = rank_of(q, self.count)
         if rank == 1 or rank == self.count:
             return self.low if rank == 1 else self.high
         seen = 0

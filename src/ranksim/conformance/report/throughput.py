@@ -11,6 +11,7 @@ from ranksim.clock import SECOND, Micros
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.verdict.verdicts import Evidence
+from ranksim.inference.quantiles import rank_of
 
 Row = dict[str, Any]
 
@@ -73,7 +74,7 @@ def _quantiles(prefix: str, values: list[Micros]) -> Row:
 
 def quantile(values: Sequence[Micros], q: float) -> Micros:
     """Return the least of sorted values that a share `q` of them does not exceed."""
-    return values[max(0, -(-round(q * len(values) * 1000) // 1000) - 1)]
+    return values[rank_of(q, len(values)) - 1]
 
 
 def answers(history: History) -> list[Row]:
