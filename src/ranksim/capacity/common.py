@@ -1,21 +1,13 @@
-"""What the questions of capacity share: SciPy, plans, checks of the input."""
+"""What the questions of capacity share: plans, and checks of the input."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.extras import imported
 
 WITHOUT_END = 10**15
 """A ceiling (µUSD) or a number of slots that nobody reaches."""
-
-
-def stats() -> Any:
-    """Return `scipy.stats`. Raises BadInput when it is not installed."""
-    return imported("scipy.stats", "confidence needs SciPy", "study")
 
 
 def plan_named(policy: Policy, name: str) -> Plan:

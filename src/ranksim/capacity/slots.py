@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import expect, stats
+from ranksim.capacity.common import expect
 from ranksim.clock import DAY, Micros, billing_month, iso
+from ranksim.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report.answer import Row, views_of
 from ranksim.report.tables import View
@@ -190,12 +191,15 @@ def month_lengths(start: Micros, days: int) -> Iterator[int]:
 
 
 def chances(law: Law, mean: float, most: int) -> Chances:
-    """Return the chance of 0, 1, … words; the last entry, at most at `most + 1`, holds all beyond."""
+    """Return the chance of 0, 1, … words; the last entry, at most at `most + 1`, holds all beyond.
+
+    Raises BadInput for the law of Poisson without SciPy.
+    """
     if law == "fixed":
         pmf = np.zeros(min(round(mean), most + 1) + 1)
         pmf[-1] = 1.0
         return pmf
-    poisson = stats().poisson
+    poisson = imported("scipy.stats", "the chances of Poisson numbers need SciPy", "study").poisson
     top = min(int(poisson.isf(NEGLIGIBLE, mean)) + 1, most + 1) if mean > 0 else 0
     pmf = np.asarray(poisson.pmf(np.arange(top + 1), mean), dtype=np.float64)
     pmf[-1] = poisson.sf(top - 1, mean)
