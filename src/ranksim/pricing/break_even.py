@@ -17,7 +17,7 @@ from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
 from ranksim.inference.estimate import LEVEL
-from ranksim.inference.means import estimate
+from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import Bills, bills
 from ranksim.pricing.catalogues import check_sold, selling
@@ -236,7 +236,7 @@ def _balance(
     most = max(int(r.accounts["spend_peak"][r.plan_names == name].max(initial=0)) for r in free)
     safe, needless = _highest(tried, most, step)
     evens = [even for billed in now if (even := _even(billed, name)) is not None]
-    even, low, high = estimate(evens, level)
+    even, low, high = interval(MetricSample("mean", evens), level)
     sold = catalogue.plans[name]
     balance = Balance(
         plan=name,

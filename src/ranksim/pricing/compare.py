@@ -18,8 +18,7 @@ from ranksim.fleet.results import CODES, FleetResult
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.gains import gain
-from ranksim.inference.kinds import MetricSample
-from ranksim.inference.means import estimate
+from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.shares import chance
@@ -248,7 +247,7 @@ def compare(
         runs.append((first, second))
         margins.append(second.means[ALL, "margin"] - first.means[ALL, "margin"])
         if progress is not None:
-            progress(len(runs), estimate(margins, level))
+            progress(len(runs), interval(MetricSample("mean", margins), level))
     replications = len(runs)
     tried: Enough = {}
     # A plan that few are on may have nobody in some replications.
@@ -371,7 +370,9 @@ def _margins(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
             name = (plan, f"p{percentile}")
             for side, column in enumerate("ab"):
                 values = [run[side].means[name] for run in runs if name in run[side].means]
-                row[column], row[f"{column}_low"], row[f"{column}_high"] = estimate(values, level)
+                row[column], row[f"{column}_low"], row[f"{column}_high"] = interval(
+                    MetricSample("mean", values), level
+                )
                 row |= {"of": len(values), "base": "replications"}
             rows.append(row)
     return rows

@@ -16,8 +16,7 @@ from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
-from ranksim.inference.kinds import MetricSample
-from ranksim.inference.means import estimate
+from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import check_sold, selling, unpriced
@@ -183,7 +182,7 @@ def _point(
 ) -> Row:
     name = ", ".join(f"{path.removeprefix('plans.')} {value}" for path, value in settings.items())
     row: Row = {"point": name} | {path: str(value) for path, value in settings.items()}
-    for column, found in (("margin", estimate(margins, level)), ("blocked", blocked)):
+    for column, found in (("margin", interval(MetricSample("mean", margins), level)), ("blocked", blocked)):
         row[column], row[f"{column}_low"], row[f"{column}_high"] = found
     pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)
     change = {"change": pairs.difference, "change_low": pairs.low, "change_high": pairs.high}

@@ -8,6 +8,7 @@ width where all replications show one level, as at the start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
 from typing import Any
 
 from ranksim.inference.counts import counted
@@ -234,11 +235,11 @@ def _deliveries(replications: Sequence[Replication], level: float) -> Rows:
         by_number = [{attempt["attempt"]: attempt for attempt in row["attempts"]} for row in found]
         for number in sorted({number for attempts in by_number for number in attempts}):
             of = [attempts.get(number, {}) for attempts in by_number]
-            sent, good, bad = (
-                counted([attempt.get(field, 0) for attempt in of], level)
-                for field in ("sent", "acknowledged", "failed")
+            sent = counted([attempt.get("sent", 0) for attempt in of], level)
+            good, bad = (
+                fmean(attempt.get(field, 0) for attempt in of) for field in ("acknowledged", "failed")
             )
-            rows.append(_row("deliveries", endpoint, number, *sent, good.mean, bad.mean))
+            rows.append(_row("deliveries", endpoint, number, *sent, good, bad))
     return rows
 
 
@@ -265,7 +266,7 @@ def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
     for endpoint, found in _by_endpoint(replications).items():
         lost = counted([row["lost_exhausted"] + row["lost_cancelled"] for row in found], level)
         means = {
-            field: counted([row[field] for row in found], level).mean
+            field: fmean(row[field] for row in found)
             for field in COLUMNS["endpoints"]
             if field in found[0] and field not in ("endpoint", "account")
         }
