@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ranksim.clock import DAY
-from ranksim.service.state import Domain
-from ranksim.service.synthetic_data import DEPTH, MOST_PAGES, domain_pages, position
+from ranksim.service.synthetic_data import DEPTH, MOST_PAGES, pages_of, position
 from ranksim.service.synthetic_results import Ids
 
 DESKTOP, MOBILE = "google/desktop", "google/mobile"
@@ -286,7 +285,7 @@ def test_links_and_integrations_need_no_job(desk: Any) -> None:
 
 
 def test_the_sizes_of_sites_have_a_heavy_tail() -> None:
-    sizes = [domain_pages(1, Domain("", "", f"{n}.example", None, "", 0)) for n in range(4_000)]
+    sizes = [pages_of(1, f"{n}.example") for n in range(4_000)]
     assert 50 <= median(sizes) <= 70
     assert max(sizes) > 100 * median(sizes)
     assert 30 <= min(sizes) <= max(sizes) <= MOST_PAGES

@@ -51,10 +51,7 @@ def charge_key(
     A unit of the expensive class is a unit of the write class too where the policy says so (U3). The headers
     tell of the dearest class, or of the one without room.
     """
-    first = _first_window(ctx) if graphql else 0
-    if len(classes) == 1 and not ctx.policy.assumptions.expensive_debits_write:
-        which = first + classes[0]
-        return charge_window(ctx, key.windows[which], key.rings[which], classes[0], now, headers)
+    first = _first_window(ctx, graphql)
     counts = [classes.count(rate_class) for rate_class in RateClass]
     if ctx.policy.assumptions.expensive_debits_write:
         counts[RateClass.WRITE] += counts[RateClass.EXPENSIVE]
@@ -94,7 +91,7 @@ def key_has_room(
     ctx: Context, key: Key, classes: Collection[RateClass], now: int, *, graphql: bool = False
 ) -> bool:
     """Return whether a window of a key has room, of those of some classes; nothing is charged."""
-    first = _first_window(ctx) if graphql else 0
+    first = _first_window(ctx, graphql)
     return rates_waived(ctx) or any(
         windows.remaining(now, key.windows[first + one], key.rings[first + one]) for one in classes
     )
@@ -116,14 +113,14 @@ def show_only(
     ctx: Context, key: Key, rate_class: RateClass, now: int, headers: dict[str, str], *, graphql: bool = False
 ) -> None:
     """Write a window's headers without charging it (U10)."""
-    which = (_first_window(ctx) if graphql else 0) + rate_class
+    which = _first_window(ctx, graphql) + rate_class
     window, ring = key.windows[which], key.rings[which]
     _show(ctx, window, *windows.standing(now, window, ring), now, headers)
 
 
-def _first_window(ctx: Context) -> int:
-    """Return where the windows of a key begin that GraphQL is charged to (U11)."""
-    return GRAPHQL_WINDOWS if ctx.policy.assumptions.graphql_cost == "separate" else 0
+def _first_window(ctx: Context, graphql: bool) -> int:
+    """Return where the windows of a key begin that a surface is charged to (U11)."""
+    return GRAPHQL_WINDOWS if graphql and ctx.policy.assumptions.graphql_cost == "separate" else 0
 
 
 def _refuse(

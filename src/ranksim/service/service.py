@@ -98,14 +98,8 @@ class Service:
         `reads` False says that nobody will look at the items of a page: it then has no `data`, and all else.
         Report with `written` once the reply is on its way.
         """
-        ctx = self._ctx
-        agenda = ctx.state.agenda
-        if agenda and agenda[0][0] <= now:
-            self._advance(now)
-        replies = self._answer((call,), now, now if traffic_now is None else traffic_now, reads)
-        step = Step(replies, ctx.tasks, ctx.events)
-        ctx.tasks, ctx.events = [], []
-        return step
+        self._advance(now)
+        return self._step(self._answer((call,), now, now if traffic_now is None else traffic_now, reads))
 
     def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
         """Answer the calls of one GraphQL request, in order (S4, U11).
@@ -237,7 +231,7 @@ class Service:
                 or first.surface != "rest"
                 or first.method == PREFLIGHT
                 or len(calls) > 1
-                or state.waived & 1
+                or rates_waived(ctx)
             ):
                 refused = self._charge_otherwise(calls, key, traffic_now, headers)
             else:

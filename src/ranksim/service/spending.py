@@ -34,7 +34,7 @@ from ranksim.service.spend_decision import (
     settle,
 )
 from ranksim.service.state import Account, Brief, Domain, Job, Keyword, Scan
-from ranksim.service.synthetic_results import domain_pages
+from ranksim.service.synthetic_data import pages_of
 
 SPEND_OF: dict[str, Spend] = {
     JobKind.RANK_RUN: Spend.RANK_RUN,
@@ -65,7 +65,7 @@ def work_of(ctx: Context, account: Account, domain: Domain, spend: Spend) -> Wor
     if spend == Spend.AI_SCAN:
         cap, unit_cost, wanted = plan.call_cap, costs.ai_scan_call, ai_questions(ctx, domain)
     else:
-        wanted = domain_pages(ctx.state.seed, domain)
+        wanted = pages_of(ctx.state.seed, domain.host)
         cap = plan.page_cap
         unit_cost = costs.crawl_page if spend == Spend.CRAWL else costs.site_optimization_page
     units = min(wanted, cap)

@@ -65,14 +65,9 @@ INDUSTRIES = (
 INTEGRATIONS = ("analytics", "search_console")
 
 
-def domain_pages(seed: int, domain: Domain) -> int:
-    """Return the number of pages of a site: heavy-tailed, half of all have fewer than 60."""
-    return pages_of(seed, domain.host)
-
-
 @lru_cache(maxsize=1 << 14)
 def pages_of(seed: int, host: str) -> int:
-    """Return the number of pages of the site at a host."""
+    """Return the number of pages of the site at a host: heavy-tailed, half of all have fewer than 60."""
     u = draws.uniform(seed, draws.entity(host), 0, Purpose.SIZE)
     return min(MOST_PAGES, int(FEWEST_PAGES / u))
 
@@ -89,11 +84,11 @@ def position(seed: int, host: str, word: str, place: str, since: Micros, at: Mic
 
 @lru_cache(maxsize=1 << 14)  # the pages of the latest run are read again and again
 def _position(seed: int, host: str, word: str, place: str, since: int, day: int) -> int | None:
+    import numpy as np  # read when somebody looks at positions
+
     u = draws.uniform(seed, draws.entity(f"{host}|{word}"), 0, Purpose.POSITION)
     who = draws.entity(f"{host}|{word}|{place}")
     level = int((DEPTH + 8) * u * u + 4 * draws.uniform(seed, who, 0, Purpose.SYNTHETIC))
-    import numpy as np  # read when somebody looks at positions
-
     days = np.arange(since, day, dtype=np.int64)
     steps = (draws.uniforms(seed, who, days, Purpose.POSITION) * 3).astype(np.int64) - 1
     turn = DEPTH + 10
@@ -153,7 +148,7 @@ def finding(seed: int, domain: Domain, analysis: str, which: str, number: int) -
     """Return finding `number`, from 1, of an analysis; `which` is its id."""
     who = draws.entity(analysis)
     severity, category, title = FINDINGS[draws.below(len(FINDINGS), seed, who, 2 * number, Purpose.SYNTHETIC)]
-    page = 1 + draws.below(domain_pages(seed, domain), seed, who, 2 * number + 1, Purpose.SYNTHETIC)
+    page = 1 + draws.below(pages_of(seed, domain.host), seed, who, 2 * number + 1, Purpose.SYNTHETIC)
     url = f"https://{domain.host}/" + ("" if page == 1 else f"page-{page}")
     return {
         "id": which,
@@ -199,7 +194,7 @@ def industries(seed: int, domain: Domain) -> list[str]:
 def backlinks(seed: int, domain: Domain) -> BacklinksView:
     """Return the summary of the links that lead to a site: the larger the site, the more."""
     who = draws.entity(f"links|{domain.host}")
-    referring = 1 + int(domain_pages(seed, domain) * (1 + 4 * _draw(seed, who, 0, 3)))
+    referring = 1 + int(pages_of(seed, domain.host) * (1 + 4 * _draw(seed, who, 0, 3)))
     links = referring * (2 + draws.below(9, seed, who, 1, Purpose.SYNTHETIC))
     return {
         "domain_id": domain.id,

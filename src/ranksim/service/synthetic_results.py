@@ -22,7 +22,6 @@ from ranksim.service.errors import problem
 from ranksim.service.pages import filters_of, paged
 from ranksim.service.resources import keywords_in
 from ranksim.service.state import Domain, Keyword
-from ranksim.service.synthetic_data import domain_pages as domain_pages
 
 NO_POSITIONS: views.NoticeView = {
     "code": "no_positions",
@@ -293,7 +292,7 @@ def list_crawled_pages(ctx: Context, request: Request) -> Reply:
     by_number = {number_of(domain.id): domain for domain in domains if domain.crawls}
 
     def block(number: str, domain: Domain) -> tuple[int, Callable[[int], str]]:
-        return min(cap, domain_pages(seed, domain)), lambda n: f"page_{number}_{n + 1:06d}"
+        return min(cap, data.pages_of(seed, domain.host)), lambda n: f"page_{number}_{n + 1:06d}"
 
     def show(page: str) -> views.CrawledPageView:
         _, number, position = page.split("_")
