@@ -84,6 +84,14 @@ def test_it_says_where_it_serves_and_does() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc for what a process has loaded")
+def test_nobody_waits_for_what_is_read_late_elsewhere() -> None:
+    """The first who asked for positions, and everybody beside, waited 150 ms for NumPy."""
+    with serving() as one:
+        assert "numpy" in Path(f"/proc/{one.process.pid}/maps").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
 def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
     variables = {
         "RANKSIM_SERVE_ACCESS_LOG": "1",

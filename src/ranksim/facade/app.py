@@ -31,7 +31,7 @@ from ranksim.facade.http.requests import (
 )
 from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.metrics import metrics
-from ranksim.facade.request_journal import RecordedExchange
+from ranksim.facade.request_journal import RecordedExchange, by_name, flat
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import problem
@@ -460,12 +460,12 @@ def _exchange(at: Micros, scope: Scope, call: Call, answer: HttpResponse) -> Rec
         method=scope["method"],
         path=_raw_path(scope),
         query=scope["query_string"],
-        request_headers=tuple(scope["headers"]),
+        request_headers=flat(scope["headers"]),
         body=call.raw or b"",
         operations=tuple(reply.operation for reply in answer.replies),
         account=first.account,
         status=answer.status,
-        response_headers=tuple(answer.headers),
+        response_headers=flat(answer.headers),
         response=answer.body,
     )
 
@@ -477,7 +477,7 @@ def _log_access(exchange: RecordedExchange) -> None:
         "status": exchange.status,
         "operations": exchange.operations,
         "account": exchange.account,
-        "request_id": dict(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
+        "request_id": by_name(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
         "bytes": len(exchange.response),
     }
     access.info("%s %s %d", exchange.method, exchange.path, exchange.status, extra={"fields": fields})

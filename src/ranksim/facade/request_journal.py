@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -31,7 +31,11 @@ NEAREST = 3
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """A request and its response, for the journal. `headers` and `body` are as they were sent."""
+    """A request and its response, for the journal. Headers and bodies are as they were sent.
+
+    Headers are `flat`: as pairs they were most of the 200,000 objects that a full journal replaced between
+    two looks of the garbage collector, which then looked at all of them at once.
+    """
 
     at: Micros
     surface: str
@@ -39,12 +43,12 @@ class RecordedExchange:
     method: str
     path: str
     query: bytes
-    request_headers: tuple[Header, ...]
+    request_headers: tuple[bytes, ...]
     body: bytes
     operations: tuple[str, ...]
     account: str
     status: int
-    response_headers: tuple[Header, ...]
+    response_headers: tuple[bytes, ...]
     response: bytes
 
 
@@ -85,11 +89,10 @@ class FieldDifference:
 
 @dataclass(slots=True)
 class JournalEntry:
-    """An exchange with its number, which counts from 1, and about how many bytes it takes."""
+    """An exchange with its number, which counts from 1."""
 
     number: int
     exchange: RecordedExchange
-    size: int
 
     def shown(self) -> dict[str, Any]:
         """Return it as JSON shows it: bodies as JSON where they are, else as text."""
@@ -148,7 +151,7 @@ class RequestJournal:
 
     def __init__(self, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept, self._kept_bytes = kept, kept_bytes
-        self._entries: deque[JournalEntry] = deque()
+        self._exchanges: deque[RecordedExchange] = deque()
         self._bytes = 0
         self.last = 0
         """The number of the last exchange."""
@@ -156,37 +159,36 @@ class RequestJournal:
     def record(self, exchange: RecordedExchange) -> None:
         """Remember an exchange."""
         self.last += 1
-        size = _size(exchange)
-        self._entries.append(JournalEntry(self.last, exchange, size))
-        self._bytes += size
-        while len(self._entries) > self._kept or self._bytes > self._kept_bytes:
-            self._bytes -= self._entries.popleft().size
+        self._exchanges.append(exchange)
+        self._bytes += _size(exchange)
+        while len(self._exchanges) > self._kept or self._bytes > self._kept_bytes:
+            self._bytes -= _size(self._exchanges.popleft())
 
     def __iter__(self) -> Iterator[JournalEntry]:
         """Iterate over what is remembered, oldest first."""
-        return iter(self._entries)
+        return map(JournalEntry, count(self.forgotten + 1), self._exchanges)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._exchanges)
 
     @property
     def forgotten(self) -> int:
         """How many exchanges are not remembered any more."""
-        return self.last - len(self._entries)
+        return self.last - len(self._exchanges)
 
     def find(self, number: int) -> JournalEntry | None:
         """Return an exchange by its number, if it is remembered."""
         place = number - 1 - self.forgotten
-        return self._entries[place] if 0 <= place < len(self._entries) else None
+        return JournalEntry(number, self._exchanges[place]) if 0 <= place < len(self._exchanges) else None
 
     def clear(self) -> None:
         """Forget everything; numbers begin anew."""
-        self._entries.clear()
+        self._exchanges.clear()
         self._bytes = self.last = 0
 
     def search(self, expected: Expected) -> list[JournalEntry]:
         """Return what is as expected, oldest first."""
-        return [entry for entry in self._entries if not differences(expected, entry)]
+        return [entry for entry in self if not differences(expected, entry)]
 
     def count(self, expected: Expected) -> int:
         """Count what is as expected."""
@@ -194,22 +196,22 @@ class RequestJournal:
 
     def near_misses(self, expected: Expected, most: int = NEAREST) -> list[NearMiss]:
         """Return what is not as expected, the fewest differences first, of equally many the latest."""
-        misses = [NearMiss(entry, differences(expected, entry)) for entry in reversed(self._entries)]
+        misses = [NearMiss(entry, differences(expected, entry)) for entry in reversed(list(self))]
         misses = [miss for miss in misses if miss.differences]
         return sorted(misses, key=lambda miss: len(miss.differences))[:most]
 
     def verify(self, expected: Expected, at_least: int = 1, at_most: int | None = None) -> Verification:
         """Return whether as many requests came as were expected, and if too few which came near."""
-        count = self.count(expected)
-        verified = at_least <= count and (at_most is None or count <= at_most)
-        misses = self.near_misses(expected) if count < at_least else []
+        found = self.count(expected)
+        verified = at_least <= found and (at_most is None or found <= at_most)
+        misses = self.near_misses(expected) if found < at_least else []
         wanted = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
         if at_least == at_most:
             wanted = f"exactly {at_least}"
-        message = f"expected {wanted} with {expected.text()}, found {count}"
+        message = f"expected {wanted} with {expected.text()}, found {found}"
         if self.forgotten and not verified:
             message += f" (the first {self.forgotten} are forgotten)"
-        return Verification(verified, count, "\n".join([message, *(miss.text() for miss in misses)]), misses)
+        return Verification(verified, found, "\n".join([message, *(miss.text() for miss in misses)]), misses)
 
 
 # Comparing
@@ -266,12 +268,22 @@ def _members(where: str, expected: Any, found: Any) -> Iterator[FieldDifference]
 
 
 def _size(one: RecordedExchange) -> int:
-    headers = sum(map(len, chain.from_iterable(one.request_headers)))
+    headers = sum(map(len, one.request_headers))
     return len(one.body) + len(one.response) + len(one.query) + len(one.path) + headers + OVERHEAD
 
 
-def _texts(headers: tuple[Header, ...]) -> dict[str, str]:
-    return {name.decode("latin-1"): text.decode("latin-1") for name, text in headers}
+def flat(headers: Iterable[Header]) -> tuple[bytes, ...]:
+    """Return headers as names and values in turn."""
+    return tuple(chain.from_iterable(headers))
+
+
+def by_name(headers: tuple[bytes, ...]) -> dict[bytes, bytes]:
+    """Return flat headers by name; of several of a name the last counts."""
+    return dict(zip(headers[::2], headers[1::2], strict=True))
+
+
+def _texts(headers: tuple[bytes, ...]) -> dict[str, str]:
+    return {name.decode("latin-1"): text.decode("latin-1") for name, text in by_name(headers).items()}
 
 
 def _query(one: RecordedExchange) -> dict[str, str]:
@@ -280,7 +292,7 @@ def _query(one: RecordedExchange) -> dict[str, str]:
 
 def _key(one: RecordedExchange) -> str | None:
     """Return the bearer token that a request carried, as the service reads it."""
-    return bearer(dict(one.request_headers).get(b"authorization", b""))
+    return bearer(by_name(one.request_headers).get(b"authorization", b""))
 
 
 def _content(content: bytes) -> Any:

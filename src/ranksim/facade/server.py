@@ -31,8 +31,8 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], li
     `limits` are of all connections together.
     `announce` is called when a signal is already minded, and a request would be answered.
     """
-    # A schema and many models, which are built before anybody waits for them.
-    for name in ("ranksim.facade.control.dispatch", "ranksim.facade.http.graphql"):
+    # A schema, many models and what positions are drawn with are read before anybody waits for them.
+    for name in ("ranksim.facade.control.dispatch", "ranksim.facade.http.graphql", "numpy"):
         import_module(name)
 
     spare_the_collector()
