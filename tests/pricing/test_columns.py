@@ -18,11 +18,11 @@ from ranksim.contract.policy import Policy, shipped_catalogue
 from ranksim.errors import BadInput
 from ranksim.fleet.recorded_fleet import RecordedFleet
 from ranksim.fleet.rows import FAULTY, LIMITED, NOT_FOUND, READ, REMOVE, Records
-from ranksim.pricing.audit import LIMITS
 from ranksim.pricing.back_test import Side, back_test, read_accounts
 from ranksim.pricing.catalogues import selling
 from ranksim.pricing.columns import (
     COLUMNS,
+    OUTCOME_OF,
     Columns,
     accounts_for,
     is_columns,
@@ -84,8 +84,8 @@ def check(
     assert len(rows) == len(tested.calls) == columns.calls
     for row, expected in zip(rows, tested.calls, strict=True):
         code, outcome = expected["a_code"], int(row["outcome"])
-        found = {LIMITED} if code == "rate_limited" else {LIMITS[code]} if code in LIMITS else {0, 7}
-        assert outcome in ({NOT_FOUND, FAULTY} if code and code not in LIMITS else found), expected
+        found = {LIMITED} if code == "rate_limited" else {OUTCOME_OF[code]} if code in OUTCOME_OF else {0, 7}
+        assert outcome in ({NOT_FOUND, FAULTY} if code and code not in OUTCOME_OF else found), expected
         assert row["amount"] == expected["a_cost"], expected
     return len(rows)
 

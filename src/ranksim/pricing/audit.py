@@ -11,22 +11,20 @@ import numpy as np
 
 from ranksim import draws
 from ranksim.callers.portfolio import AccountSpec
-from ranksim.contract.facts import CHECK_OF, Spend
+from ranksim.contract.facts import Spend
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose
-from ranksim.fleet.rows import FAULTY, LIMITED, NOT_FOUND, READ, REMOVE, WRITE, Records
-from ranksim.pricing.columns import ColumnAccount, Columns
+from ranksim.fleet.rows import FAULTY, NOT_FOUND, READ, REMOVE, WRITE, Records
+from ranksim.pricing.columns import OUTCOME_OF, ColumnAccount, Columns
 from ranksim.pricing.recording import RecordedCall, Recording
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome
-from ranksim.rules.admission import GRANTED, JOINED, QUOTA_EXHAUSTED
+from ranksim.rules.admission import GRANTED, JOINED
 
 ONE_IN = 1_000
 """One call in so many is audited."""
 
 LEAST = 1_000
 """The fewest calls that are audited, where there are so many."""
-
-LIMITS = {"rate_limited": LIMITED, "allowance_exhausted": QUOTA_EXHAUSTED, **CHECK_OF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +74,8 @@ def audit(
     if not len(ordered):
         return Audit(0, 0, 0)
     recording = recording_of(columns, ordered)
-    named = {columns.accounts[row].name: spec for row, spec in specs.items()}
-    places = {columns.accounts[row].name: row for row in specs}
-    called = set(recording.accounts)
-    named = {name: spec for name, spec in named.items() if name in called}
+    places = {columns.accounts[row].name: row for row in np.unique(ordered["account"]).tolist()}
+    named = {name: specs[row] for name, row in places.items()}
     replay = ReplayedService(recording, named, policy, seed, places)
     unequal, first = 0, ""
     for number, (call, row) in enumerate(zip(recording.calls, ordered, strict=True)):
@@ -88,15 +84,15 @@ def audit(
         if not is_alike(outcome, expected, int(row["amount"])):
             unequal += 1
             first = first or f"{call.operation} of {call.account} at {call.at}: {expected}, {outcome}"
-    return Audit(len(ordered), len(called), unequal, first)
+    return Audit(len(ordered), len(places), unequal, first)
 
 
 def is_alike(outcome: ReplayOutcome, expected: int, amount: int) -> bool:
     """Return whether a service's outcome is the kernel's, with the same cost (µUSD)."""
     if outcome.status < 400:
         return expected in (GRANTED, JOINED) and outcome.cost == amount
-    if outcome.code in LIMITS:
-        return expected == LIMITS[outcome.code]
+    if outcome.code in OUTCOME_OF:
+        return expected == OUTCOME_OF[outcome.code]
     return expected in (NOT_FOUND, FAULTY)
 
 

@@ -22,7 +22,8 @@ from ranksim.errors import BadInput
 from ranksim.fleet.offers import add_ons_price
 from ranksim.pricing.catalogues import Moves, alike, check_add_ons, check_plan, moved, selling
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view
-from ranksim.pricing.recording import RecordedCall, Recording
+from ranksim.pricing.common import told_reasons
+from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
@@ -142,12 +143,11 @@ class BackTest:
         """What to know of how it was found."""
         same = sum(row["a"] == row["recorded"] for row in self.calls) / len(self.calls)
         named = zip("AB", self.sides, strict=False)
-        lost = "; ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
         return (
             f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named),
             *self.taken_over,
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
-            f"Not replayed: {lost or 'nothing'}.",
+            f"Not replayed: {told_reasons(self.left_out)}.",
         )
 
     def tables(self) -> Tables:
@@ -228,7 +228,7 @@ def back_test(
     for number, asked in enumerate(recording.calls):
         # A call that one side cannot place the others cannot either: portfolios are the same.
         if resource := replays[0].lacks(asked):
-            left_out[f"about {resource.replace('_', ' ')} from before the recording"] += 1
+            left_out[lacking(resource)] += 1
         else:
             outcomes.append((asked, [replay.call(asked, number) for replay in replays]))
     for replay in replays:

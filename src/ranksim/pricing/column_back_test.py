@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +21,7 @@ from ranksim.pricing.audit import Audit, audit, sample
 from ranksim.pricing.back_test import Side, running_alike
 from ranksim.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.pricing.columns import Columns
+from ranksim.pricing.common import told_reasons
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
@@ -94,15 +95,14 @@ class ColumnBackTest:
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
         named = zip("AB", self.served, strict=False)
-        lost = "; ".join(f"{count:,} {reason}" for reason, count in self.columns.left_out.items())
-        beyond = "; ".join(f"{count:,} {reason}" for reason, count in self.unmodelled.items())
+        beyond = told_reasons(self.columns.unmodelled, "none")
         failing = any(any(one.side.catalogue.job_failure_rates.values()) for one in self.served)
         censored = int(self.refused_then.any(axis=1).sum())
         return (
             f"{self.columns.where}. " + " ".join(f"{name}: {one.side.text}." for name, one in named),
             *(f"Audit of {name}: {one.audit.text}" for name, one in zip("AB", self.served, strict=False)),
-            f"Not in the columns: {lost or 'nothing'}.",
-            f"Beyond what is followed, so that later calls may come out otherwise: {beyond or 'none'}.",
+            f"Not in the columns: {told_reasons(self.columns.left_out)}.",
+            f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
             + (", although the catalogue lets some fail." if failing else "."),
             f"{units.many(censored, 'customer')} met a refusal when they were recorded: what they gave up "
@@ -110,14 +110,6 @@ class ColumnBackTest:
             "shown.",
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
-
-    @property
-    def unmodelled(self) -> dict[str, int]:
-        """Calls whose effect goes beyond what is followed, by reason."""
-        found: Counter[str] = Counter()
-        for account in self.columns.accounts:
-            found.update(account.unmodelled)
-        return dict(found)
 
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
@@ -128,7 +120,7 @@ class ColumnBackTest:
             "refusals": self.refusals,
             "censored": self.censored,
             "left_out": [{"reason": why, "calls": n} for why, n in self.columns.left_out.items()],
-            "unmodelled": [{"reason": why, "calls": n} for why, n in self.unmodelled.items()],
+            "unmodelled": [{"reason": why, "calls": n} for why, n in self.columns.unmodelled.items()],
         }
 
     @cached_property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -19,15 +20,17 @@ import numpy as np
 
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.clock import Micros, calendar_anchor
+from ranksim.contract.facts import CHECK_OF
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.extras import imported
 from ranksim.files import new_file
 from ranksim.fleet.offers import Sold
 from ranksim.fleet.recorded_fleet import RecordedAccounts
-from ranksim.fleet.rows import CallRow, CustomerRow, DomainRow, Integers, Records, blank
+from ranksim.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
 from ranksim.pricing.replay import first_serial
 from ranksim.records import read_lines
+from ranksim.rules.admission import QUOTA_EXHAUSTED
 from ranksim.service.spending import questions_of
 from ranksim.service.synthetic_data import pages_of
 
@@ -51,7 +54,13 @@ COLUMNS = {
 }
 """The columns of a file and their types."""
 
+KEPT = ("keys", "things", "start", "end", "calls", "left_out")
+"""What a file says of all its calls, by the names of the fields of `Columns`."""
+
 KEY = b"ranksim_columns"
+
+OUTCOME_OF = {"rate_limited": LIMITED, "allowance_exhausted": QUOTA_EXHAUSTED, **CHECK_OF}
+"""Code of a refusal by a limit → its outcome, as the kernel counts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,14 @@ class Columns:
     calls: int
     left_out: dict[str, int]
     chunks: Callable[[], Iterator[Records]]
+
+    @property
+    def unmodelled(self) -> dict[str, int]:
+        """Calls whose effect on later ones the kernel leaves out, by reason."""
+        found: Counter[str] = Counter()
+        for account in self.accounts:
+            found.update(account.unmodelled)
+        return dict(found)
 
     def renamed(self, names: Callable[[str], str]) -> Columns:
         """Return the same calls of accounts, and of hosts, that have other names."""
@@ -153,8 +170,7 @@ def _header(columns: Columns) -> dict[str, Any]:
         }
         for account in columns.accounts
     ]
-    names = ("keys", "things", "start", "end", "calls", "left_out")
-    return {"version": VERSION, "accounts": accounts} | {name: getattr(columns, name) for name in names}
+    return {"version": VERSION, "accounts": accounts} | {name: getattr(columns, name) for name in KEPT}
 
 
 def save_names(columns: Columns, path: Path, salt: str) -> None:
@@ -188,6 +204,7 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
     """Read a file that `save` wrote; `names` maps its numbers to names to show. Raises BadInput."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
+    known = names or {}
     try:
         whole = parquet.ParquetFile(path)
         header = json.loads((whole.schema_arrow.metadata or {})[KEY])
@@ -195,7 +212,7 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
             raise KeyError
         accounts = tuple(
             ColumnAccount(
-                one["name"],
+                known.get(one["name"], one["name"]),
                 AccountSpec.model_validate_json(json.dumps(one["spec"])),
                 one["calls"],
                 tuple(one["made_domains"]),
@@ -218,20 +235,13 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
                 made[name] = batch.column(name).to_numpy()
             yield made
 
-    fields = ("keys", "things", "start", "end", "calls", "left_out")
-    found = Columns(str(path), accounts, chunks=chunks, **{name: header[name] for name in fields})
-    known = names or {}
-    return replace(
-        found, accounts=tuple(replace(a, name=known.get(a.name, a.name)) for a in found.accounts)
-    ) if known else found  # fmt: skip
+    return Columns(str(path), accounts, chunks=chunks, **{name: header[name] for name in KEPT})
 
 
 # Accounts for the kernel
 
 
-def accounts_for(
-    columns: Columns, sold: Sequence[Sold], policy: Policy, seed: int
-) -> RecordedAccounts:  # fmt: skip
+def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: int) -> RecordedAccounts:
     """Return the accounts of a recording, each on what it is sold, with what jobs find on their domains."""
     kinds = tuple(dict.fromkeys(sold))
     place = {kind: number for number, kind in enumerate(kinds)}

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ranksim import draws
 from ranksim.callers.portfolio import AccountSpec
 from ranksim.callers.request_factory import on_one
-from ranksim.contract.facts import CHECK_OF, RateClass, Spend
+from ranksim.contract.facts import JobKind, RateClass, Spend
 from ranksim.draws import Purpose
 from ranksim.fleet.rows import (
     FAULTY,
@@ -32,10 +32,11 @@ from ranksim.fleet.rows import (
     blank,
     to_records,
 )
-from ranksim.pricing.columns import CHUNK, ColumnAccount, Columns
-from ranksim.pricing.recording import RecordedCall, Recording
+from ranksim.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
+from ranksim.pricing.common import told_reasons
+from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import RESOURCES, spec_for
-from ranksim.rules.admission import GRANTED, QUOTA_EXHAUSTED
+from ranksim.rules.admission import GRANTED
 from ranksim.rules.slots import fold
 from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, RequestBody, ScanBody
 from ranksim.service.operations import OPERATIONS
@@ -143,7 +144,7 @@ class _Import:
         for row, name in enumerate(recording.accounts):
             spec = known.get(name) or spec_for(recording, name, "", keywords)
             self.owners[name] = _owner(recording, name, spec, row, seed)
-        self.created = {(call.account, which) for call in recording.calls for which, _ in call.made}
+        self.created = recording.created()
         self.needed = {
             (call.account, which)
             for call in recording.calls
@@ -154,8 +155,8 @@ class _Import:
     def rows(self) -> Iterator[CallRow]:
         for number, asked in enumerate(self.recording.calls):
             owner = self.owners[asked.account]
-            if lacking := self._lacks(owner, asked):
-                self.left_out[f"about {lacking.replace('_', ' ')} from before the recording"] += 1
+            if resource := self._lacks(owner, asked):
+                self.left_out[lacking(resource)] += 1
                 continue
             owner.calls += 1
             yield self._row(owner, asked, number)
@@ -278,11 +279,9 @@ def recorded_outcome(asked: RecordedCall) -> int:
         return -1
     if asked.status < 400:
         return GRANTED
-    if asked.code == "rate_limited" or asked.status == 429:
+    if asked.status == 429:
         return LIMITED
-    if asked.code == "allowance_exhausted":
-        return QUOTA_EXHAUSTED
-    return CHECK_OF.get(asked.code, NOT_FOUND if asked.status == 404 else FAULTY)
+    return OUTCOME_OF.get(asked.code, NOT_FOUND if asked.status == 404 else FAULTY)
 
 
 def _drafted(owner: Owner, asked: RecordedCall, number: int) -> dict[str, Any]:
@@ -317,16 +316,14 @@ def _read(model: type[RequestBody], row: CallRow, body: Mapping[str, Any]) -> An
 
 
 def _read_job(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
-    row.activity = Spend[str(body["kind"]).upper()] if str(body.get("kind")) in _KINDS else Spend.RANK_RUN
+    kind = str(body.get("kind"))
+    row.activity = Spend[kind.upper()] if kind in list(JobKind) else Spend.RANK_RUN
     given = _read(JobBody, row, body)
     if given is None:
         return
     row.domain = owner.domains.get(given.domain_id, 0)
     if given.kind == "ai_scan" and row.domain >= len(owner.domains) - len(owner.made_domains):
         owner.unmodelled[NEW_DOMAINS] += 1
-
-
-_KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
 
 
 def _read_briefs(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
@@ -415,13 +412,9 @@ READERS = {
 
 def told(columns: Columns) -> str:
     """Say what became columns, what was left out, and what the kernel cannot follow."""
-    lost = "; ".join(f"{count:,} {reason}" for reason, count in columns.left_out.items())
-    beyond: Counter[str] = Counter()
-    for account in columns.accounts:
-        beyond.update(account.unmodelled)
-    passed = "; ".join(f"{count:,} {reason}" for reason, count in beyond.items())
+    beyond = told_reasons(columns.unmodelled, "none")
     return (
         f"{columns.calls:,} calls of {len(columns.accounts):,} accounts.\n"
-        f"Left out: {lost or 'nothing'}.\n"
-        f"Beyond what columns can follow, so that later calls may come out otherwise: {passed or 'none'}."
+        f"Left out: {told_reasons(columns.left_out)}.\n"
+        f"Beyond what columns can follow, so that later calls may come out otherwise: {beyond}."
     )

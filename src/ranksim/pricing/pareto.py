@@ -117,12 +117,8 @@ def pareto(
     What differs in prices alone is simulated once, since a price changes no request.
     """
     check_replications(replications)
-    if not grid or not all(grid.values()):
-        raise BadInput("grid: expected at least one path with at least one value, such as plans.pro.price")
-    if (size := prod(len(values) for values in grid.values())) > MOST_POINTS:
-        raise BadInput(f"grid: {size:,} points are more than {MOST_POINTS:,}; give fewer values")
+    choices = points_of(grid)
     base = Policy() if policy is None else policy
-    choices = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     # The last is the catalogue as it is, to which the others are compared.
     priced = [*(changed(catalogue, settings) for settings in choices), catalogue]
     alike: dict[str, list[int]] = {}
@@ -149,6 +145,21 @@ def pareto(
         for n, settings in enumerate(choices)
     ]
     return Frontier(tuple(grid), tuple(points), replications, seed, level)
+
+
+def points_of(grid: Grid) -> list[dict[str, Any]]:
+    """Return every combination of the values of a grid, by path. Raises BadInput for none, or too many."""
+    if not grid or not all(grid.values()):
+        raise BadInput("grid: expected at least one path with at least one value, such as plans.pro.price")
+    if (size := prod(len(values) for values in grid.values())) > MOST_POINTS:
+        raise BadInput(f"grid: {size:,} points are more than {MOST_POINTS:,}; give fewer values")
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def point_row(settings: Mapping[str, Any]) -> Row:
+    """Return how the row of a point begins: its name, and its values by path as text."""
+    name = ", ".join(f"{path.removeprefix('plans.')} {value}" for path, value in settings.items())
+    return {"point": name} | {path: str(value) for path, value in settings.items()}
 
 
 def changed(catalogue: Catalogue, settings: Mapping[str, Any]) -> Catalogue:
@@ -180,8 +191,7 @@ def _point(
     blocked: Estimate,
     level: float,
 ) -> Row:
-    name = ", ".join(f"{path.removeprefix('plans.')} {value}" for path, value in settings.items())
-    row: Row = {"point": name} | {path: str(value) for path, value in settings.items()}
+    row = point_row(settings)
     for column, found in (("margin", interval(MetricSample("mean", margins), level)), ("blocked", blocked)):
         row[column], row[f"{column}_low"], row[f"{column}_high"] = found
     pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)

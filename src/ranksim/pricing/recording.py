@@ -18,6 +18,7 @@ from ranksim.contract.quantities import Frozen
 from ranksim.contract.views import created_by
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
+from ranksim.pricing.common import told_reasons
 from ranksim.records import parsed_object, read_access_log, read_lines
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.routes import match, values_of
@@ -97,6 +98,15 @@ class Recording:
         """The accounts that called, in order."""
         return list(dict.fromkeys(call.account for call in self.calls))
 
+    def created(self) -> set[tuple[str, str]]:
+        """Return the account and the id of what recorded calls made."""
+        return {(call.account, which) for call in self.calls for which, _ in call.made}
+
+
+def lacking(resource: str) -> str:
+    """Return why a call cannot be made again that names a resource which no portfolio has."""
+    return f"about {resource.replace('_', ' ')} from before the recording"
+
 
 class Rules(Frozen):
     """Which operation a line of an access log becomes, and what body it gets: the first rule that fits."""
@@ -114,12 +124,10 @@ def read_recording(path: str | Path, rules: Sequence[RecordingRule] = ()) -> Rec
     first = next(read_lines(path), "")
     made = _of_trace(path) if first.lstrip().startswith("{") else _of_log(path, rules)
     if not made.calls:
-        why = "; ".join(f"{count:,} {reason}" for reason, count in made.left_out.most_common(3))
-        raise BadInput(
-            f"{path}: no call of it can be replayed ({why or 'it holds none'}); record calls of this API"
-        )
+        why = told_reasons(dict(made.left_out.most_common(3)), "it holds none")
+        raise BadInput(f"{path}: no call of it can be replayed ({why}); record calls of this API")
     made.calls.sort(key=lambda call: call.at)
-    created = {(call.account, which) for call in made.calls for which, _ in call.made}
+    created = made.created()
     seen: dict[tuple[str, str], dict[str, None]] = {}
     for call in made.calls:
         for resource, which in call.refers():

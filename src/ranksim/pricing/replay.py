@@ -31,7 +31,6 @@ LONG_BEFORE = 62 * DAY
 RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "scans")
 """What a portfolio holds, by the names of an account's fields."""
 
-
 SERIALS = 1 << 24
 """How many ids an account's portfolio has to itself, so that it has the same ones whoever else is there."""
 
@@ -108,7 +107,7 @@ class ReplayedService:
             self.actors[name] = self._open(name, specs[name])
         self._number_from(1 + max(self.places.values()))
         self.service.waive((), self.now)
-        self.created = {(call.account, which) for call in recording.calls for which, _ in call.made}
+        self.created = recording.created()
 
     def _number_from(self, place: int) -> None:
         """Let ids go on where those of the account in this place begin."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from math import ceil, prod
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from ranksim.pricing.back_test import Side
 from ranksim.pricing.catalogues import Moves, unpriced
 from ranksim.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
 from ranksim.pricing.columns import Columns
-from ranksim.pricing.pareto import MOST_POINTS, Grid, changed
+from ranksim.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
@@ -172,11 +171,6 @@ class _Tried:
         none, nobody = np.zeros(0), np.zeros(0, dtype=np.bool_)
         return cls(settings, catalogue, none, none, nobody, (none, none, nobody))
 
-    @property
-    def point(self) -> str:
-        told = (f"{path.removeprefix('plans.')} {value}" for path, value in self.settings.items())
-        return ", ".join(told) or "the catalogue as it is"
-
     def margin(self, demand: Demand, price: float, refused: float) -> Amounts:
         """The margin by customer, if demand answers so to what changes against the catalogue as it is."""
         revenue, _, newly = self.before
@@ -207,17 +201,13 @@ def search(
     Allowed is one under which a share below `risk` of the customers meets a refusal that they never met when
     they were recorded. `first` is how many customers the first round has.
     """
-    if not grid or not all(grid.values()):
-        raise BadInput("grid: expected at least one path with at least one value, such as plans.pro.price")
-    if (size := prod(len(values) for values in grid.values())) > MOST_POINTS:
-        raise BadInput(f"grid: {size:,} points are more than {MOST_POINTS:,}; give fewer values")
+    points = points_of(grid)
     if not 0 < risk < 1:
         raise BadInput(f"risk: expected a share between 0 and 1, found {risk}")
     if first < 1:
         raise BadInput(f"first: expected at least 1 customer, found {first}")
     answer = Demand() if demand is None else demand
-    choices = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    left = [_Tried.of(settings, changed(catalogue, settings)) for settings in choices]
+    left = [_Tried.of(settings, changed(catalogue, settings)) for settings in points]
     everybody = list(left)
     now = _Tried.of({}, catalogue)
     order = _order(len(columns.accounts), seed)
@@ -318,8 +308,7 @@ class _Trial:
 def _row(one: _Tried, demand: Demand, risk: float, level: float) -> Row:
     met, of = int(one.newly.sum()), len(one.newly)
     share, low, high = chance(met, of, level)
-    row: Row = {"point": one.point} | {path: str(value) for path, value in one.settings.items()}
-    row |= {"rounds": one.rounds, "final": one.final, "customers": of}
+    row = point_row(one.settings) | {"rounds": one.rounds, "final": one.final, "customers": of}
     mine = one.margin(demand, demand.price.value, demand.refused.value)
     theirs = one.before[0] - one.before[1]
     ends = interval(MetricSample("mean", (mine - theirs).tolist()), level)
