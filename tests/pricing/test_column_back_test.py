@@ -20,6 +20,7 @@ from ranksim.pricing.back_test import Side, back_test
 from ranksim.pricing.column_back_test import ColumnBackTest, back_test_columns
 from ranksim.pricing.columns import ColumnAccount, Columns
 from ranksim.pricing.importing import columns_of
+from ranksim.pricing.pareto import changed
 from ranksim.pricing.recording import read_recording
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pricing"
@@ -142,6 +143,23 @@ def test_what_is_left_out_is_told() -> None:
     metered = shipped_catalogue("illustrative-metered")
     failing = back_test_columns(some, [Side(metered, "team")], compiled=False)
     assert any("although the catalogue lets some fail" in note for note in failing.notes)
+
+
+def test_in_what_two_catalogues_differ_is_listed_first() -> None:
+    dearer = changed(PLANS, {"plans.starter.price": "31 USD"}).model_copy(update={"name": "dearer"})
+    found = back_test_columns(columns(brief(0)), [Side(PLANS), Side(dearer)], compiled=False)
+    assert [(one["path"], one["a"], one["b"]) for one in found.tables()["terms"]] == [
+        ("plans.starter.price", "29 USD", "31 USD")
+    ]
+    assert found.views()[0].title == "What B changes"
+    assert tried(columns(brief(0)), "starter").tables()["terms"] == []
+
+
+def test_what_one_catalogue_leaves_out_holds_for_both() -> None:
+    slow = changed(PLANS, {"job_durations.crawl": "3h"})
+    found = back_test_columns(columns(brief(0)), [Side(PLANS), Side(slow)], compiled=False)
+    assert "A leaves out job durations; both run as B states." in " ".join(found.notes)
+    assert found.terms == ()
 
 
 def test_moves_and_own_plans() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.frames import save_csv
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -190,12 +190,7 @@ class BackTest:
 
     def save_csv(self, path: Path) -> None:
         """Write the calls as CSV, a line each. Raises BadInput when it cannot be written."""
-        from ranksim.files import new_file
-
-        with new_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(self.calls[0]))
-            writer.writeheader()
-            writer.writerows(self.calls)
+        save_csv(self.calls, path)
 
 
 def back_test(
@@ -212,13 +207,10 @@ def back_test(
     `accounts` says what accounts were on and owned; of others nothing is known but what their calls name,
     and each of their domains tracks so many `keywords`. Raises BadInput.
     """
-    if not 1 <= len(sides) <= 2:
-        raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
     if not 0 <= keywords <= MOST_KEYWORDS:
         raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
     base = Policy() if policy is None else policy
-    named = [side.catalogue for side in sides]
-    sides = running_alike(sides)
+    sides, terms, taken = running_alike(sides)
     replays = []
     for side in sides:
         specs = _specs(recording, side, accounts or {}, keywords)
@@ -252,17 +244,26 @@ def back_test(
         tuple(rows),
         tuple(invoices),
         dict(left_out),
-        changes(*(side.sold() for side in sides)) if len(sides) == 2 else (),
-        taken_over(*named) if len(sides) == 2 else (),
+        terms,
+        taken,
     )
 
 
-def running_alike(sides: Sequence[Side]) -> Sequence[Side]:
-    """Return the sides with jobs that run alike, as far as only one of two catalogues says how they run."""
-    if len(sides) < 2:
-        return sides
-    catalogues = alike(sides[0].catalogue, sides[1].catalogue)
-    return [replace(side, catalogue=one) for side, one in zip(sides, catalogues, strict=True)]
+def running_alike(
+    sides: Sequence[Side],
+) -> tuple[Sequence[Side], tuple[Change, ...], tuple[str, ...]]:
+    """Return sides with jobs that run alike, as far as only one of two catalogues says how they run.
+
+    Also in what the catalogues of two sides differ, and what one has from the other. Raises BadInput unless
+    there are one or two sides.
+    """
+    if len(sides) == 1:
+        return sides, (), ()
+    if len(sides) != 2:
+        raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
+    a, b = (side.catalogue for side in sides)
+    both = [replace(side, catalogue=one) for side, one in zip(sides, alike(a, b), strict=True)]
+    return both, changes(both[0].sold(), both[1].sold()), taken_over(a, b)
 
 
 def _specs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,16 +13,17 @@ import numpy as np
 
 from ranksim.clock import DAY, iso
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
 from ranksim.fleet.offers import Sold
 from ranksim.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
 from ranksim.pricing.audit import Audit, audit, sample
 from ranksim.pricing.back_test import Side, running_alike
+from ranksim.pricing.changes import Change, terms_view
 from ranksim.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.pricing.columns import Columns
 from ranksim.pricing.common import told_reasons
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.frames import save_csv
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -59,13 +59,16 @@ class ServedSide:
 class ColumnBackTest:
     """Recorded calls in columns under one side or two, customer by customer.
 
-    `refused_then` counts the calls of each account that were refused when they were recorded, by outcome.
+    `refused_then` counts the calls of each account that were refused when they were recorded, by outcome;
+    `terms` and `taken_over` are as in `BackTest`.
     """
 
     columns: Columns
     served: tuple[ServedSide, ...]
     refused_then: Integers
     engine: str
+    terms: tuple[Change, ...] = ()
+    taken_over: tuple[str, ...] = ()
 
     plots = ("outcomes",)
 
@@ -100,6 +103,7 @@ class ColumnBackTest:
         censored = int(self.refused_then.any(axis=1).sum())
         return (
             f"{self.columns.where}. " + " ".join(f"{name}: {one.side.text}." for name, one in named),
+            *self.taken_over,
             *(f"Audit of {name}: {one.audit.text}" for name, one in zip("AB", self.served, strict=False)),
             f"Not in the columns: {told_reasons(self.columns.left_out)}.",
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
@@ -114,6 +118,7 @@ class ColumnBackTest:
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {
+            "terms": [change.row() for change in self.terms],
             "customers": self.customers,
             "invoices": list(self._invoices()),
             "days": list(self._days()),
@@ -212,7 +217,8 @@ class ColumnBackTest:
     def views(self) -> list[View]:
         """The answer as tables for people; of the customers, those with the most calls refused."""
         names = ("recorded", "a", "b")[: 1 + len(self.served)]
-        shown = views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        shown = terms_view(self.terms)
+        shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
         columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
         shown += views_of(
             "Demand that old limits cut short", self.censored, columns, "at least; see the notes"
@@ -231,12 +237,7 @@ class ColumnBackTest:
 
     def save_csv(self, path: Path) -> None:
         """Write the customers as CSV, a line each, with their sentences. Raises BadInput."""
-        from ranksim.files import new_file
-
-        with new_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(self.customers[0]))
-            writer.writeheader()
-            writer.writerows(self.customers)
+        save_csv(self.customers, path)
 
 
 def _date(day: int) -> str:
@@ -265,17 +266,17 @@ def back_test_columns(
     One call in a thousand is made again at a service and compared, unless `audited` is False.
     Raises BadInput.
     """
-    if not 1 <= len(sides) <= 2:
-        raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
     base = Policy() if policy is None else policy
-    runs = [ColumnRun(columns, side, base, seed, compiled) for side in running_alike(sides)]
+    sides, terms, taken = running_alike(sides)
+    runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then = refusals_of(columns)
     for chunk in columns.chunks():
         tally(then, chunk, "recorded")
         for test in tests:
             test.serve(chunk if test is tests[-1] else chunk.copy())
-    return ColumnBackTest(columns, tuple(test.done() for test in tests), then, runs[0].fleet.engine)
+    engine = runs[0].fleet.engine
+    return ColumnBackTest(columns, tuple(test.done() for test in tests), then, engine, terms, taken)
 
 
 class _Test:

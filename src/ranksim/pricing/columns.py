@@ -30,6 +30,7 @@ from ranksim.fleet.recorded_fleet import RecordedAccounts
 from ranksim.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
 from ranksim.pricing.replay import first_serial
 from ranksim.records import read_lines
+from ranksim.report.frames import save_csv
 from ranksim.rules.admission import QUOTA_EXHAUSTED
 from ranksim.service.spending import questions_of
 from ranksim.service.synthetic_data import pages_of
@@ -175,10 +176,7 @@ def _header(columns: Columns) -> dict[str, Any]:
 
 def save_names(columns: Columns, path: Path, salt: str) -> None:
     """Write the number and the name of each account as CSV, to be kept apart from the columns."""
-    with new_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("number", "name"))
-        writer.writerows((number_of(account.name, salt), account.name) for account in columns.accounts)
+    save_csv([{"number": number_of(one.name, salt), "name": one.name} for one in columns.accounts], path)
 
 
 def read_names(path: Path) -> dict[str, str]:

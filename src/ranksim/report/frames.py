@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from ranksim.report.tables import Tables
+from ranksim.files import new_file
+from ranksim.report.tables import Row, Tables
+
+
+def save_csv(rows: Sequence[Row], path: Path) -> None:
+    """Write rows as CSV under the names of the first one, the file whole or not at all. Raises BadInput."""
+    with new_file(path) as temporary:
+        _csv({column: [row[column] for row in rows] for column in rows[0]}, temporary)
 
 
 def save_tables(tables: Tables, columns: Mapping[str, Sequence[str]], directory: Path) -> str:
