@@ -186,7 +186,7 @@ def test_a_recording_becomes_columns(tmp_path: Path) -> None:
     ]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("16 calls of 1 accounts.\nLeft out: 1 GraphQL documents; ")
+    assert result.stdout.startswith("16 calls of 1 account.\nLeft out: 1 GraphQL documents; ")
     assert result.stdout.endswith(f"\nWritten to {out}\n")
     number = str(number_of("acme", "s"))
     assert names.read_text() == f"number,name\n{number},acme\n"
@@ -202,7 +202,7 @@ def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
     given = [str(out), "--names", str(names), "--plan", "starter", "--plan", "pro", "--csv", str(sent)]
     code, text, err = told("back-test", *given, "--out", str(tmp_path / "out"), COLUMNS="300")
     assert (code, err) == (0, "")
-    assert text.startswith("Of 16 calls of 1 customers, 0 are refused under B; 0 % of the customers meet a ")
+    assert text.startswith("Of 16 calls of 1 customer, 0 are refused under B; 0 % of the customers meet a ")
     assert text.count("made again at a service one by one: all equal.") == 2
     assert "acme" in text
     assert sent.read_text("utf-8").count("\nA,acme,starter,16,") == 1

@@ -69,7 +69,7 @@ def test_none_is_allowed() -> None:
     found = search(columns(*[5] * 9), PLANS, {BRIEFS: [3, 4]}, compiled=False)
     assert found.tornado == ()
     assert found.sentence == (
-        "Under none of 2 catalogues do fewer than 1 % of the customers meet a refusal that they never met."
+        "Under none of 2 catalogues do fewer than 1 % of these customers meet a refusal that they never met."
     )
 
 
@@ -149,7 +149,7 @@ def test_the_command(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*words, "--leave-price", "0.1"], env={"COLUMNS": "250"})
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(
-        "Of 2 catalogues, pro.price 149 USD earns most with fewer than 1 % of the "
+        "Of 2 catalogues, pro.price 149 USD earns most with fewer than 1 % of these "
     )
     assert "If demand answered otherwise" in result.stdout
     assert (out / "tables" / "tornado.parquet").exists()

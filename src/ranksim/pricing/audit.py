@@ -18,6 +18,7 @@ from ranksim.fleet.rows import FAULTY, NOT_FOUND, READ, REMOVE, WRITE, Records
 from ranksim.pricing.columns import OUTCOME_OF, ColumnAccount, Columns
 from ranksim.pricing.recording import RecordedCall, Recording
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome
+from ranksim.report import units
 from ranksim.rules.admission import GRANTED, JOINED
 
 ONE_IN = 1_000
@@ -39,8 +40,8 @@ class Audit:
     @property
     def text(self) -> str:
         """The audit in a sentence."""
-        told = f"{self.calls:,} calls of {self.accounts:,} accounts were made again at a service one by one: "
-        return told + (
+        calls, accounts = units.many(self.calls, "call"), units.many(self.accounts, "account")
+        return f"{calls} of {accounts} made again at a service one by one: " + (
             f"{self.unequal:,} came out otherwise, first {self.first}." if self.unequal else "all equal."
         )
 

@@ -89,7 +89,7 @@ class ColumnBackTest:
             first = self.served[0]
             money += f", A {units.usd(int(first.revenue.sum()))} at {units.usd(int(first.cost.sum()))}"
         return (
-            f"Of {self.columns.calls:,} calls of {len(self.columns.accounts):,} customers, "
+            f"Of {units.many(self.columns.calls, 'call')} of {units.many(len(self.columns.accounts), 'customer')}, "
             f"{int(last.refused.sum()):,} are refused under {name}; {units.percent(self.share)} of the "
             f"customers meet a refusal that they never met {against}. {money}."
         )

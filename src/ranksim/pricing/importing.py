@@ -36,6 +36,7 @@ from ranksim.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
 from ranksim.pricing.common import told_reasons
 from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import RESOURCES, spec_for
+from ranksim.report import units
 from ranksim.rules.admission import GRANTED
 from ranksim.rules.slots import fold
 from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, RequestBody, ScanBody
@@ -414,7 +415,7 @@ def told(columns: Columns) -> str:
     """Say what became columns, what was left out, and what the kernel cannot follow."""
     beyond = told_reasons(columns.unmodelled, "none")
     return (
-        f"{columns.calls:,} calls of {len(columns.accounts):,} accounts.\n"
+        f"{units.many(columns.calls, 'call')} of {units.many(len(columns.accounts), 'account')}.\n"
         f"Left out: {told_reasons(columns.left_out)}.\n"
         f"Beyond what columns can follow, so that later calls may come out otherwise: {beyond}."
     )

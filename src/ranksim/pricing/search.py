@@ -103,15 +103,16 @@ class Search:
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        many, limit = len(self.candidates), f"fewer than {units.percent(self.risk)} of the customers"
+        many, limit = len(self.candidates), f"fewer than {units.percent(self.risk)} of these customers"
         best = self.best
         if best is None:
             return f"Under none of {many} catalogues do {limit} meet a refusal that they never met."
         gain = units.write("money", best["change"], best["change_low"], best["change_high"])
+        share = units.write("share", best["share"], best["share_low"], best["share_high"])
         return (
             f"Of {many} catalogues, {best['point']} earns most with {limit} meeting a refusal that they "
-            f"never met ({units.percent(best['share'])} of {best['customers']:,}): {gain} more than the "
-            "catalogue as it is."
+            f"never met: {gain} more than the catalogue as it is. Of customers like these "
+            f"({best['customers']:,}), {share} would meet one."
         )
 
     @property
