@@ -88,8 +88,9 @@ class ColumnBackTest:
         if name == "B":
             first = self.served[0]
             money += f", A {units.usd(int(first.revenue.sum()))} at {units.usd(int(first.cost.sum()))}"
+        calls = units.many(self.columns.calls, "call")
         return (
-            f"Of {units.many(self.columns.calls, 'call')} of {units.many(len(self.columns.accounts), 'customer')}, "
+            f"Of {calls} of {units.many(len(self.columns.accounts), 'customer')}, "
             f"{int(last.refused.sum()):,} are refused under {name}; {units.percent(self.share)} of the "
             f"customers meet a refusal that they never met {against}. {money}."
         )
