@@ -2,7 +2,16 @@
 
 import pytest
 
-from ranksim.conformance.verdict.verdicts import KEPT, Evidence, Rule, Tally, Verdict, agreement, coverage
+from ranksim.conformance.verdict.verdicts import (
+    KEPT,
+    Evidence,
+    Rule,
+    Tally,
+    Verdict,
+    agreement,
+    coverage,
+    rules_decided,
+)
 
 RULES = tuple(Rule(f"a.{name}", "", ()) for name in ("one", "two", "three", "four"))
 BROKEN = Evidence("no", ("x1", "x2"))
@@ -58,10 +67,56 @@ def test_an_undeclared_rule_is_a_bug() -> None:
         Tally(RULES).held("a.five")
 
 
-def test_coverage_and_agreement() -> None:
+def test_coverage_and_agreement_count_cases() -> None:
+    """A rule that was exercised and never decided covers nothing."""
     tally = Tally(RULES)
     tally.held("a.one")
     tally.broke("a.two", BROKEN)
     tally.open("a.three", "nobody knows")
-    assert coverage(tally.findings()) == (3, 4)
+    assert coverage(tally.findings()) == (2, 4)
     assert agreement(tally.findings()) == (1, 2)
+    assert rules_decided(tally.findings()) == (2, 4)
+
+
+SPLIT = (Rule("b.split", "", (), cases=("north", "south")),)
+
+
+def test_a_case_is_exercised_by_what_would_have_shown_it_broken() -> None:
+    tally = Tally(SPLIT)
+    tally.expect("b.split", "east")
+    tally.held("b.split", 3, case="south", by=("x1", "x2"))
+    tally.held("b.split", case="south", by=("x2", "x3", "x4"))
+    [finding] = tally.findings()
+    assert [(case.name, case.held, case.by) for case in finding.cases] == [
+        ("north", 0, ()),
+        ("south", 4, ("x1", "x2", "x3")),
+        ("east", 0, ()),
+    ]
+    assert (finding.exercised, finding.left, finding.in_all_cases) == (1, ("north", "east"), False)
+    assert coverage([finding]) == (1, 3)
+
+
+def test_an_instance_of_several_cases_is_counted_once() -> None:
+    tally = Tally(SPLIT)
+    tally.held("b.split", case="north", by=("x1",))
+    tally.covers("b.split", "south", ("x1",))
+    [finding] = tally.findings()
+    assert (finding.held, finding.exercised, finding.in_all_cases) == (1, 2, True)
+
+
+def test_a_case_that_broke_is_exercised_and_does_not_conform() -> None:
+    tally = Tally(SPLIT)
+    tally.held("b.split", case="north", by=("x1",))
+    tally.check("b.split", False, BROKEN, case="north")
+    tally.check("b.split", True, Evidence("", ("x9",)), case="south")
+    [finding] = tally.findings()
+    assert [(case.exercised, case.conforms) for case in finding.cases] == [(True, False), (True, True)]
+    assert (finding.verdict, agreement([finding])) == (Verdict.DEVIATES, (1, 2))
+    assert finding.cases[0].by == ("x1", "x2")
+
+
+def test_what_is_of_no_case_counts_beside_them() -> None:
+    tally = Tally(SPLIT)
+    tally.held("b.split")
+    [finding] = tally.findings()
+    assert (finding.exercised, len(finding.cases)) == (1, 3)

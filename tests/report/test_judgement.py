@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ranksim.conformance.compare import compare
 from ranksim.conformance.report.as_dict import Plain, plain
+from ranksim.errors import BadInput
 from ranksim.report import judgement as report
 from ranksim.report.judgement_page import page
 from ranksim.report.junit import junit
@@ -129,6 +130,60 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_the_plain_form_is_json() -> None:
     assert json.loads(json.dumps(DEVIATING)) == DEVIATING
+
+
+# Cases
+
+
+def with_cases(rule: str, *cases: Plain, required: bool = False) -> Plain:
+    """Give the conforming judgement with other cases of a rule."""
+    split = {"verdict": "conforms", "exercised": sum(bool(case["held"]) for case in cases), "cases": [*cases]}
+    rules = [one | (split if one["name"] == rule else {}) for one in CONFORMING["rules"]]
+    return {**CONFORMING, "rules": rules, "missing": [rule] if required else []}
+
+
+NORTH = {"name": "north", "held": 2, "broken": 0, "by": ["x0", "x1"]}
+SOUTH = {"name": "south", "held": 0, "broken": 0, "by": []}
+PARTLY = with_cases("rate.read", NORTH, SOUTH)
+WANTED = with_cases("rate.read", NORTH, SOUTH, required=True)
+
+
+def test_conforms_without_all_cases_says_so() -> None:
+    assert re.search(r"rate.read +conforms in 1 of 2 cases", printed(PARTLY))
+    assert "conforms in 1 of 2 cases" in page(PARTLY)
+    assert not re.search(r"rate.read +conforms in", printed(with_cases("rate.read", NORTH)))
+
+
+def test_the_page_names_what_exercised_each_case_and_what_is_left() -> None:
+    text = read(PARTLY).text
+    assert "north: held x0, x1" in text
+    assert "not exercised: south" in text
+
+
+def test_all_cases_may_be_required() -> None:
+    assert report.headline(WANTED) == (
+        "Nothing deviates, but 1 required rule does not conform in all cases: rate.read"
+    )
+    assert "Required in all cases, and not exercised in\n  rate.read: south" in printed(WANTED)
+    failure = cases(WANTED)["rate.read"].find("failure")
+    assert failure is not None
+    assert failure.attrib["message"] == "conforms in 1 of 2 cases; not exercised: south"
+
+
+def test_junit_names_cases() -> None:
+    told = cases(PARTLY)["rate.read"].find("system-out")
+    assert told is not None
+    assert told.text == "1 of 2 cases exercised\nnorth: held (x0, x1)\nnot exercised: south"
+
+
+def test_all_cases_are_asked_for_with_a_word_behind() -> None:
+    lines = [json.dumps(HEADER), exchange(0)]
+    judgement = compare(lines)
+    assert not judgement.missing(["header.request_id"])
+    wanted = {finding.rule.name for finding in judgement.missing(["header:all"])}
+    assert "header.request_id_echo" in wanted
+    with pytest.raises(BadInput, match="no rule is named 'heather'"):
+        judgement.missing(["heather:all"])
 
 
 # JUnit

@@ -34,7 +34,7 @@ def compare(
         typer.Option(
             metavar="RULE",
             help="Exit with 1 unless this rule conforms: a rule, a family such as rate, a fact such as S102, "
-            "or all. May be given several times.",
+            "or all; with :all behind, as in rate:all, in every case it has. May be given several times.",
         ),
     ] = None,
     html: Annotated[
@@ -114,8 +114,9 @@ def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None
 def _listed() -> str:
     from ranksim.conformance.compare import RULES
 
-    rows = [
-        f"{rule.name:26} {rule.says} ({', '.join(f'S{number}' for number in rule.facts)}) [{rule.exercise}]"
-        for rule in RULES
-    ]
+    rows = []
+    for rule in RULES:
+        facts = ", ".join(f"S{number}" for number in rule.facts)
+        rows.append(f"{rule.name:26} {rule.says} ({facts}) [{rule.exercise}]")
+        rows += [f"{'':26} cases: {', '.join(rule.cases)}"] if rule.cases else []
     return "\n".join(rows) + "\n"

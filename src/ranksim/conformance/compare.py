@@ -40,13 +40,18 @@ class Judgement:
 
     @property
     def coverage(self) -> tuple[int, int]:
-        """(rules exercised, rules in all)."""
+        """(cases exercised, cases in all)."""
         return verdicts.coverage(self.findings)
 
     @property
     def agreement(self) -> tuple[int, int]:
-        """(rules that conform, rules decided)."""
+        """(cases that conform, cases decided)."""
         return verdicts.agreement(self.findings)
+
+    @property
+    def rules_decided(self) -> tuple[int, int]:
+        """(rules that conform or deviate, rules in all)."""
+        return verdicts.rules_decided(self.findings)
 
     def finding(self, rule: str) -> Finding:
         """The finding of one rule. Raises KeyError when there is no such rule."""
@@ -63,26 +68,39 @@ class Judgement:
     def missing(self, required: Iterable[str]) -> tuple[Finding, ...]:
         """The findings of required rules that do not conform.
 
-        `required` holds rule names, families ("rate"), S numbers ("S102") or "all". Raises BadInput for a
-        name that no rule has.
+        `required` holds rule names, families ("rate"), S numbers ("S102") or "all"; with ":all" behind
+        ("rate:all") a rule must conform in each of its cases. Raises BadInput for a name that no rule has.
         """
         wanted = check_required(required)
         return tuple(
             finding
             for finding in self.findings
-            if finding.rule.name in wanted and finding.verdict != Verdict.CONFORMS
+            if finding.rule.name in wanted
+            and (
+                finding.verdict != Verdict.CONFORMS
+                or (wanted[finding.rule.name] and not finding.in_all_cases)
+            )
         )
 
 
-def check_required(required: Iterable[str]) -> frozenset[str]:
-    """Return the names of required rules; `required` is as `Judgement.missing` takes it. Raises BadInput."""
-    wanted = set[str]()
+IN_ALL_CASES: Final = ":all"
+"""Behind what is required: in every case."""
+
+
+def check_required(required: Iterable[str]) -> dict[str, bool]:
+    """Return the names of required rules, and whether in all cases; `required` is as in `Judgement.missing`.
+
+    Raises BadInput.
+    """
+    wanted = dict[str, bool]()
     for name in required:
-        named = {rule.name for rule in RULES if _is_named(rule, name)}
+        bare = name.removesuffix(IN_ALL_CASES)
+        named = [rule.name for rule in RULES if _is_named(rule, bare)]
         if not named:
-            raise BadInput(f"--require: no rule is named {name!r}; `ranksim compare --rules` lists them")
-        wanted |= named
-    return frozenset(wanted)
+            raise BadInput(f"--require: no rule is named {bare!r}; `ranksim compare --rules` lists them")
+        for rule in named:
+            wanted[rule] = wanted.get(rule, False) or bare != name
+    return wanted
 
 
 def _is_named(rule: Rule, name: str) -> bool:

@@ -39,7 +39,8 @@ def summary(judgement: Plain) -> list[RenderableType]:
     if judgement["model"] is not None:
         parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
         parts.append(to_rich(model_view(judgement["model"])))
-    return [*parts, *_verdicts(judgement["rules"]), *_not_exercised(judgement["rules"])]
+    rules = judgement["rules"]
+    return [*parts, *_verdicts(rules), *_required(judgement), *_not_exercised(rules)]
 
 
 MODEL = (
@@ -79,6 +80,8 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
     deviating = [rule["name"] for rule in judgement["rules"] if rule["verdict"] == "deviates"]
     missing = [name for name in judgement["missing"] if name not in deviating]
     failed = f"{units.many(len(missing), 'required rule')} {'do' if len(missing) > 1 else 'does'} not conform"
+    conforming = {rule["name"] for rule in judgement["rules"] if rule["verdict"] == "conforms"}
+    failed += " in all cases" if conforming.issuperset(missing) else ""
     if names:
         failed += f": {', '.join(missing)}"
     if deviating:
@@ -88,7 +91,7 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
         return f"{sentence}; {failed}" if missing else sentence
     if missing:
         return f"Nothing deviates, but {failed}"
-    if not judgement["coverage"]["exercised"]:
+    if all(rule["verdict"] == "not exercised" for rule in judgement["rules"]):
         return "Nothing was exercised, so nothing can be said"
     return "Nothing deviates"
 
@@ -101,8 +104,9 @@ def run_lines(judgement: Plain) -> list[str]:
     lines = [
         f"{judgement['trace'] or 'trace'}: {units.many(judgement['exchanges'], 'exchange')}{lost}, "
         f"{units.many(judgement['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}",
-        f"coverage: {coverage['exercised']} of {units.many(coverage['rules'], 'rule')} exercised; "
-        f"agreement: {agreement['conforming']} of {agreement['decided']} decided ones conform",
+        f"coverage: {coverage['exercised']} of {units.many(coverage['cases'], 'case')} exercised, and "
+        f"{coverage['rules_decided']} of {units.many(coverage['rules'], 'rule')} decided; "
+        f"agreement: {agreement['conforming']} of {agreement['decided']} exercised cases conform",
     ]
     if judgement["policy"]:
         lines.append(f"what {judgement['policy']} states is taken for granted")
@@ -119,6 +123,25 @@ def _clock(judgement: Plain) -> list[str]:
         return ["the deployment's Date headers contradict each other: several clocks, or one that drifts"]
     low, high = (units.duration(offset[side]) for side in ("low", "high"))
     return [f"the deployment's clock is {low} to {high} ahead of the recorder's"]
+
+
+def verdict(rule: Plain) -> str:
+    """Return the verdict on a rule in words: where it conforms, in how many of its cases."""
+    cases, said = len(rule["cases"]), str(rule["verdict"])
+    if said == "conforms" and rule["exercised"] < cases:
+        return f"conforms in {rule['exercised']} of {cases} cases"
+    return said
+
+
+MOST_CASES = 12
+"""Cases left that are named; all are in the JSON."""
+
+
+def cases_left(rule: Plain) -> str:
+    """Return the names of the cases that nothing decided; "" where there are none."""
+    left = [case["name"] for case in rule["cases"] if not case["held"] and not case["broken"]]
+    more = f" and {len(left) - MOST_CASES} more" if len(left) > MOST_CASES else ""
+    return ", ".join(left[:MOST_CASES]) + more
 
 
 def _deviation(rule: Plain, exhibits: Mapping[str, Plain]) -> list[RenderableType]:
@@ -179,13 +202,29 @@ def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
         return []
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("rule", overflow="fold")
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict")
     for heading in ("held", "broken", "open"):
         table.add_column(heading, justify="right")
     for rule in exercised:
         numbers = (units.count(rule[name]) if rule[name] else "–" for name in ("held", "broken", "open"))
-        table.add_row(rule["name"], Text(rule["verdict"], style=STYLES[rule["verdict"]]), *numbers)
+        table.add_row(rule["name"], Text(verdict(rule), style=STYLES[rule["verdict"]]), *numbers)
     return [Text(), table, *_undecided(exercised)]
+
+
+def _required(judgement: Plain) -> list[RenderableType]:
+    """Return which cases of required rules were not exercised, where all were asked for."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    wanted = [
+        rule
+        for rule in judgement["rules"]
+        if rule["name"] in judgement["missing"] and rule["verdict"] == "conforms"
+    ]
+    if not wanted:
+        return []
+    parts: list[RenderableType] = [Text(), Text("Required in all cases, and not exercised in", style="bold")]
+    return [*parts, *(Padding(Text(f"{r['name']}: {cases_left(r)}"), (0, 0, 0, 2)) for r in wanted)]
 
 
 def _undecided(rules: Sequence[Plain]) -> list[RenderableType]:

@@ -10,7 +10,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from ranksim.report import units
-from ranksim.report.judgement import MODEL, exhibit_lines, headline, model_view, run_lines
+from ranksim.report.judgement import (
+    MODEL,
+    cases_left,
+    exhibit_lines,
+    headline,
+    model_view,
+    run_lines,
+    verdict,
+)
 from ranksim.report.page import html_document
 
 Plain = Mapping[str, Any]
@@ -52,8 +60,9 @@ def page(judgement: Plain) -> str:
 def _numbers(judgement: Plain) -> list[str]:
     coverage, agreement = judgement["coverage"], judgement["agreement"]
     numbers = (
-        (f"{coverage['exercised']} of {coverage['rules']}", "rules exercised (coverage)"),
-        (f"{agreement['conforming']} of {agreement['decided']}", "decided rules conform (agreement)"),
+        (f"{coverage['exercised']} of {coverage['cases']}", "cases exercised (coverage)"),
+        (f"{agreement['conforming']} of {agreement['decided']}", "exercised cases conform (agreement)"),
+        (f"{coverage['rules_decided']} of {coverage['rules']}", "rules decided"),
         (units.count(judgement["exchanges"]), "exchanges"),
         (units.count(judgement["lost"]), "without a reply"),
         (units.count(judgement["deliveries"]), "webhook attempts"),
@@ -134,9 +143,25 @@ def _verdict_row(rule: Plain) -> str:
     )
     return (
         f"<tr><td>{escape(rule['name'])}</td>"
-        f'<td class="{CLASSES[rule["verdict"]]}">{escape(rule["verdict"])}</td>{numbers}'
-        f'<td>{escape(says)}.<span class="soft">{escape(why)}</span></td></tr>'
+        f'<td class="{CLASSES[rule["verdict"]]}">{escape(verdict(rule))}</td>{numbers}'
+        f'<td>{escape(says)}.<span class="soft">{escape(why)}</span>{_cases(rule)}</td></tr>'
     )
+
+
+def _cases(rule: Plain) -> str:
+    """Return the cases of a rule that has several, folded: what was exercised, by what, and what is left."""
+    if len(rule["cases"]) < 2:
+        return ""
+    items = [
+        f"<li>{escape(case['name'])}: {'broken' if case['broken'] else 'held'}"
+        f' <span class="soft">{escape(", ".join(case["by"]))}</span></li>'
+        for case in rule["cases"]
+        if case["held"] or case["broken"]
+    ]
+    left = cases_left(rule)
+    items += [f'<li class="soft">not exercised: {escape(left)}</li>'] if left else []
+    summary = f"{rule['exercised']} of {len(rule['cases'])} cases"
+    return f"<details><summary>{summary}</summary><ul>{''.join(items)}</ul></details>"
 
 
 def _model(rows: Sequence[Plain] | None) -> list[str]:

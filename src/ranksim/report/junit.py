@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from ranksim.report.judgement import exhibit_lines
+from ranksim.report.judgement import cases_left, exhibit_lines, verdict
 
 Plain = Mapping[str, Any]
 
@@ -61,12 +61,29 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
         ElementTree.SubElement(case, "failure", message=_plain(_why(rule)), type="required")
     elif rule["verdict"] != "conforms":
         ElementTree.SubElement(case, "skipped", message=_plain(_why(rule)))
+    if len(rule["cases"]) > 1 and rule["exercised"]:
+        told = ElementTree.SubElement(case, "system-out")
+        told.text = _plain("\n".join(_cases(rule)))
     return case
+
+
+def _cases(rule: Plain) -> list[str]:
+    """Return the cases of a rule in lines: what was exercised, by what, and what is left."""
+    lines = [f"{rule['exercised']} of {len(rule['cases'])} cases exercised"]
+    for case in rule["cases"]:
+        if case["held"] or case["broken"]:
+            lines.append(
+                f"{case['name']}: {'broken' if case['broken'] else 'held'} ({', '.join(case['by'])})"
+            )
+    left = cases_left(rule)
+    return [*lines, f"not exercised: {left}"] if left else lines
 
 
 def _why(rule: Plain) -> str:
     if rule["verdict"] == "not exercised":
         return f"not exercised; profile that would: {rule['exercise'] or 'none'}"
+    if rule["verdict"] == "conforms":
+        return f"{verdict(rule)}; not exercised: {cases_left(rule)}"
     reasons = "; ".join(reason["why"] for reason in rule["reasons"][:2])
     return f"undecided: {reasons}"
 

@@ -36,7 +36,8 @@ def plain(
     required name that no rule has.
     """
     history, offset = judgement.history, judgement.history.run.offset
-    exercised, rules = judgement.coverage
+    exercised, cases = judgement.coverage
+    rules_decided, rules = judgement.rules_decided
     conforming, decided = judgement.agreement
     return {
         "ranksim_judgement": 1,
@@ -56,7 +57,12 @@ def plain(
         if offset.count
         else None,
         "pace": {"business": history.run.rate, "traffic": history.run.traffic_rate},
-        "coverage": {"exercised": exercised, "rules": rules},
+        "coverage": {
+            "exercised": exercised,
+            "cases": cases,
+            "rules_decided": rules_decided,
+            "rules": rules,
+        },
         "agreement": {"conforming": conforming, "decided": decided},
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
@@ -83,6 +89,11 @@ def _finding(finding: Finding, history: History) -> Plain:
         "held": finding.held,
         "broken": finding.broken,
         "open": finding.open,
+        "exercised": finding.exercised,
+        "cases": [
+            {"name": case.name, "held": case.held, "broken": case.broken, "by": list(case.by)}
+            for case in finding.cases
+        ],
         "evidence": pieces,
         "reasons": [{"why": why, "count": count} for why, count in finding.reasons],
         "exercise": rule.exercise,

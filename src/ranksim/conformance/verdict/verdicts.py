@@ -4,6 +4,10 @@ A check looks at one instance of a rule (one window, one key, one pair of exchan
 the rule held there, that it broke, or that nobody can tell. A rule deviates when it broke anywhere; it
 conforms when it held somewhere and broke nowhere; it is undecided when it was exercised and nothing could be
 told, and not exercised when no instance came up.
+
+A rule has cases: the ways in which a deployment could break it apart from the others, such as each check
+before each other, or each kind of job. A case is exercised where an exchange would have shown it broken; so a
+rule that conforms in one case of fifteen says no more than that.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ class Rule:
     facts: tuple[int, ...]
     assumptions: tuple[int, ...] = ()
     exercise: str = ""
+    cases: tuple[str, ...] = ()
+    """The cases that it has at any deployment; those of keys or plans are told by `Tally.expect`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,33 @@ class Difference:
     evidence: Evidence
 
 
+ANY = "any"
+"""The case of a rule that is not split, and of an instance that is of no case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of a rule: how often it held and broke, and the first exchanges or deliveries that tell.
+
+    `by` has the ids of exchanges, and "event/attempt" of deliveries.
+    """
+
+    name: str
+    held: int = 0
+    broken: int = 0
+    by: tuple[str, ...] = ()
+
+    @property
+    def exercised(self) -> bool:
+        """Whether it was decided, one way or the other."""
+        return bool(self.held or self.broken)
+
+    @property
+    def conforms(self) -> bool:
+        """Whether it held and never broke."""
+        return bool(self.held and not self.broken)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The verdict on one rule: how often it held, broke and stayed open, and the smallest evidence."""
@@ -85,10 +118,42 @@ class Finding:
     evidence: tuple[Evidence, ...]
     reasons: tuple[tuple[str, int], ...]
     """Why instances stayed open, with how many, most frequent first."""
+    cases: tuple[Case, ...] = ()
+    """All cases that the rule has here, at least one."""
+
+    @property
+    def exercised(self) -> int:
+        """How many of its cases were decided."""
+        return sum(case.exercised for case in self.cases)
+
+    @property
+    def in_all_cases(self) -> bool:
+        """Whether it conforms, in every case that it has."""
+        return all(case.conforms for case in self.cases)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The cases that nothing decided."""
+        return tuple(case.name for case in self.cases if not case.exercised)
 
 
 KEPT = 5
 """Pieces of evidence kept for a rule."""
+
+SHOWN = 3
+"""Exchanges kept for a case."""
+
+
+@dataclass(slots=True)
+class _CaseCounts:
+    held: int = 0
+    broken: int = 0
+    by: list[str] = field(default_factory=list)
+
+    def note(self, ids: Iterable[str]) -> None:
+        """Keep the first few ids."""
+        if len(self.by) < SHOWN:
+            self.by += [name for name in ids if name not in self.by][: SHOWN - len(self.by)]
 
 
 @dataclass(slots=True)
@@ -98,6 +163,13 @@ class _RuleCounts:
     open: int = 0
     evidence: list[Evidence] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
+    cases: dict[str, _CaseCounts] = field(default_factory=dict)
+
+    def case(self, name: str) -> _CaseCounts:
+        """Return the counts of a case."""
+        if name not in self.cases:
+            self.cases[name] = _CaseCounts()
+        return self.cases[name]
 
 
 @dataclass(slots=True)
@@ -109,11 +181,28 @@ class Tally:
     _counts: dict[str, _RuleCounts] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._counts = {rule.name: _RuleCounts() for rule in self.rules}
+        self._counts = {
+            rule.name: _RuleCounts(cases={name: _CaseCounts() for name in rule.cases}) for rule in self.rules
+        }
 
-    def held(self, rule: str, count: int = 1) -> None:
-        """Note that the rule held in `count` instances."""
-        self._counts[rule].held += count
+    def expect(self, rule: str, *cases: str) -> None:
+        """Note cases that the rule has at this deployment, by its keys or plans."""
+        for case in cases:
+            self._counts[rule].case(case)
+
+    def held(self, rule: str, count: int = 1, *, case: str = ANY, by: Iterable[str] = ()) -> None:
+        """Note that the rule held in `count` instances of a case, as the exchanges `by` would have shown."""
+        counts = self._counts[rule]
+        counts.held += count
+        told = counts.case(case)
+        told.held += count
+        told.note(by)
+
+    def covers(self, rule: str, case: str, by: Iterable[str]) -> None:
+        """Note one more case of an instance that held already: no instance is counted twice."""
+        told = self._counts[rule].case(case)
+        told.held += 1
+        told.note(by)
 
     def open(self, rule: str, why: str, count: int = 1) -> None:
         """Note that the rule was exercised and is undecided; `why` is a short reason that repeats."""
@@ -121,20 +210,23 @@ class Tally:
         counts.open += count
         counts.reasons[why] += count
 
-    def broke(self, rule: str, evidence: Evidence) -> None:
+    def broke(self, rule: str, evidence: Evidence, *, case: str = ANY) -> None:
         """Note that the rule broke: `evidence` cannot be explained by any placement of the calls."""
         counts = self._counts[rule]
+        told = counts.case(case)
+        told.broken += 1
+        told.note((*evidence.exchanges, *evidence.deliveries))
         counts.broken += 1
         counts.evidence.append(evidence)
         counts.evidence.sort(key=lambda found: (found.size, -1 if found.at is None else found.at))
         del counts.evidence[KEPT:]
 
-    def check(self, rule: str, holds: bool, evidence: Evidence) -> None:
+    def check(self, rule: str, holds: bool, evidence: Evidence, *, case: str = ANY) -> None:
         """Note that the rule held or broke, by `holds`."""
         if holds:
-            self.held(rule)
+            self.held(rule, case=case, by=(*evidence.exchanges, *evidence.deliveries))
         else:
-            self.broke(rule, evidence)
+            self.broke(rule, evidence, case=case)
 
     def differs(self, number: int, assumed: object, found: object, evidence: Evidence) -> None:
         """Note that the default of assumption U`number` is excluded; a number is noted once."""
@@ -155,6 +247,7 @@ class Tally:
             counts.open,
             tuple(counts.evidence),
             tuple(counts.reasons.most_common()),
+            _cases(counts),
         )
 
 
@@ -175,14 +268,24 @@ def _verdict(counts: _RuleCounts) -> Verdict:
     return Verdict.UNDECIDED if counts.open else Verdict.NOT_EXERCISED
 
 
+def _cases(counts: _RuleCounts) -> tuple[Case, ...]:
+    cases = tuple(Case(name, told.held, told.broken, tuple(told.by)) for name, told in counts.cases.items())
+    return cases or (Case(ANY),)
+
+
 def coverage(findings: Iterable[Finding]) -> tuple[int, int]:
-    """Return (rules exercised, rules in all)."""
-    verdicts = [finding.verdict for finding in findings]
-    return sum(verdict != Verdict.NOT_EXERCISED for verdict in verdicts), len(verdicts)
+    """Return (cases exercised, cases in all)."""
+    cases = [case for finding in findings for case in finding.cases]
+    return sum(case.exercised for case in cases), len(cases)
 
 
 def agreement(findings: Iterable[Finding]) -> tuple[int, int]:
-    """Return (rules that conform, rules decided); undecided ones and those not exercised count in neither."""
+    """Return (cases that conform, cases decided); what is not exercised counts in neither."""
+    decided = [case for finding in findings for case in finding.cases if case.exercised]
+    return sum(case.conforms for case in decided), len(decided)
+
+
+def rules_decided(findings: Iterable[Finding]) -> tuple[int, int]:
+    """Return (rules that conform or deviate, rules in all)."""
     verdicts = [finding.verdict for finding in findings]
-    conforming = sum(verdict == Verdict.CONFORMS for verdict in verdicts)
-    return conforming, conforming + sum(verdict == Verdict.DEVIATES for verdict in verdicts)
+    return sum(verdict in (Verdict.CONFORMS, Verdict.DEVIATES) for verdict in verdicts), len(verdicts)
