@@ -397,6 +397,7 @@ for _name, (_question, _help) in pricing.QUESTIONS.items():
 app.add_typer(price, name="price", help="Answer a question of pricing.")
 app.command("import", short_help="Make columns of recorded calls.")(_spoken()(importing.import_recording))
 app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))
+app.command("explain", short_help="Tell what an id in a report means.")(_spoken()(judging.explain))
 app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(
     _spoken()(calibrating.calibrate)
 )

@@ -1,4 +1,4 @@
-"""`ranksim compare`: judge a recorded trace, on the command line."""
+"""`ranksim compare` and `ranksim explain`: judge a recorded trace, and tell what the ids in reports mean."""
 
 from json import dumps
 from pathlib import Path
@@ -77,6 +77,29 @@ def compare(
     print_out(dumps(found, indent=1, ensure_ascii=False) + "\n" if json else rendered(report.summary(found)))
     if report.fails(found):
         raise typer.Exit(DEVIATES)
+
+
+def explain(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...",
+            help="What stands in a report: S105, U34, E12, rate.headers, rate, quota_exhausted.",
+        ),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
+) -> None:
+    """Tell what an id means: its text, the rules that judge it, and the code that decides it.
+
+    Example: ranksim explain S105 quota_exhausted
+    """
+    from ranksim.conformance.explain import explain as explained
+
+    found = [explained(name) for name in names]
+    if json:
+        print_out(dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
+    else:
+        print_out("\n".join(one.text() for one in found))
 
 
 def _judged(

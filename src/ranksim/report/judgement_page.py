@@ -52,7 +52,7 @@ def page(judgement: Plain) -> str:
         *_answers(judgement["answers"]),
         *_missing(judgement["rules"]),
         "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
-        "“ranksim assumptions” lists those, “ranksim compare --rules” the rules.</footer>",
+        "“ranksim explain S105” tells what any of them says, and so of rules and error codes.</footer>",
     ]
     return html_document(title, body)
 
