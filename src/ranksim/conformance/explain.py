@@ -154,6 +154,7 @@ def _rule(name: str) -> Explanation:
     lines = (
         ("facts", "; ".join(f"S{number} {_texts('facts')[number]}" for number in rule.facts)),
         ("leans on", "; ".join(f"U{number} {assumption(number).statement}" for number in rule.assumptions)),
+        ("cases", ", ".join(rule.cases)),
         ("exercised by", rule.exercise),
     )
     return Explanation(name, "rule", rule.says, lines, (), (judges()[name],))
