@@ -13,6 +13,8 @@ from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import unseen
 
+from .covering import covering
+
 NOTHING = PairedDifference(None, None, None, None, None, None, None, None, 0)
 
 
@@ -76,15 +78,13 @@ def test_shares_of_as_many_trials_differ_as_their_hits_do() -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 1.0])
 def test_rare_differences_are_covered(rate: float) -> None:
-    source, kept = random.Random(11), 0
-    for _ in range(300):
-        # A refuses what B does, and now and then one more.
-        more = [float(sum(source.random() < rate / 20 for _ in range(20))) for _ in range(20)]
-        _, low, high = excess(more)
-        assert low is not None
-        assert high is not None
-        kept += low <= rate <= high
-    assert kept >= 0.93 * 300
+    source = random.Random(11)
+
+    def draw() -> list[float]:
+        """A refuses what B does, and now and then one more."""
+        return [float(sum(source.random() < rate / 20 for _ in range(20))) for _ in range(20)]
+
+    assert covering(excess, draw, rate, tries=300) >= 0.93 * 300
 
 
 # Kinds

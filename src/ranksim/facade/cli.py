@@ -12,6 +12,7 @@ import typer
 from ranksim.clock import MINUTE, SECOND, format_duration, instant, iso
 from ranksim.errors import BadInput
 from ranksim.extras import missing
+from ranksim.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken
 
 if TYPE_CHECKING:
     import ssl
@@ -26,7 +27,7 @@ KIB, MIB = 1024, 1_048_576
 
 def serve(
     ctx: typer.Context,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
     policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve under this policy file.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of keys, secrets and everything drawn.")] = 0,
@@ -76,17 +77,9 @@ def serve(
             "--accept-loss", help="Go on from a state file that holds less than was acknowledged, and say so."
         ),
     ] = False,
-    control_token: Annotated[
-        str, typer.Option(help="The bearer token that the control API wants; usually made up and printed.")
-    ] = "",
-    no_control_token: Annotated[
-        bool,
-        typer.Option("--no-control-token", help="Let every program of this machine use the control API."),
-    ] = False,
-    control_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Serve the control API under this name too; may be repeated."),
-    ] = None,
+    control_token: ControlToken = "",
+    no_control_token: NoControlToken = False,
+    control_host: ControlHost = None,
     max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024,
     max_connections: Annotated[
         int, typer.Option(min=1, help="Connections at once; one more is answered 503 and closed.")

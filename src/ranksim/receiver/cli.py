@@ -15,13 +15,14 @@ import typer
 
 from ranksim.clock import iso
 from ranksim.errors import BadInput
+from ranksim.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken
 
 if TYPE_CHECKING:
     from ranksim.receiver.receiver import Received
 
 
 def receive(
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8090,
     script: Annotated[
         list[str] | None,
@@ -59,20 +60,9 @@ def receive(
             "it is, and notes of stalls of the receiver itself.",
         ),
     ] = None,
-    control_token: Annotated[
-        str, typer.Option(help="The bearer token that the control API wants; usually made up and printed.")
-    ] = "",
-    no_control_token: Annotated[
-        bool,
-        typer.Option("--no-control-token", help="Let every program of this machine use the control API."),
-    ] = False,
-    control_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Serve the control API under this name too, such as a tunnel's; may be repeated.",
-        ),
-    ] = None,
+    control_token: ControlToken = "",
+    no_control_token: NoControlToken = False,
+    control_host: ControlHost = None,
     anchor: Annotated[
         int | None,
         typer.Option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from ranksim.clock import Micros, duration, instant, iso
 from ranksim.errors import BadInput
@@ -20,6 +20,23 @@ from ranksim.serving.loop_thread import LoopThread
 
 Length: TypeAlias = str | Micros | timedelta
 Moment: TypeAlias = str | Micros
+
+
+class HowFar(TypedDict, total=False):
+    """How far time moves on, and how long that may take."""
+
+    to: Moment | None
+    """An instant."""
+    job: str
+    """Until this job has finished."""
+    endpoint: str
+    """Until this webhook endpoint is disabled."""
+    meter: str
+    """Until this metered allowance begins anew,"""
+    account: str
+    """of this account (default the first one)."""
+    timeout: float | None
+    """Seconds of wall time that webhooks may take."""
 
 
 class NotSettled(AssertionError):
@@ -40,40 +57,17 @@ class Clock:
     def __str__(self) -> str:
         return iso(self.now)
 
-    def advance(
-        self,
-        by: Length | None = None,
-        *,
-        to: Moment | None = None,
-        job: str = "",
-        endpoint: str = "",
-        meter: str = "",
-        account: str = "",
-        timeout: float | None = None,
-    ) -> Advance:
+    def advance(self, by: Length | None = None, **further: Unpack[HowFar]) -> Advance:
         """Move time on, and return when everything that fell due was done, webhooks answered included.
 
-        `by` is a length such as "36m" and `to` an instant. The clock stops where `job` has finished or
-        `endpoint` is disabled, or where the `meter` of `account` (default the first one) begins anew. What
-        does not come within `by`, or 400 days, is given up, which `met` of the answer tells. `timeout` is in
-        seconds of wall time. Raises NotSettled, and BadInput.
+        `by` is a length such as "36m"; `HowFar` has what else may be said. What does not come within `by`,
+        or 400 days, is given up, which `met` of the answer tells. Raises NotSettled, and BadInput.
         """
-        return self._thread.call(self._advance(by, to, job, endpoint, meter, account, timeout))
+        return self._thread.call(self._advance(by, **further))
 
-    async def advance_async(
-        self,
-        by: Length | None = None,
-        *,
-        to: Moment | None = None,
-        job: str = "",
-        endpoint: str = "",
-        meter: str = "",
-        account: str = "",
-        timeout: float | None = None,
-    ) -> Advance:
+    async def advance_async(self, by: Length | None = None, **further: Unpack[HowFar]) -> Advance:
         """The same without blocking the loop of the caller."""
-        moving = self._advance(by, to, job, endpoint, meter, account, timeout)
-        return await self._thread.call_async(moving)
+        return await self._thread.call_async(self._advance(by, **further))
 
     def next(self, timeout: float | None = None) -> Advance:
         """Move on to the next piece of work that is due; where there is none time stays."""
@@ -90,12 +84,12 @@ class Clock:
     async def _advance(
         self,
         by: Length | None,
-        to: Moment | None,
-        job: str,
-        endpoint: str,
-        meter: str,
-        account: str,
-        timeout: float | None,
+        to: Moment | None = None,
+        job: str = "",
+        endpoint: str = "",
+        meter: str = "",
+        account: str = "",
+        timeout: float | None = None,
     ) -> Advance:
         twin = self._twin
         until: AdvanceCondition | None = (

@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +48,15 @@ class Writer:
         return hosts(self.served)
 
 
+@contextmanager
+def written(state: Path, count: int) -> Iterator[Writer]:
+    """A server that keeps a file and has made so many domains, by their writer."""
+    with serving(*FLAGS, str(state)) as one:
+        writer = Writer(one)
+        writer.create(count)
+        yield writer
+
+
 def hosts(served: Serving) -> list[str]:
     state = get(f"{served.base}/_ranksim/state", headers=CONTROL).json()
     return [domain["host"] for domain in state["domains"].values()]
@@ -56,19 +66,17 @@ def hosts(served: Serving) -> list[str]:
 def test_a_log_that_may_not_grow_keeps_what_was_acknowledged_and_goes_on_by_itself(tmp_path: Path) -> None:
     """The limit on the size of files that a running server has is lowered, and lifted again."""
     state = tmp_path / "state.db"
-    with serving(*FLAGS, str(state)) as one:
-        writer = Writer(one)
-        writer.create(5)
+    with written(state, 5) as writer:
         size = Path(f"{state}-wal").stat().st_size
         before = resource.prlimit(
-            one.process.pid, resource.RLIMIT_FSIZE, (size + 10_000, resource.RLIM_INFINITY)
+            writer.served.process.pid, resource.RLIMIT_FSIZE, (size + 10_000, resource.RLIM_INFINITY)
         )
         writer.create(20)
         assert len(writer.made[500]) >= 10
         assert writer.read() == writer.made[201]
-        assert "disk I/O error" in get(f"{one.base}/readyz").text
-        resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, before)
-        while get(f"{one.base}/readyz").text != "ok\n":
+        assert "disk I/O error" in get(f"{writer.served.base}/readyz").text
+        resource.prlimit(writer.served.process.pid, resource.RLIMIT_FSIZE, before)
+        while get(f"{writer.served.base}/readyz").text != "ok\n":
             pass
         writer.create(5)
         assert writer.read() == writer.made[201]
@@ -109,9 +117,7 @@ def test_a_file_system_that_turns_read_only_keeps_what_was_acknowledged(
 ) -> None:
     """As they do under whoever writes when they find an error."""
     state = tmp_path / "disk" / "state.db"
-    with serving(*FLAGS, str(state)) as one:
-        writer = Writer(one)
-        writer.create(20)
+    with written(state, 20) as writer:
         run("mount", "-o", "remount,abort", tmp_path / "disk")
         writer.create(20)
         assert len(writer.made[201]) >= 20
@@ -130,15 +136,13 @@ def test_a_file_system_that_is_gone_ends_the_server_and_keeps_what_was_acknowled
 ) -> None:
     """What was not flushed is lost, as with the power; nothing can be read, so nothing can be undone."""
     state = tmp_path / "disk" / "state.db"
-    with serving(*FLAGS, str(state)) as one:
-        writer = Writer(one)
-        writer.create(20)
+    with written(state, 20) as writer:
         folder = os.open(state.parent, os.O_RDONLY)
         fcntl.ioctl(folder, SHUTDOWN, WITHOUT_FLUSHING)
         os.close(folder)
         with pytest.raises(httpx.TransportError):
             writer.create(20)
-        code, log = one.stop()
+        code, log = writer.served.stop()
         assert code == 1
         assert "the state file can be neither written nor read" in log
         assert writer.made[500] == []
@@ -152,9 +156,8 @@ def test_a_start_from_a_read_only_file_system_is_refused_in_a_sentence(
     tmp_path: Path, remount: Callable[[], None]
 ) -> None:
     state = tmp_path / "disk" / "state.db"
-    with serving(*FLAGS, str(state)) as one:
-        writer = Writer(one)
-        writer.create(3)
+    with written(state, 3) as writer:
+        pass
     run("mount", "-o", "remount,ro", tmp_path / "disk")
     for path in (state, state.with_name("new.db")):
         said = CliRunner().invoke(app, ["serve", "--port", "0", "--state", str(path)])
