@@ -20,7 +20,7 @@ from ranksim.callers.profiles import PROFILES, profile
 from ranksim.callers.profiles.graphql import DRY_RUN, READS, RENAME, START, over_graphql
 from ranksim.callers.profiles.making import over
 from ranksim.callers.profiles.windows import CLASSES, parts
-from ranksim.callers.steps import Listen, Pause, Received, Send, Until
+from ranksim.callers.steps import Lap, Listen, Pause, Received, Send, Until
 from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.contract.facts import RateClass
@@ -299,6 +299,8 @@ def drive(program: Any, answer: Any, most: int) -> Counter[str]:
         elif isinstance(step, Until):
             now = max(now, step.instant)
             value = now
+        elif isinstance(step, Lap):
+            value = None
         else:
             assert isinstance(step, Listen)
             value = ""

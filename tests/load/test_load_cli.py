@@ -11,8 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.callers.budget import HELD_BACK
+from ranksim.callers.profiles import profile
+from ranksim.callers.target import Target
 from ranksim.cli import app
-from ranksim.load.summary import Summary
+from ranksim.clock import MINUTE
+from ranksim.load.cli import before
+from ranksim.load.summary import CUT, Summary
+from ranksim.load.used_up import UsedUp
 from ranksim.testing import Server
 from ranksim.trace import Trace
 
@@ -149,6 +154,70 @@ def test_profiles_are_listed() -> None:
     result = CliRunner().invoke(app, ["load", "--profiles"])
     assert result.exit_code == 0
     assert result.output.startswith("everyday  ")
+    assert "runs 4 min, goes through once in about 2 min 24 s, uses up at most 72 jobs" in result.output
+    assert "runs 11 min, goes through once in about 10 min, spends nothing" in result.output
+
+
+def test_what_a_run_may_use_up_is_said_before_it_begins() -> None:
+    target = Target.simple("http://127.0.0.1:9", "rk_1")
+    capped = target.model_copy(update={"spend_cap": 2_000_000})
+    careful = target.model_copy(update={"dry_run_only": True})
+    assert before(profile("webhooks"), capped, 4, 4 * MINUTE) == (
+        "webhooks: runs 4 min, goes through once in about 3 min 29 s, uses up at most 32 jobs, "
+        "and stops spending at 2.00 USD"
+    )
+    assert before(profile("webhooks"), careful, 4, 4 * MINUTE).endswith("3 min 29 s, sends dry runs only")
+
+
+def reading(operation: str, client: str, data: object, key: str = "main") -> dict[str, object]:
+    """A reading of usage or of slots, as a trace has it."""
+    return {
+        "kind": "exchange",
+        "client": client,
+        "api_key": key,
+        "operations": [operation],
+        "status": 200,
+        "sent": 0,
+        "received": 1,
+        "planned": None,
+        "response": json.dumps({"data": data}),
+    }
+
+
+def usage(spent: str, used: int, resets_at: str = "2026-04-01") -> dict[str, object]:
+    metric = {"metric": "briefs", "used": used, "resets_at": resets_at}
+    return {"cost": {"spent": spent, "resets_at": resets_at}, "metrics": [metric]}
+
+
+def test_a_summary_says_what_was_used_up_and_which_programs_were_cut(tmp_path: Path) -> None:
+    lines = [
+        {"ranksim_trace": 1, "keys": {"main": {"account": "acct_1"}, "second": {"account": "acct_1"}}},
+        reading("account.usage", "before", usage("1.25", 3)),
+        reading("slots.get", "before", {"used": 7}),
+        reading("account.usage", "race-0", usage("1.50", 9), "second"),
+        {"kind": "note", "text": CUT, "client": "race-1"},
+        {"kind": "note", "text": CUT, "client": "race-0"},
+        reading("account.usage", "after", usage("1.77", 50)),
+        reading("slots.get", "after", {"used": 19}, "second"),
+    ]
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    said = Summary.of(path).lines()
+    assert said[3:5] == [
+        "used up of acct_1: 0.52 USD, 47 briefs, 12 slots, of which those removed stay held to the month's "
+        "end",
+        "2 programs were stopped before having been once through (race-0, race-1); "
+        "a longer --duration shows more",
+    ]
+
+
+def test_a_period_that_begins_anew_within_a_run_counts_from_nothing(tmp_path: Path) -> None:
+    used = UsedUp()
+    used.reading("a", "account.usage", usage("9.00", 40))
+    used.reading("a", "account.usage", usage("0.25", 2, "2026-05-01"))
+    used.reading("b", "account.usage", {"cost": "none", "metrics": 5})
+    assert (used.spent(), used.lines()) == (250_000, ["used up of a: 0.25 USD, 2 briefs"])
+    assert UsedUp().lines() == []
 
 
 GRAPHQL_REFUSAL = '{"errors":[{"message":"slower","extensions":{"code":"rate_limited"}}]}'

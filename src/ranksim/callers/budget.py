@@ -98,7 +98,7 @@ class Budget:
         if send.operation != "account.usage" or self.cap is None:
             return
         cost = received.data.get("cost") if isinstance(received.data, Mapping) else None
-        spent = _spent(cost) if isinstance(cost, Mapping) else None
+        spent = spent_of(cost) if isinstance(cost, Mapping) else None
         if not isinstance(cost, Mapping) or spent is None:
             return
         account, resets_at = self._of(send.key), cost.get("resets_at")
@@ -171,7 +171,7 @@ def _widens(send: Send) -> bool:
     return send.body is None or any(name in send.body for name in WIDENING)
 
 
-def _spent(cost: Mapping[str, Any]) -> int | None:
+def spent_of(cost: Mapping[str, Any]) -> int | None:
     """Read µUSD spent from the cost in account usage, text or a number; None where it does not say."""
     if "spent" in cost:
         return _micros(cost["spent"])

@@ -8,7 +8,8 @@ against the rulebook (`rehearsal`).
         answer = yield Send("domains.list")
         yield Pause(2 * SECOND)
 
-`Send` is answered with `Received`, `Pause` and `Until` with the present instant, `Listen` with a URL.
+`Send` is answered with `Received`, `Pause` and `Until` with the present instant, `Listen` with a URL; `Lap`
+says that a program has been once through.
 
 Steps are made by the million in a simulated month, so they are not frozen, which would triple the cost of
 making one; nobody changes one that was yielded.
@@ -120,5 +121,13 @@ class Spawn:
     program: Program
 
 
-Step: TypeAlias = Send | Pause | Until | Listen | Spawn
+@dataclass(slots=True)
+class Lap:
+    """Say that this program has done all that it does once more, and goes on anew; answered with None.
+
+    Who plays it may stop it here, where nothing is left half done.
+    """
+
+
+Step: TypeAlias = Send | Pause | Until | Listen | Spawn | Lap
 Program: TypeAlias = Generator[Step, Any, None]

@@ -98,8 +98,7 @@ def load(
     from ranksim.load.options import KEY, LoadOptions
 
     if profiles:
-        for one in known.PROFILES:
-            print(f"{one.name:14} {one.aim}")
+        sys.stdout.write(_listed())
         return
     _check_locust()
     chosen = known.profile(profile)
@@ -134,9 +133,59 @@ def _run(options: "LoadOptions", chosen: "Profile", users: int, length: Micros, 
         variables=options.variables(),
         processes=processes,
     )
+    print(before(chosen, deployment, users, length), file=sys.stderr)
     with _progress(chosen.name) as progress:
         launch(plan, progress)
     _report(trace, deployment)
+
+
+def _listed() -> str:
+    """Return the profiles with how long they run, what going through once takes, and their aims."""
+    from ranksim.callers.profiles import PROFILES
+    from ranksim.callers.target import Target
+
+    nobody = Target.simple("http://127.0.0.1", "none")
+    lines = []
+    for one in PROFILES:
+        lines.append(f"{one.name:14} {one.aim}")
+        lines.append(f"{'':14} {before(one, nobody, one.users, one.duration).partition(': ')[2]}")
+    return "\n".join([*lines, *PROFILES_SAY, ""])
+
+
+PROFILES_SAY = (
+    "",
+    "Lengths and amounts are for the profile's own users and one key of a full account, where all is",
+    "admitted. No deployment says before what a job costs: --spend-cap bounds the money, --dry-run-only",
+    "spends none.",
+)
+
+
+def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) -> str:
+    """Say how long a profile runs, how long it takes to go through it once, and what it may use up.
+
+    Nothing was read there as yet, so amounts are for one key of an account that nothing is known of.
+    """
+    from ranksim.callers.discovery import KeyReach, Reach
+    from ranksim.callers.profiles.profile import Needs
+    from ranksim.report import units
+
+    key = KeyReach("main", next(iter(deployment.environments)), "full", usable=True)
+    once: Needs = chosen.once(Reach(deployment, {"main": key}, "main"), users)
+    whole = once.times(1 if chosen.ends else max(1, -(-length // once.length)))
+    parts = [
+        f"{units.count(number)} {what}"
+        for number, what in ((whole.jobs, "jobs"), (whole.briefs, "keyword briefs"), (whole.slots, "slots"))
+        if number
+    ]
+    spends = f"uses up at most {', '.join(parts)}" if parts else "spends nothing"
+    if parts and deployment.dry_run_only:
+        spends = "sends dry runs only"
+    elif parts and deployment.spend_cap is not None:
+        spends += f", and stops spending at {units.usd(deployment.spend_cap)}"
+    return (
+        f"{chosen.name}: runs {units.duration(length)}, "
+        f"goes through once in about {units.duration(once.length)}, {spends}"
+    )
 
 
 def _report(trace: Path, deployment: "Target") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ranksim.callers.steps import Listen, Pause, Program, Received, Send, Spawn, Until
+from ranksim.callers.steps import Lap, Listen, Pause, Program, Received, Send, Spawn, Until
 from ranksim.clock import SECOND, Micros
 from ranksim.load.receiving import ReceiverClient
 from ranksim.load.session import CallOutcome, Session
@@ -22,11 +22,15 @@ def drive(
     idle: Callable[[], AbstractContextManager[Any]] = nullcontext,
     stopped: Callable[[], bool] = lambda: False,
     spawn: Callable[[Program], None] | None = None,
+    on_lap: Callable[[], bool] | None = None,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> Any:
     """Run a program to its end and return what it returns; None when it was stopped.
 
     `on_call` is handed every call, `idle` surrounds every wait, and `stopped` is asked before every step.
     `spawn` begins a program beside this one, with a session of its own; without it such steps are refused.
+    `on_lap` is told that the program has been once through, and says whether it shall go on. `sleep` waits
+    for so many seconds, or less where the program is to be stopped.
     """
     clock = session.recorder.clock
     answer: Any = None
@@ -40,9 +44,13 @@ def drive(
                 answer = spawn(step.program)
             elif isinstance(step, Listen):
                 answer = "" if receiver is None else receiver.listen(step.script)
+            elif isinstance(step, Lap):
+                answer = None
+                if on_lap is not None and not on_lap():
+                    return None
             else:
                 with idle():
-                    answer = _wait(step, clock.now)
+                    answer = _wait(step, clock.now, sleep)
     except StopIteration as end:
         return end.value
     finally:
@@ -57,8 +65,8 @@ def _send(send: Send, session: Session, on_call: Callable[[Send, CallOutcome], N
     return outcome.received
 
 
-def _wait(step: Pause | Until, now: Callable[[], Micros]) -> Micros:
+def _wait(step: Pause | Until, now: Callable[[], Micros], sleep: Callable[[float], object]) -> Micros:
     until = step.instant if isinstance(step, Until) else now() + step.duration
     if (left := until - now()) > 0:
-        time.sleep(left / SECOND)
+        sleep(left / SECOND)
     return now()

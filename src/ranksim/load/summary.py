@@ -10,11 +10,15 @@ from typing import Any
 
 from ranksim.callers.budget import HELD_BACK
 from ranksim.clock import SECOND, Micros
+from ranksim.load.used_up import UsedUp
 from ranksim.records import parsed_object, read_lines
 from ranksim.report import units
 
 AROUND = frozenset({"explore", "before", "after", "resolve"})
 """Clients that are not users: what a run does before and after the load."""
+
+CUT = "a program was stopped before it had been once through"
+"""The note of a trace that names the client whose program it was."""
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
@@ -33,6 +37,8 @@ class Summary:
     first: Micros | None = None
     last: Micros = 0
     notes: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    used_up: UsedUp = field(default_factory=UsedUp)
 
     @classmethod
     def of(cls, trace: Path) -> Summary:
@@ -43,11 +49,16 @@ class Summary:
             match entry.get("kind"):
                 case "exchange":
                     summary._exchange(entry)
+                    summary.used_up.exchange(entry)
                 case "delivery":
                     summary.deliveries += 1
                 case "note":
                     summary.notes.append(entry["text"])
                     summary.held_back += entry.get("calls", 0) if entry["text"] == HELD_BACK else 0
+                    if entry["text"] == CUT:
+                        summary.cut.append(str(entry.get("client", "")))
+                case _:
+                    summary.used_up.header(entry)
         return summary
 
     @property
@@ -69,6 +80,13 @@ class Summary:
         lines.append(f"{units.many(self.around, 'call')} before and after the load, "
                      f"{units.count(self.deliveries)} webhook "
                      f"{'delivery' if self.deliveries == 1 else 'deliveries'}")  # fmt: skip
+        lines += self.used_up.lines()
+        if self.cut:
+            verb = "was" if len(self.cut) == 1 else "were"
+            lines.append(
+                f"{units.many(len(self.cut), 'program')} {verb} stopped before having been once through "
+                f"({', '.join(sorted(self.cut))}); a longer --duration shows more"
+            )
         if self.latencies:
             lines.append(f"latency from sending        {_quantiles(self.latencies)}")
         if self.from_planned:

@@ -28,6 +28,7 @@ from ranksim.load.options import LoadOptions, add_arguments
 from ranksim.load.processes import GRACE, Leader, Worker, WorkerContext
 from ranksim.load.run import Part
 from ranksim.load.session import CallOutcome, Session, refused
+from ranksim.load.summary import CUT
 
 PARENT = "RANKSIM_LOAD_PARENT"
 """The environment variable that names the process which is to be followed to its end."""
@@ -61,6 +62,13 @@ class ProfileUser(User):
             program = self.profile.program(reach, number, part.shared.users, part.shared.seed)
             beside = Beside(part, f"{self.profile.name}-{number}", self._observe)
             session = part.session(beside.client)
+            once = False
+
+            def lap() -> bool:
+                nonlocal once
+                once = True
+                return True
+
             try:
                 drive(
                     part.guarded(program),
@@ -70,12 +78,16 @@ class ProfileUser(User):
                     idle=self._idle,
                     stopped=self._stopping,
                     spawn=beside.spawn,
+                    on_lap=lap,
                 )
+                once = once or not self._stopping()
                 with self._idle():
                     beside.wait()
             except BadInput as error:
                 logging.getLogger("ranksim.load").error("%s", error)
             finally:
+                if not once:
+                    part.recorder.note(CUT, client=beside.client)
                 session.close()
                 beside.stop(self.environment.stop_timeout or 0)
             if not self._stopping():

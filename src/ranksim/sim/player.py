@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ranksim.callers.network import Ways
-from ranksim.callers.steps import Pause, Program, Received, Send, Spawn, Step, Until
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send, Spawn, Step, Until
 from ranksim.clock import MILLISECOND, Micros
 from ranksim.service.calls import Call, Reply
 
@@ -131,6 +131,8 @@ class Player:
                     if self.spawned is not None:
                         self.spawned(beside)
                     self.resume(beside, None)
+                    value = None
+                elif isinstance(step, Lap):
                     value = None
                 else:
                     clock.after(0, self.resume, run, self.server.listen(step.script))

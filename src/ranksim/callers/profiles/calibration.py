@@ -12,8 +12,8 @@ from typing import Any
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, id_of, named, wait_for_job
-from ranksim.callers.profiles.probing import a_probe, burst, drip, settle, until_admitted
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.probing import a_probe, burst, drip, settle, until_admitted, window_of
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.profiles.webhooks import twenty
 from ranksim.callers.profiles.windows import CLASSES, p1
 from ranksim.callers.requests import job_body
@@ -129,6 +129,11 @@ def _available(answer: Received, first: Received) -> Micros | None:
         return None
 
 
+def _needs(reach: Reach, users: int) -> Needs:
+    parts = max(1, -(-5 // users))
+    return Needs(parts * 16 * window_of(reach), jobs=2 * DOMAINS * len(KINDS))
+
+
 CALIBRATION = Profile(
     name="calibration",
     aim="The open choices: window algorithm, phase and scope; cooldowns; what the count of 20 counts.",
@@ -136,4 +141,6 @@ CALIBRATION = Profile(
     users=5,
     duration=16 * MINUTE,
     program=calibration,
+    needs=_needs,
+    ends=True,
 )

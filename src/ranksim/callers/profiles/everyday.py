@@ -17,9 +17,9 @@ from ranksim.callers.profiles.making import (
     over,
     words,
 )
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile, drawn
 from ranksim.callers.requests import briefs_body, job_body, keywords_body, label_body
-from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.views import created_by
 
@@ -50,6 +50,9 @@ READS = (
 """What can be read without knowing an id."""
 
 KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
+
+TURNS = 100
+"""Calls of a user after which hardly anything is left that was not chosen once."""
 
 
 @dataclass(slots=True)
@@ -152,6 +155,8 @@ def everyday(reach: Reach, user: int, users: int, seed: int) -> Program:
         answer: Received = yield send
         me.saw(send, answer)
         yield Pause(_think(draw, answer))
+        if me.turn % TURNS == 0:
+            yield Lap()
 
 
 def _think(draw: Chance, answer: Received) -> Micros:
@@ -160,11 +165,31 @@ def _think(draw: Chance, answer: Received) -> Micros:
     return pause + 5 * SECOND if answer.status == 429 else pause
 
 
+def _needs(reach: Reach, users: int) -> Needs:
+    calls = TURNS * users
+    slots = 4 * drawn(calls, 8)
+    return Needs(calls // users * 800 * MILLISECOND, drawn(calls, 4), drawn(calls, 2), slots)
+
+
 EVERYDAY = Profile(
     name="everyday",
     aim="Mixed everyday traffic: shapes, headers, and every rule under ordinary use.",
-    rules=("access.accepted", "header.", "resource.", "job.", "cost.counted", "quota.counted", "slots."),
+    rules=(
+        "access.accepted",
+        "access.public",
+        "header.",
+        "error.",
+        "resource.",
+        "job.",
+        "cost.",
+        "quota.",
+        "slots.",
+        "rate.headers",
+        "rate.classes",
+        "rate.remaining",
+    ),
     users=5,
     duration=2 * MINUTE,
     program=everyday,
+    needs=_needs,
 )

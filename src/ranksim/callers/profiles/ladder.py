@@ -13,9 +13,9 @@ from typing import Any
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, a_list, a_scan, id_of, named, words
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import briefs_body, job_body, keywords_body, scan_body
-from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.contract.views import created_by
 
@@ -23,6 +23,9 @@ KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
 
 MOST_WORDS = 9_000
 """Keywords in one call that shall be too many."""
+
+STEEP = ("full", "near_limit")
+"""Purposes of the keys that climb up to the cost ceiling."""
 
 MOST_JOBS = 16
 """Jobs that are started in order to reach the cost ceiling."""
@@ -63,9 +66,7 @@ class Rung:
 
 def ladder(reach: Reach, user: int, users: int, seed: int) -> Program:
     """Climb with the user's share of the keys, again and again."""
-    climbing = [key for key in reach.usable() if key.purpose != "second"]
-    climbing.sort(key=lambda key: key.purpose in ("scoped", "other_account", "other_environment"))
-    mine = climbing[user::users]
+    mine = climbers(reach)[user::users]
     if not mine:
         yield from _watch(reach)
         return
@@ -75,7 +76,14 @@ def ladder(reach: Reach, user: int, users: int, seed: int) -> Program:
     while True:
         for rung in rungs:
             yield from _climb(reach, rung)
+        yield Lap()
         yield Pause(10 * SECOND)
+
+
+def climbers(reach: Reach) -> list[KeyReach]:
+    """Return the keys to climb with, the most telling first."""
+    climbing = [key for key in reach.usable() if key.purpose != "second"]
+    return sorted(climbing, key=lambda key: key.purpose in ("scoped", "other_account", "other_environment"))
 
 
 def _watch(reach: Reach) -> Program:
@@ -84,6 +92,7 @@ def _watch(reach: Reach) -> Program:
         for operation in ("account.usage", "slots.get", "keyword_briefs.list"):
             if reach.can(operation):
                 yield Send(operation, reach.main)
+        yield Lap()
         yield Pause(5 * SECOND)
 
 
@@ -203,7 +212,7 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
 
 def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
     """Start jobs on new domains until something refuses, then every kind again: 3 before 4, 5 and 6."""
-    if rung.key.purpose not in ("full", "near_limit"):
+    if rung.key.purpose not in STEEP:
         return
     kinds, reached = ["site_optimization", "ai_scan", "crawl"], False
     for number in range(MOST_JOBS):
@@ -237,6 +246,20 @@ def _reads(rung: Rung) -> Program:
         yield from politely(Send(operation, rung.key.name))
 
 
+def _needs(reach: Reach, users: int) -> Needs:
+    climbing = climbers(reach)
+    steep = [key for key in climbing if key.purpose in STEEP]
+    length = (5 * MINUTE * len(steep) + 2 * MINUTE * (len(climbing) - len(steep))) // max(1, users)
+    length = max(length, 5 * MINUTE if steep else 2 * MINUTE)
+    most = [key.left("brief") for key in climbing]
+    return Needs(
+        length // reach.target.traffic_scale + 30 * SECOND // reach.target.time_scale,
+        12 * len(climbing) + (MOST_JOBS + len(KINDS)) * len(steep),
+        sum(503 if left is None else min(left, 503) for left in most),
+        60 * len(climbing),
+    )
+
+
 LADDER = Profile(
     name="ladder",
     aim="The six checks in order: each alone, then pairs, by dry run and for real, and what they consume.",
@@ -244,4 +267,5 @@ LADDER = Profile(
     users=5,
     duration=6 * MINUTE,
     program=ladder,
+    needs=_needs,
 )

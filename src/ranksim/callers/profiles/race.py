@@ -12,9 +12,9 @@ from typing import Any
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, id_of, meet, named, words
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import briefs_body, job_body, keywords_body, list_body, scan_body
-from ranksim.callers.steps import Pause, Program, Send
+from ranksim.callers.steps import Lap, Pause, Program, Send
 from ranksim.clock import MINUTE, SECOND
 
 ROUND = 12 * SECOND
@@ -27,6 +27,9 @@ MOST_UNITS = 60
 """Units that one call asks for at most: a large account is not used up."""
 
 KINDS = ("crawl", "rank_run", "site_optimization")
+
+TURNS = 4 * len(KINDS)
+"""Meetings after which everything was raced for, and each kind of job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ def race(reach: Reach, user: int, users: int, seed: int) -> Program:
         if user == 0:
             for operation in ("account.usage", "slots.get"):
                 yield Send(operation, at_stake.key.name)
+        if turn % TURNS == 0:
+            yield Lap()
 
 
 def _stake(reach: Reach, key: KeyReach, users: int, seed: int) -> Generator[Any, Any, Stake]:
@@ -116,6 +121,19 @@ def _briefs(stake: Stake, seed: int, once: str, count: int) -> Program:
         count = min(max(1, left), MOST_UNITS)
 
 
+def _needs(reach: Reach, users: int) -> Needs:
+    racers, tight = min(users, RACERS), reach.of("near_limit")
+    keys = [reach.keys[reach.main], *tight] if reach.main else []
+    room, left = [key.room() for key in keys], [key.left("brief") for key in keys]
+    most = TURNS // 4 * MOST_UNITS
+    return Needs(
+        TURNS * max(ROUND // reach.target.traffic_scale, 4 * SECOND),
+        TURNS // 2 * racers,
+        sum(racers * most if one is None else min(one, racers * most) for one in left),
+        sum(users * most if one is None else min(one, users * most) for one in room),
+    )
+
+
 RACE = Profile(
     name="race",
     aim="Racing writers on one quota, slot and cooldown: atomic consumption, one winner, exact counts.",
@@ -123,4 +141,5 @@ RACE = Profile(
     users=6,
     duration=4 * MINUTE,
     program=race,
+    needs=_needs,
 )

@@ -19,9 +19,9 @@ from ranksim.callers.profiles.making import (
     next_meeting,
     words,
 )
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile, drawn
 from ranksim.callers.requests import briefs_body, domain_body, job_body, keywords_body, label_body
-from ranksim.callers.steps import Pause, Program, Received, Send, Until
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.facts import Facts
 
@@ -80,6 +80,8 @@ def retry(reach: Reach, user: int, users: int, seed: int) -> Program:
             meeting = yield from next_meeting(TWINS_EVERY)
         yield from _case(me, turn)
         turn += 1
+        if (turn - user) % len(CASES) == 0:
+            yield Lap()
         now = yield Pause(0)
         rest = me.pace // 2 + me.draw.randrange(me.pace)
         yield Until(min(now + rest, max(now + SECOND, meeting - SECOND // 2)))
@@ -203,6 +205,15 @@ def _refused(reach: Reach, domain: str, send: Send) -> Program:
         yield refused
 
 
+def _needs(reach: Reach, users: int) -> Needs:
+    calls = users * len(CASES)
+    return Needs(
+        len(CASES) * max(users, 2) * 2 * SECOND + 10 * SECOND,
+        3 * users + drawn(calls, 9),
+        2 * drawn(calls, 9),
+    )
+
+
 RETRY = Profile(
     name="retry",
     aim="Idempotent retries with lost responses: work once, the same reply, mismatches, twins in flight.",
@@ -210,4 +221,5 @@ RETRY = Profile(
     users=6,
     duration=3 * MINUTE,
     program=retry,
+    needs=_needs,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import an_old_domain, id_of, named, wait_for_job, words
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import domain_body, job_body, list_body, webhook_body
-from ranksim.callers.steps import Pause, Program, Send
+from ranksim.callers.steps import Lap, Pause, Program, Send
 from ranksim.callers.target import UNKNOWN
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 
@@ -38,6 +38,7 @@ def scope(reach: Reach, user: int, users: int, seed: int) -> Program:
         for part in parts[user % len(parts) :: users] if users < len(parts) else (parts[user % len(parts)],):
             yield from part(reach, seed, user, turn)
         turn += 1
+        yield Lap()
         yield Pause(30 * SECOND)
 
 
@@ -139,4 +140,5 @@ SCOPE = Profile(
     users=5,
     duration=MINUTE,
     program=scope,
+    needs=lambda reach, users: Needs(-(-60 // users) * SECOND, jobs=1),
 )

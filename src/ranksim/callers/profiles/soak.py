@@ -8,13 +8,17 @@ from ranksim.callers.chance import chance
 from ranksim.callers.discovery import Reach
 from ranksim.callers.profiles.everyday import READS
 from ranksim.callers.profiles.making import a_domain
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import job_body
-from ranksim.callers.steps import Pause, Program, Send, Until
+from ranksim.callers.steps import Lap, Pause, Program, Send, Until
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 
 EVERY = 150 * MILLISECOND
 """Between two calls of all users together: 400 a minute, below the limit of reads (S102)."""
+
+
+TURNS = 60
+"""Calls of a user after which each kind of call was sent."""
 
 
 def soak(reach: Reach, user: int, users: int, seed: int) -> Program:
@@ -41,6 +45,8 @@ def soak(reach: Reach, user: int, users: int, seed: int) -> Program:
             yield Send(draw.choice(reads), reach.main, planned=planned)
         planned += every
         turn += 1
+        if turn % TURNS == 0:
+            yield Lap()
 
 
 SOAK = Profile(
@@ -50,4 +56,5 @@ SOAK = Profile(
     users=10,
     duration=10 * MINUTE,
     program=soak,
+    needs=lambda reach, users: Needs(TURNS * users * EVERY),
 )

@@ -9,14 +9,17 @@ from ranksim.callers.chance import Chance, chance
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.making import a_domain, id_of, named, words
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import keywords_body, label_body, list_body
-from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.contract.views import created_by
 
 LIMITS = ("7", "50", "53", "200", "13", "")
 ODD_LIMITS = ("201", "1000", "0", "-1", "many", "1.5")
+TURNS = 6
+"""Turns of a user after which each list was walked through, each odd limit and each misuse tried."""
+
 KEYWORDS = 240
 """Keywords that a walk goes through at first: two pages of the largest size."""
 
@@ -39,6 +42,8 @@ def walk(reach: Reach, user: int, users: int, seed: int) -> Program:
             yield from _walks(reach, draw, domain, lists, turn, walkers)
         if user % 2 == 1 or users == 1:
             yield from _write(reach, draw, seed, user, turn, lists, domain)
+        if turn % TURNS == 0:
+            yield Lap()
 
 
 def _list(reach: Reach, seed: int, domain: str, number: int) -> Generator[Any, Any, str]:
@@ -142,4 +147,5 @@ WALK = Profile(
     users=6,
     duration=3 * MINUTE,
     program=walk,
+    needs=lambda reach, users: Needs(TURNS * 5 * SECOND),
 )

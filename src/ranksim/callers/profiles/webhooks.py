@@ -15,15 +15,21 @@ from ranksim.callers.profiles.making import (
     named,
     wait_for_job,
 )
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import job_body
-from ranksim.callers.steps import Pause, Program, Received, Send
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.contract.facts import Facts
 
 COMPLETED, FAILED = ("job.completed",), ("job.failed",)
 
 DISABLED_AFTER = Facts().webhook_disable_after
+
+DELAYS = Facts().webhook_delays
+
+WELL_MISSED = 3 * MINUTE
+"""How long after an attempt was due, on our clock, judges take it for missing: the slow answers to those
+before it, what delays may vary by, and their grace."""
 
 WELL_AFTER = 20 * SECOND
 """How long after the last failure nobody can say that the deployment had not seen it yet."""
@@ -42,6 +48,9 @@ SHORT = (
     ("410,200", True, ()),
 )
 """Endpoints of the short run: script, whether bound to one domain, event types."""
+
+TURNS = 4
+"""Jobs of a user after which a failure and a success are likely."""
 
 LONG = (("500", 3), ("500,500,500,200", 2), ("timeout", 1), ("503", 7), ("500,500,500,500,500,200", 1))
 """Endpoints of the long run: script, and how many test events each gets; three never disable it (E22)."""
@@ -66,6 +75,8 @@ def webhooks(reach: Reach, user: int, users: int, seed: int) -> Program:
         if user == 0:
             yield from pages(Send("webhook_deliveries.list", reach.main))
             yield Send("webhooks.list", reach.main)
+        if turn % TURNS == 0:
+            yield Lap()
         yield Pause(users * 4 * SECOND)
 
 
@@ -121,7 +132,7 @@ def twenty(reach: Reach, key: str, seed: int) -> Program:
     mixed = yield from _endpoint(reach, "500,200", quiet, FAILED, key)
     if not always or not mixed:
         return
-    retried = Facts().webhook_delays[0] // reach.target.time_scale + 5 * SECOND
+    retried = DELAYS[0] // reach.target.time_scale + 5 * SECOND
     yield from _tests(reach, [always, mixed], DISABLED_AFTER - 1, key)
     yield Pause(2 * SECOND)
     yield from _look(reach, [always, mixed], key)
@@ -169,14 +180,22 @@ def webhooks_long(reach: Reach, user: int, users: int, seed: int) -> Program:
     yield from twenty(reach, reach.main, seed)
     began: Micros = yield Pause(0)
     now = began
-    while now < began + ALL_ATTEMPTS // reach.target.time_scale:
+    while now < began + _lasts_long(reach):
         now = yield Pause(max(SECOND, 20 * MINUTE // reach.target.time_scale))
         yield from _look(reach, [endpoint for endpoint in made if endpoint])
         yield from pages(Send("webhook_deliveries.list", reach.main))
 
 
-ALL_ATTEMPTS = sum(Facts().webhook_delays) * 11 // 10 + 10 * MINUTE
-"""From a delivery's first attempt to its sixth, delays that are a tenth longer, and time for slow answers."""
+def _lasts_long(reach: Reach) -> Micros:
+    """How long all attempts of a delivery take, until its endpoint and the lists of them tell of it."""
+    scale = reach.target.time_scale
+    return sum(DELAYS) * 11 // 10 // scale + max(10 * MINUTE // scale, WELL_MISSED)
+
+
+def _needs(reach: Reach, users: int) -> Needs:
+    jobs = TURNS * (users * 4 * SECOND + 10 * SECOND)
+    return Needs(DELAYS[0] // reach.target.time_scale + 45 * SECOND + jobs, TURNS * users)
+
 
 WEBHOOKS = Profile(
     name="webhooks",
@@ -185,6 +204,7 @@ WEBHOOKS = Profile(
     users=4,
     duration=4 * MINUTE,
     program=webhooks,
+    needs=_needs,
 )
 
 WEBHOOKS_LONG = Profile(
@@ -194,4 +214,6 @@ WEBHOOKS_LONG = Profile(
     users=1,
     duration=10 * HOUR,
     program=webhooks_long,
+    needs=lambda reach, users: Needs(_lasts_long(reach) + 2 * MINUTE, jobs=1),
+    ends=True,
 )

@@ -10,8 +10,17 @@ from typing import Any
 
 from ranksim.callers.discovery import Reach
 from ranksim.callers.profiles.making import meet
-from ranksim.callers.profiles.probing import Probe, a_probe, burst, drip, honoured, share, until_admitted
-from ranksim.callers.profiles.profile import Profile
+from ranksim.callers.profiles.probing import (
+    Probe,
+    a_probe,
+    burst,
+    drip,
+    honoured,
+    share,
+    until_admitted,
+    window_of,
+)
+from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.steps import Program, Until
 from ranksim.clock import MINUTE, Micros
 from ranksim.contract.facts import RateClass
@@ -89,6 +98,19 @@ def _begin(probe: Probe, phase: int) -> Generator[Any, Any, Micros]:
     return instant
 
 
+def _one_after_the_other(users: int) -> int:
+    """How many classes the busiest user probes."""
+    return max(1, -(-len(CLASSES) // users))
+
+
+def _needs_of_bursts(reach: Reach, users: int) -> Needs:
+    return Needs(_one_after_the_other(users) * 3 * window_of(reach))
+
+
+def _needs_of_plan(reach: Reach, users: int) -> Needs:
+    return Needs(_one_after_the_other(users) * 10 * window_of(reach))
+
+
 BURST = Profile(
     name="burst",
     aim="Bursts beyond each rate limit, over its boundary, and a drip after it: off-by-one limits, scope.",
@@ -96,6 +118,8 @@ BURST = Profile(
     users=3,
     duration=4 * MINUTE,
     program=bursts,
+    needs=_needs_of_bursts,
+    ends=True,
 )
 
 WINDOWS = Profile(
@@ -105,6 +129,8 @@ WINDOWS = Profile(
     users=3,
     duration=11 * MINUTE,
     program=plan,
+    needs=_needs_of_plan,
+    ends=True,
 )
 
 __all__ = ["BURST", "CLASSES", "WINDOWS", "p1", "parts"]
