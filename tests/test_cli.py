@@ -89,6 +89,28 @@ def process(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]
     )
 
 
+# The plans
+
+
+def test_plans_lists_a_catalogue(tmp_path: Path) -> None:
+    told = Told("plans", COLUMNS="120")
+    assert told.code == 0
+    assert told.out.startswith("The catalogue illustrative (illustrative; not the service's real prices)")
+    assert re.search(r"price a month +0.00 USD +29.00 USD +129.00 USD +2,990.00 USD", told.out)
+    assert re.search(r"brief_pack +keyword_brief_refreshes +50 +15.00 USD", told.out)
+    plain = json.loads(Told("plans", "--json").out)
+    assert plain["plans"]["pro"]["cost_ceiling"] == "90 USD"
+    own = tmp_path / "mine.yaml"
+    own.write_text((Path(ranksim.__file__).parent / "data/catalogues/illustrative.yaml").read_text("utf-8"))
+    assert Told("plans", "--catalogue", own).code == 0
+
+
+def test_plans_knows_no_other_catalogue() -> None:
+    told = Told("plans", "--catalogue", "gold")
+    assert (told.code, told.out) == (2, "")
+    assert "--catalogue: expected one of illustrative, illustrative-metered" in told.err
+
+
 # The summary
 
 

@@ -28,6 +28,7 @@ PUBLIC = {
     "Study": "ranksim.study.study",
     "Trace": "ranksim.trace",
     "World": "ranksim.sim.world",
+    "capacity": "ranksim",
     "calibrate": "ranksim.conformance.calibrate.calibrate",
     "compare": "ranksim.conformance.compare",
     "run": "ranksim.sim.runner",

@@ -12,6 +12,7 @@ from ranksim.errors import BadInput
 TYPE_CHECKING = False  # as type checkers know it: to load `typing` takes longer than all else here
 
 if TYPE_CHECKING:
+    from ranksim import capacity
     from ranksim.conformance.calibrate.calibrate import Calibration, calibrate
     from ranksim.conformance.compare import Judgement, compare
     from ranksim.contract.plans import Plan
@@ -48,6 +49,7 @@ __all__ = [
     "World",
     "__version__",
     "calibrate",
+    "capacity",
     "compare",
     "run",
     "simulate_fleet",
@@ -75,8 +77,14 @@ MODULES = {
 }
 
 
+PACKAGES = ("capacity",)
+"""Public names that are packages of public names."""
+
+
 def __getattr__(name: str) -> object:
     """Load a public name on first use (PEP 562); raises AttributeError for any other."""
+    if name in PACKAGES:
+        return import_module(f"ranksim.{name}")
     if name not in MODULES:
         raise AttributeError(f"module 'ranksim' has no attribute {name!r}")
     value = getattr(import_module(MODULES[name]), name)

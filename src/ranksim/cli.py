@@ -1,4 +1,4 @@
-"""The command line: `ranksim run` and `ranksim assumptions`, and where the other commands are wired in.
+"""The command line: `ranksim run`, `assumptions` and `plans`, and where the other commands are wired in.
 
 Every flag is an environment variable too, named by its command: RANKSIM_RUN_SEED is `ranksim run --seed`.
 
@@ -206,6 +206,32 @@ def assumptions_command(
             print_out(dumps(rows, indent=1, ensure_ascii=False) + "\n")
         else:
             print_out(rendered([assumptions.render(row) for row in rows]))
+
+
+@app.command("plans", short_help="List the plans of a catalogue.")
+def plans_command(
+    catalogue: Annotated[
+        str, typer.Option(metavar="FILE", help="A catalogue's YAML file, or the name of a shipped one.")
+    ] = "illustrative",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")] = False,
+) -> None:
+    """List what a catalogue sells: plans with their limits and prices, and add-ons; and what work costs.
+
+    Example: ranksim plans --catalogue illustrative-metered
+    """
+    with _spoken():
+        from json import dumps
+
+        from ranksim.contract.located import Located
+        from ranksim.contract.policy import read_catalogue
+        from ranksim.report import plans
+        from ranksim.report.answer import printed
+
+        sold = read_catalogue(Located("--catalogue", catalogue, {}), Path())
+        if json:
+            print_out(dumps(plans.as_dict(sold), indent=1, ensure_ascii=False) + "\n")
+        else:
+            print_out(printed(plans.sentence(sold), (), plans.views(sold)))
 
 
 # Running

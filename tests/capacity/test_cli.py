@@ -17,6 +17,7 @@ COMMANDS = {
     "sync": "--keywords 30000 --batch 100",
     "workers": "--jobs crawl=10 --jobs rank_run=30 --over 30m --profile 1,2 --replications 2",
     "outage": "--length 1h --every 5m --law regular --replications 10",
+    "fit": "--domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2",
     "portfolio": "--plan agency --pairings 4 --geographies 3",
 }
 
@@ -25,6 +26,7 @@ SENTENCES = {
     "sync": "300 requests take 1 min 30 s at best under gcra: call while RateLimit",
     "workers": "Workers so that 95 % start within 5 min: ",
     "outage": "Of 12 events in 1 h, 12 are lost and 0 come late; the endpoint is disabled",
+    "fit": "The plan agency fits, for 2,990.00 USD a month; the work costs the provider 446.40 USD. At",
     "portfolio": "The plan agency carries 13,333 keywords; what binds first: keyword slots",
 }
 

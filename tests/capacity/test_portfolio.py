@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ranksim as rs
-from ranksim.capacity.portfolio import MONTH, Largest, Portfolio, largest, limits
+from ranksim.capacity.portfolio import MONTH, SPEND, Largest, Portfolio, largest, limits
 from ranksim.clock import DAY, HOUR, MINUTE
 from ranksim.errors import BadInput
 
@@ -22,8 +22,8 @@ def test_an_agency_by_hand() -> None:
     """12 slots a keyword: 160,000 / 12 keywords; 12 × 31 × 0.0004 USD a month each, of 2,400 USD."""
     answer = largest(Portfolio(pairings=4, geographies=3), "agency")
     assert (answer.most, answer.binding.name) == (13_333, "keyword slots")
-    assert allowed(answer)["monthly provider spend"] == 16_129
-    spend = next(room for room in answer.limits if room.limit.name == "monthly provider spend")
+    assert allowed(answer)["provider cost a month"] == 16_129
+    spend = next(room for room in answer.limits if room.limit.name == "provider cost a month")
     assert spend.limit.need == 13_333 * 12 * 31 * 400
     assert 1 - spend.used == pytest.approx(0.1734, abs=1e-4)
 
@@ -36,7 +36,7 @@ def test_an_agency_by_hand() -> None:
         # 62 runs × 4 pages × 0.0004 USD = 0.0992 USD a keyword, of 10 USD
         (
             {"pairings": 2, "geographies": 2, "run_every": 12 * HOUR},
-            "starter", "keywords", 100, "monthly provider spend",
+            "starter", "keywords", 100, "provider cost a month",
         ),
         # with a quarter replaced: 100 + 25 words
         ({"pairings": 2, "geographies": 2, "churn": 0.25}, "starter", "keywords", 100, "keyword slots"),
@@ -69,7 +69,7 @@ def test_work_is_cut_to_its_cap_unless_caps_refuse() -> None:
     portfolio = Portfolio(crawls=1, pages=900)
     refusing = POLICY.replace(assumptions={"cap": "refuse"})
     plan = POLICY.catalogue.plans["starter"]
-    spend = next(limit for limit in limits(portfolio, plan, POLICY) if "spend" in limit.name)
+    spend = next(limit for limit in limits(portfolio, plan, POLICY) if limit.name == SPEND)
     assert spend.need == 31 * 400 + 500 * 100
     assert largest(portfolio, "starter", refusing).most == 0
 

@@ -169,28 +169,101 @@ def outage(
     _show(answer, json)
 
 
+Domains = Annotated[int, typer.Option(help="Domains.")]
+Keywords = Annotated[int, typer.Option(help="Keywords of a domain.")]
+Pairings = Annotated[int, typer.Option(help="Pairings of engine and device.")]
+Geographies = Annotated[int, typer.Option(help="Geographies.")]
+RunEvery = Annotated[str, typer.Option(help="Time between two rank runs of a domain.")]
+Crawls = Annotated[int, typer.Option(help="Crawls of a domain a month.")]
+Optimizations = Annotated[int, typer.Option(help="Site optimizations of a domain a month.")]
+Pages = Annotated[int, typer.Option(help="Pages of a domain.")]
+AiScans = Annotated[int, typer.Option(help="AI scans of a domain a month.")]
+Questions = Annotated[int, typer.Option(help="Questions of an AI scan.")]
+Briefs = Annotated[int, typer.Option(help="Keyword briefs of a domain a week.")]
+Churn = Annotated[float, typer.Option(help="Share of the keywords replaced in a month.")]
+StartWithin = Annotated[str, typer.Option(help="Time in which all rank runs must be started.")]
+Keys = Annotated[int, typer.Option(help="API keys that start them.")]
+AddOns = Annotated[list[str] | None, typer.Option(metavar="NAME=COUNT", help="Add-ons; may be repeated.")]
+"""What an account tracks and starts, as flags."""
+
+
+def fit(
+    domains: Domains = 1,
+    keywords: Keywords = 1,
+    pairings: Pairings = 1,
+    geographies: Geographies = 1,
+    run_every: RunEvery = "1d",
+    growth: Annotated[float, typer.Option(help="How many times as many domains to look at too.")] = 2.0,
+    spread: Annotated[
+        str,
+        typer.Option(help="Time over which the rank runs of one occasion are spread; 0s: at one instant."),
+    ] = "0s",
+    crawls: Crawls = 0,
+    optimizations: Optimizations = 0,
+    pages: Pages = 100,
+    ai_scans: AiScans = 0,
+    questions: Questions = 50,
+    briefs: Briefs = 0,
+    churn: Churn = 0.0,
+    start_within: StartWithin = "1h",
+    keys: Keys = 1,
+    add_on: AddOns = None,
+    policy: PolicyFile = None,
+    json: Json = False,
+) -> None:
+    """Which plan fits, what it costs a month, and what breaks first as the portfolio grows.
+
+    A row a plan: whether it fits now and grown, its price and what the work costs the provider, the use of
+    each limit, what breaks first, at which size and from which day of the month, and which add-on helps.
+    Starts that come together in one minute meet the rate limit too: how many are refused is said beside it.
+
+    Example: ranksim capacity fit --domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2
+    """
+    from ranksim.capacity.plan_fit import fit as fitted
+    from ranksim.capacity.portfolio import Portfolio
+
+    wanted = Portfolio(
+        domains=domains,
+        keywords=keywords,
+        pairings=pairings,
+        geographies=geographies,
+        run_every=_read(clock.duration, "run_every", run_every),
+        crawls=crawls,
+        optimizations=optimizations,
+        pages=pages,
+        ai_scans=ai_scans,
+        questions=questions,
+        briefs=briefs,
+        churn=churn,
+        start_within=_read(clock.duration, "start_within", start_within),
+        keys=keys,
+        add_ons=_counts("add_on", add_on or ()),
+    )
+    _show(
+        fitted(wanted, _policy(policy), growth=growth, spread=_read(clock.duration, "spread", spread)), json
+    )
+
+
 def portfolio(
     plan: Annotated[str, typer.Option(help="The plan.")],
     vary: Annotated[
         str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
     ] = "keywords",
-    domains: Annotated[int, typer.Option(help="Domains.")] = 1,
-    keywords: Annotated[int, typer.Option(help="Keywords of a domain.")] = 1,
-    pairings: Annotated[int, typer.Option(help="Pairings of engine and device.")] = 1,
-    geographies: Annotated[int, typer.Option(help="Geographies.")] = 1,
-    run_every: Annotated[str, typer.Option(help="Time between two rank runs of a domain.")] = "1d",
-    crawls: Annotated[int, typer.Option(help="Crawls of a domain a month.")] = 0,
-    optimizations: Annotated[int, typer.Option(help="Site optimizations of a domain a month.")] = 0,
-    pages: Annotated[int, typer.Option(help="Pages of a domain.")] = 100,
-    ai_scans: Annotated[int, typer.Option(help="AI scans of a domain a month.")] = 0,
-    questions: Annotated[int, typer.Option(help="Questions of an AI scan.")] = 50,
-    briefs: Annotated[int, typer.Option(help="Keyword briefs of a domain a week.")] = 0,
-    churn: Annotated[float, typer.Option(help="Share of the keywords replaced in a month.")] = 0.0,
-    start_within: Annotated[str, typer.Option(help="Time in which all rank runs are started.")] = "1h",
-    keys: Annotated[int, typer.Option(help="API keys that start them.")] = 1,
-    add_on: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=COUNT", help="Add-ons; may be repeated.")
-    ] = None,
+    domains: Domains = 1,
+    keywords: Keywords = 1,
+    pairings: Pairings = 1,
+    geographies: Geographies = 1,
+    run_every: RunEvery = "1d",
+    crawls: Crawls = 0,
+    optimizations: Optimizations = 0,
+    pages: Pages = 100,
+    ai_scans: AiScans = 0,
+    questions: Questions = 50,
+    briefs: Briefs = 0,
+    churn: Churn = 0.0,
+    start_within: StartWithin = "1h",
+    keys: Keys = 1,
+    add_on: AddOns = None,
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
@@ -225,6 +298,7 @@ QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
     "sync": (sync, "How long a sync takes under the write limit, and the best pace."),
     "workers": (workers, "How many workers a peak needs."),
     "outage": (outage, "What an outage of a receiver loses, doubles and disables."),
+    "fit": (fit, "Which plan fits, for how much, and what breaks first."),
     "portfolio": (portfolio, "The largest portfolio a plan carries."),
 }
 """Name of a command to its function and its short help."""

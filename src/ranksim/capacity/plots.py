@@ -174,6 +174,30 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> Axes:
+    """Draw the use of each limit of a plan now (bars) and grown (marks), what breaks first on top.
+
+    Limits that do not grow with the domains are left out.
+    """
+    ax = new_figure().subplots() if ax is None else ax
+    shown = [row for row in rows if row["used"] is not None and row["need"] != row["need_grown"]]
+    used, grown = ([100 * row[name] for row in shown] for name in ("used", "used_grown"))
+    names = [row["name"] for row in shown]
+    ax.barh(names, used, color=BLUE, height=0.5)
+    ax.scatter(grown, range(len(shown)), marker="|", s=260, color=VERMILLION, zorder=3)
+    for y, (now, then) in enumerate(zip(used, grown, strict=True)):
+        ax.text(max(now, then) + 2, y, f"{now:,.0f} → {then:,.0f} %", va="center", fontsize=7, color=INK)
+    ax.axvline(100, color=INK, linestyle="--", linewidth=1)
+    ax.set_xlim(0, max(100, *used, *grown) * 1.25)
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", labelsize=8)
+    ax.set_xlabel(f"% of the limit used: bars at ×1, marks at {times}")
+    ax.set_title(title, wrap=True)
+    plain_axes(ax, grid="x")
+    ax.title.set_fontsize(9)
+    return ax
+
+
 def _observed(ax: Axes, rows: Sequence[Row], x: str, y: str, colour: str = INK) -> None:
     """Draw what simulated worlds showed as points, with their intervals where there are any."""
     if not rows:

@@ -94,18 +94,27 @@ class Portfolio:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of a plan: what a portfolio needs of it, what there is, and the refusal that minds it."""
+    """One limit of a plan: what a portfolio needs of it, what there is, and the refusal that minds it.
+
+    `metric` is the allowance that is meant, which add-ons enlarge, or "".
+    """
 
     name: str
     need: int
     there: int
     quantity: Quantity
     refusal: str
+    metric: str = ""
 
     @property
     def exceeded(self) -> bool:
         """Whether the portfolio needs more than there is."""
         return self.need > self.there
+
+    @property
+    def used(self) -> float:
+        """The share of what there is that is needed; without end where there is nothing."""
+        return self.need / self.there if self.there else math.inf if self.need else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +127,7 @@ class Headroom:
     @property
     def used(self) -> float:
         """The share of what there is that is needed."""
-        return self.limit.need / self.limit.there if self.limit.there else float(self.limit.need > 0)
+        return self.limit.used if self.limit.there else float(self.limit.need > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +185,19 @@ class Largest:
         return plots.portfolio(self.rows(), self.sentence, ax)
 
 
-def limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[Limit]:
+def limits(portfolio: Portfolio, plan: Plan, policy: Policy, elapsed: Micros = MONTH) -> list[Limit]:
     """Return every limit of a plan, with what a portfolio needs of it, in the order of the checks.
 
-    No work is refused while no need exceeds what there is; the ceiling, where a job that crosses it
-    completes (U48 "at_ceiling"), lets pass less than one job more.
+    `elapsed` (µs) is how much of the month has gone: needed is what was asked for so far. No work is refused
+    while no need exceeds what there is; the ceiling, where a job that crosses it completes (U48
+    "at_ceiling"), lets pass less than one job more.
     """
+    cost = provider_cost(portfolio, plan, policy, elapsed)
     return [
         *_plan_limits(portfolio, plan, policy),
-        Limit("monthly provider spend", _cost(portfolio, plan, policy), plan.cost_ceiling, "money", COST),
-        *_quotas(portfolio, plan, policy),
-        Limit("keyword slots", _slots(portfolio), plan.slot_limit, "count", SLOTS),
+        Limit(SPEND, cost, plan.cost_ceiling, "money", COST),
+        *_quotas(portfolio, plan, policy, elapsed),
+        Limit("keyword slots", _slots(portfolio, elapsed), plan.slot_limit, "count", SLOTS),
         *_cooldowns(portfolio, plan),
         _rate(portfolio, policy),
     ]
@@ -194,6 +205,8 @@ def limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[Limit]:
 
 CAPABILITY, _, COST, QUOTA, SLOTS, COOLDOWN = CHECK_OF
 RATE = "rate_limited"
+SPEND = "provider cost a month"
+"""What the ceiling of a plan bounds: what the work costs the provider, which is no part of the bill."""
 
 
 def _plan_limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> Iterator[Limit]:
@@ -215,8 +228,8 @@ def _plan_limits(portfolio: Portfolio, plan: Plan, policy: Policy) -> Iterator[L
             yield Limit("questions of an AI scan", portfolio.questions, plan.call_cap, "count", CAPABILITY)
 
 
-def _cost(portfolio: Portfolio, plan: Plan, policy: Policy) -> int:
-    """What all work of a month costs the provider (µUSD), cut to the caps (S52-S56, U47)."""
+def provider_cost(portfolio: Portfolio, plan: Plan, policy: Policy, elapsed: Micros = MONTH) -> int:
+    """Return what all work so far costs the provider (µUSD), cut to the caps (S52-S56, U47)."""
     costs = policy.catalogue.unit_costs
     pages, questions = min(portfolio.pages, plan.page_cap), min(portfolio.questions, plan.call_cap)
     each = {
@@ -226,13 +239,13 @@ def _cost(portfolio: Portfolio, plan: Plan, policy: Policy) -> int:
         "ai_scan": questions * costs.ai_scan_call,
         "keyword_briefs": costs.keyword_brief,
     }
-    return sum(portfolio.units(operation, MONTH) * cost for operation, cost in each.items())
+    return sum(portfolio.units(operation, elapsed) * cost for operation, cost in each.items())
 
 
-def _quotas(portfolio: Portfolio, plan: Plan, policy: Policy) -> Iterator[Limit]:
+def _quotas(portfolio: Portfolio, plan: Plan, policy: Policy, elapsed: Micros) -> Iterator[Limit]:
     """Every metered allowance that the portfolio uses, with add-ons (S63, S109, U106)."""
     for metric, quota in plan.quotas.items():
-        period = WEEK if quota.period == "week" else MONTH
+        period = min(elapsed, WEEK if quota.period == "week" else MONTH)
         need = sum(portfolio.units(operation, period) for operation in quota.consumed_by)
         bought = sum(
             count * policy.catalogue.add_ons[name].amount
@@ -240,12 +253,13 @@ def _quotas(portfolio: Portfolio, plan: Plan, policy: Policy) -> Iterator[Limit]
             if policy.catalogue.add_ons[name].metric == metric
         )
         if need:
-            yield Limit(f"{metric} a {quota.period}", need, quota.limit + bought, "count", QUOTA)
+            name = f"{metric} a {quota.period}"
+            yield Limit(name, need, quota.limit + bought, "count", QUOTA, metric)
 
 
-def _slots(portfolio: Portfolio) -> int:
-    """Slots in use at the end of a month: words that were replaced are held (S26)."""
-    words = portfolio.domains * (portfolio.keywords + portfolio.replaced)
+def _slots(portfolio: Portfolio, elapsed: Micros) -> int:
+    """Slots in use when so much of a month has gone: words that were replaced are held (S26)."""
+    words = portfolio.domains * portfolio.keywords + portfolio.units("keywords", elapsed)
     return words * portfolio.pairings * portfolio.geographies
 
 
@@ -279,25 +293,41 @@ def largest(
     """
     policy = policy or Policy()
     expect(vary in ("keywords", "domains"), "vary", "keywords or domains", vary)
+    check_add_ons(portfolio, policy)
+    bought = plan_named(policy, plan)
+    allows = allowed_alone(portfolio, bought, policy, vary)
+    most = min(allows)
+    found = [
+        Headroom(limit, None if allowed == MOST else allowed)
+        for limit, allowed in zip(
+            limits(_varied(portfolio, vary, max(most, 1)), bought, policy), allows, strict=True
+        )
+    ]
+    found.sort(key=lambda room: (MOST if room.allows is None else room.allows, -room.used))
+    return Largest(portfolio, plan, vary, None if most == MOST else most, tuple(found))
+
+
+def check_add_ons(portfolio: Portfolio, policy: Policy) -> None:
+    """Raise BadInput for an add-on that the catalogue does not sell, and for fewer than none."""
     known = policy.catalogue.add_ons
     for name, count in portfolio.add_ons.items():
         expect(name in known, "add_ons", f"one of {', '.join(known)}", name)
         expect(count >= 0, f"add_ons.{name}", "0 or more", count)
-    bought = plan_named(policy, plan)
 
-    def needed(n: int) -> list[Limit]:
-        varied = replace(portfolio, keywords=n) if vary == "keywords" else replace(portfolio, domains=n)
-        return limits(varied, bought, policy)
 
-    def alone(at: int) -> int:
-        """The most that one limit allows; needs only grow, so it is found by halving."""
-        return bisect_left(range(1, MOST + 1), True, key=lambda n: needed(n)[at].exceeded)
+def allowed_alone(portfolio: Portfolio, plan: Plan, policy: Policy, vary: Vary) -> list[int]:
+    """Return how far each of a plan's `limits` alone lets a portfolio grow, `MOST` without end."""
+    return [_allowed(portfolio, plan, policy, vary, at) for at in range(len(limits(portfolio, plan, policy)))]
 
-    allows = [alone(at) for at in range(len(needed(1)))]
-    most = min(allows)
-    found = [
-        Headroom(limit, None if allowed == MOST else allowed)
-        for limit, allowed in zip(needed(max(most, 1)), allows, strict=True)
-    ]
-    found.sort(key=lambda room: (MOST if room.allows is None else room.allows, -room.used))
-    return Largest(portfolio, plan, vary, None if most == MOST else most, tuple(found))
+
+def _allowed(portfolio: Portfolio, plan: Plan, policy: Policy, vary: Vary, at: int) -> int:
+    """The most that one limit allows; needs only grow, so it is found by halving."""
+
+    def exceeded(n: int) -> bool:
+        return limits(_varied(portfolio, vary, n), plan, policy)[at].exceeded
+
+    return bisect_left(range(1, MOST + 1), True, key=exceeded)
+
+
+def _varied(portfolio: Portfolio, vary: Vary, n: int) -> Portfolio:
+    return replace(portfolio, keywords=n) if vary == "keywords" else replace(portfolio, domains=n)

@@ -73,7 +73,7 @@ class Policy(Frozen):
         """
         if not isinstance(located.data, dict) or "catalogue" not in located.data:
             return validate(cls, located)
-        catalogue = _read_catalogue(located["catalogue"], folder)
+        catalogue = read_catalogue(located["catalogue"], folder)
         return validate(cls, located.without("catalogue")).model_copy(update={"catalogue": catalogue})
 
     def replace(self, **changes: Any) -> Self:
@@ -83,7 +83,7 @@ class Policy(Frozen):
         name. Raises BadInput.
         """
         if isinstance(changes.get("catalogue"), str):
-            changes["catalogue"] = _read_catalogue(
+            changes["catalogue"] = read_catalogue(
                 Located("replace", changes["catalogue"], {}, ("catalogue",)), Path()
             )
         merged = _merged(self, changes)
@@ -126,7 +126,8 @@ def check_whole(located: Located) -> Located:
     return located
 
 
-def _read_catalogue(located: Located, folder: Path) -> Catalogue:
+def read_catalogue(located: Located, folder: Path) -> Catalogue:
+    """Read a catalogue: a shipped name, a path relative to `folder`, or a mapping. Raises BadInput."""
     name = located.data
     if not isinstance(name, str):
         return validate(Catalogue, located)

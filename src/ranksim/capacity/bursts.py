@@ -1,0 +1,76 @@
+"""Starts of jobs that come together: how many the rate limit puts off, and for how long (S104, U1, U6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from ranksim.callers.manners import Manners
+from ranksim.capacity.sync import RateWindow
+from ranksim.clock import SECOND, Micros
+from ranksim.contract.policy import Policy
+from ranksim.rules import windows
+
+TRIES = Manners().max_tries
+"""How often the clients of a scenario call before they give up, unless it says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """What becomes of `starts` of jobs within `spread` (µs).
+
+    `refused` counts calls answered 429, `given_up` the starts whose last try was one of them; `late` is how
+    long the last start that was let in had to wait (µs).
+    """
+
+    starts: int
+    spread: Micros
+    refused: int
+    given_up: int
+    late: Micros
+
+    def plus(self, other: Burst) -> Burst:
+        """This burst and one on another key."""
+        return Burst(
+            self.starts + other.starts,
+            self.spread,
+            self.refused + other.refused,
+            self.given_up + other.given_up,
+            max(self.late, other.late),
+        )
+
+
+def burst(starts: int, policy: Policy, *, spread: Micros = 0, keys: int = 1, tries: int = TRIES) -> Burst:
+    """Start jobs evenly over `spread` (µs; 0: at one instant), dealt over the keys in turn.
+
+    Whoever is refused calls again when Retry-After has gone (U6), `tries` times in all. Every call is taken
+    by `rules.windows` under the algorithm that the policy names, each key with a fresh allowance.
+    """
+    said = policy.assumptions
+    window = RateWindow(
+        said.window, policy.facts.rates.expensive, policy.facts.rate_window, int(said.refused_calls_count)
+    )
+    whole = Burst(0, spread, 0, 0, 0)
+    for key in range(keys):
+        mine = [spread * number // starts for number in range(key, starts, keys)]
+        whole = whole.plus(_of_one_key(mine, spread, window, tries))
+    return whole
+
+
+def _of_one_key(planned: list[Micros], spread: Micros, window: RateWindow, tries: int) -> Burst:
+    row, ring = window.open()
+    due = [(at, number, 1) for number, at in enumerate(planned)]
+    heapify(due)
+    refused = given_up = late = 0
+    while due:
+        now, number, tried = heappop(due)
+        if windows.take(now, row, ring):
+            late = max(late, now - planned[number])
+            continue
+        refused += 1
+        if tried == tries:
+            given_up += 1
+            continue
+        wait = max(1, -(-windows.retry_after(now, row, ring) // SECOND)) * SECOND
+        heappush(due, (now + wait, number, tried + 1))
+    return Burst(len(planned), spread, refused, given_up, late)

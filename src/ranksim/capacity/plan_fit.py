@@ -1,0 +1,389 @@
+"""Which plan fits a portfolio, what it costs, and what breaks first when the portfolio grows.
+
+Needs and limits are those of `portfolio.limits`, at the portfolio's size and at so many times its domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ranksim.capacity.bursts import TRIES, Burst, burst
+from ranksim.capacity.common import expect
+from ranksim.capacity.portfolio import (
+    MONTH,
+    MOST,
+    SPEND,
+    Limit,
+    Portfolio,
+    allowed_alone,
+    check_add_ons,
+    limits,
+    provider_cost,
+)
+from ranksim.clock import DAY, Micros
+from ranksim.contract.plans import Catalogue, Plan
+from ranksim.contract.policy import Policy
+from ranksim.report import units
+from ranksim.report.answer import Row
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DAYS = MONTH // DAY
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """One limit of a plan, `now` and `grown`, and how far it alone allows the domains to grow.
+
+    `breaks_at` is the first number of domains that is too many, None without end, and `factor` that number
+    by the domains there are. `day` and `grown_day` are the days of the billing month, counted from 1, on
+    which the first refusal falls; None where there is none.
+    """
+
+    now: Limit
+    grown: Limit
+    breaks_at: int | None
+    factor: float | None
+    day: int | None
+    grown_day: int | None
+
+    def row(self) -> Row:
+        """The limit as plain data."""
+        return {
+            "name": self.now.name,
+            "refusal": self.now.refusal,
+            "quantity": self.now.quantity,
+            "there": self.now.there,
+            "need": self.now.need,
+            "used": self.now.used if self.now.there else None,
+            "need_grown": self.grown.need,
+            "used_grown": self.grown.used if self.grown.there else None,
+            "breaks_at": self.breaks_at,
+            "factor": self.factor,
+            "day": self.day,
+            "day_grown": self.grown_day,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a plan comes to at one size of the portfolio: whether it `fits`, and the money of a month (µUSD).
+
+    `helps` are the add-ons, by count, without which it does not fit; `price` is that of the plan and of all
+    add-ons, and None where no add-ons are enough. `cost` is what the work would cost the provider.
+    """
+
+    domains: int
+    fits: bool
+    helps: Mapping[str, int]
+    price: int | None
+    cost: int
+
+    @property
+    def word(self) -> str:
+        """Whether it fits, in a word or two."""
+        return "no" if not self.fits else f"with {_named(self.helps)}" if self.helps else "yes"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFit:
+    """One plan: what it comes to now and grown, and the use of each limit, what breaks first on top."""
+
+    plan: str
+    price: int
+    now: Size
+    grown: Size
+    limits: tuple[LimitUse, ...]
+
+    @property
+    def first(self) -> LimitUse | None:
+        """The limit that breaks first, None where none ever does."""
+        return self.limits[0] if self.limits[0].breaks_at is not None else None
+
+    def row(self) -> Row:
+        """The plan as plain data; money is µUSD."""
+        first = self.first
+        return {
+            "plan": self.plan,
+            "plan_price_uusd": self.price,
+            "fits": self.now.fits,
+            "helps": dict(self.now.helps),
+            "price_uusd": self.now.price,
+            "provider_cost_uusd": self.now.cost,
+            "fits_grown": self.grown.fits,
+            "helps_grown": dict(self.grown.helps),
+            "price_grown_uusd": self.grown.price,
+            "provider_cost_grown_uusd": self.grown.cost,
+            "breaks_first": None if first is None else first.now.name,
+            "refusal": None if first is None else first.now.refusal,
+            "factor": None if first is None else first.factor,
+            "breaks_at": None if first is None else first.breaks_at,
+            "day": None if first is None else first.day,
+            "day_grown": None if first is None else first.grown_day,
+            "limits": [use.row() for use in self.limits],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet."""
+
+    portfolio: Portfolio
+    growth: float
+    plans: tuple[PlanFit, ...]
+    burst: Burst
+    burst_grown: Burst
+
+    def cheapest(self, grown: bool = False) -> PlanFit | None:
+        """The plan with the lowest price a month among those that fit, None where none does."""
+        sizes = [(plan.grown if grown else plan.now, plan) for plan in self.plans]
+        priced = [
+            (size.price, at) for at, (size, _) in enumerate(sizes) if size.fits and size.price is not None
+        ]
+        return sizes[min(priced)[1]][1] if priced else None
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a few sentences."""
+        best = self.cheapest()
+        if best is None:
+            last = max(self.plans, key=lambda plan: plan.first.factor or 0 if plan.first else MOST)
+            return f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {self._bursts}".strip()
+        helped = f" with {_named(best.now.helps)}" if best.now.helps else ""
+        said = (
+            f"The plan {best.plan}{helped} fits, for {_money(best.now.price)} a month; "
+            f"the work costs the provider {_money(best.now.cost)}."
+        )
+        return " ".join(part for part in (said, self._growth(best), self._bursts) if part)
+
+    def _growth(self, best: PlanFit) -> str:
+        first, times = best.first, _times(self.growth)
+        breaks = "nothing breaks" if first is None else _broken(best)
+        if best.grown.fits and not best.grown.helps:
+            return f"At {times} it still fits; {breaks}."
+        if best.grown.fits:
+            return f"At {times} it wants {_named(best.grown.helps)}: {_money(best.grown.price)}; {breaks}."
+        other = self.cheapest(grown=True)
+        then = "no plan does" if other is None else f"{other.plan} does, for {_money(other.grown.price)}"
+        return f"At {times} it does not, and {then}: {breaks}."
+
+    @property
+    def _bursts(self) -> str:
+        """What the rate limit puts off."""
+        sizes = [self.burst] if self.burst == self.burst_grown else [self.burst, self.burst_grown]
+        if not any(size.refused for size in sizes):
+            return ""
+        spread = self.burst.spread
+        when = f"Started within {units.duration(spread)}" if spread else "Started at one instant"
+        return f"{when}, {'; '.join(map(_put_off, sizes))}."
+
+    def rows(self) -> list[Row]:
+        """One row a plan; `limits` in it has the use of each limit, what breaks first before the rest."""
+        return [plan.row() | _burst_row(self.burst, self.burst_grown) for plan in self.plans]
+
+    def views(self) -> list[View]:
+        """The answer as tables for people: a row a plan, and the use of each limit by plan."""
+        return [self._plans_view(), self._limits_view()]
+
+    def _plans_view(self) -> View:
+        times = _times(self.growth)
+        headings = (
+            "plan", "fits", f"at {times}", "what breaks first", "price a month", f"price at {times}",
+            "provider cost", f"at {times}", "breaks at", "from day",
+        )  # fmt: skip
+        rows = []
+        for plan in self.plans:
+            first = plan.first
+            day = None if first is None else first.day or first.grown_day
+            rows.append(
+                (
+                    plan.plan,
+                    plan.now.word,
+                    plan.grown.word,
+                    "–" if first is None else first.now.name,
+                    units.write("money", plan.now.price),
+                    units.write("money", plan.grown.price),
+                    units.usd(plan.now.cost),
+                    units.usd(plan.grown.cost),
+                    "–" if first is None or first.factor is None else _times(first.factor),
+                    units.text(None)
+                    if day is None
+                    else f"{day}{'' if first and first.day else f' at {times}'}",
+                )
+            )
+        note = (
+            "The price is the invoice, add-ons included; the provider cost is what a month's work costs "
+            "whoever runs the service, which the plan's ceiling bounds. “Breaks at” is the first size, in "
+            "times of the domains there are, that is refused something; days are those of the billing month."
+        )
+        return View("Plans", headings, 4, tuple(rows), note)
+
+    def _limits_view(self) -> View:
+        names = list(dict.fromkeys(use.now.name for plan in self.plans for use in plan.limits))
+        by_plan = [{use.now.name: use for use in plan.limits} for plan in self.plans]
+        rows = tuple((name, *(_share(uses.get(name)) for uses in by_plan)) for name in names)
+        title = f"Use of each limit, at ×1 → {_times(self.growth)}"
+        return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
+        from ranksim.capacity import plots
+
+        best = self.cheapest() or self.plans[-1]
+        return plots.fit([use.row() for use in best.limits], self.sentence, _times(self.growth), ax)
+
+
+def fit(
+    portfolio: Portfolio, policy: Policy | None = None, *, growth: float = 2.0, spread: Micros = 0
+) -> Fit:
+    """Find for every plan of a catalogue whether it fits a portfolio, and what breaks first as it grows.
+
+    Grown are the domains, `growth` times, and with them all their work. The rank runs of one occasion are
+    started evenly over `spread` (µs; 0: at one instant), each again after a 429. Raises BadInput.
+    """
+    policy = policy or Policy()
+    expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
+    expect(spread >= 0, "spread", "0 or more", spread)
+    check_add_ons(portfolio, policy)
+    grown = replace(portfolio, domains=round(portfolio.domains * growth))
+    found = [_plan_fit(portfolio, grown, plan, policy) for plan in policy.catalogue.plans.values()]
+    found.sort(key=lambda plan: plan.price)
+    return Fit(
+        portfolio,
+        growth,
+        tuple(found),
+        burst(portfolio.domains, policy, spread=spread, keys=portfolio.keys),
+        burst(grown.domains, policy, spread=spread, keys=portfolio.keys),
+    )
+
+
+def _plan_fit(portfolio: Portfolio, grown: Portfolio, plan: Plan, policy: Policy) -> PlanFit:
+    allowed = allowed_alone(portfolio, plan, policy, "domains")
+    sizes = [limits(size, plan, policy) for size in (portfolio, grown)]
+    days = [_first_days(size, plan, policy) for size in (portfolio, grown)]
+    uses = [
+        LimitUse(
+            now=now,
+            grown=then,
+            breaks_at=None if most == MOST else most + 1,
+            factor=None if most == MOST else (most + 1) / portfolio.domains,
+            day=day,
+            grown_day=grown_day,
+        )
+        for now, then, most, day, grown_day in zip(*sizes, allowed, *days, strict=True)
+    ]
+    uses.sort(key=lambda use: (MOST if use.breaks_at is None else use.breaks_at, -use.now.used))
+    return PlanFit(
+        plan.name,
+        plan.price,
+        _size(portfolio, plan, policy, sizes[0]),
+        _size(grown, plan, policy, sizes[1]),
+        tuple(uses),
+    )
+
+
+def _first_days(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[int | None]:
+    """By limit the first day of the month, from 1, on which more is needed than there is."""
+    by_day = [
+        [limit.exceeded for limit in limits(portfolio, plan, policy, elapsed=day * DAY)]
+        for day in range(1, DAYS + 1)
+    ]
+    return [
+        next((day for day, exceeded in enumerate(column, 1) if exceeded), None)
+        for column in zip(*by_day, strict=True)
+    ]
+
+
+def _size(portfolio: Portfolio, plan: Plan, policy: Policy, needed: Sequence[Limit]) -> Size:
+    """What a plan comes to at one size, with the add-ons that it lacks."""
+    lacking = [limit for limit in needed if limit.exceeded]
+    helps = dict(_add_ons(lacking, policy.catalogue))
+    enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
+    fits = all(limit.metric in enlarged for limit in lacking)
+    bought = {name: portfolio.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
+    price = plan.price + sum(policy.catalogue.add_ons[name].price * count for name, count in bought.items())
+    cost = provider_cost(portfolio, plan, policy)
+    return Size(portfolio.domains, fits, helps if fits else {}, price if fits else None, cost)
+
+
+def _add_ons(lacking: Sequence[Limit], catalogue: Catalogue) -> Iterator[tuple[str, int]]:
+    """For each allowance that is too small, the add-on that makes it large enough for the least money."""
+    for limit in lacking:
+        sold = [
+            (-(-(limit.need - limit.there) // add_on.amount), name, add_on.price)
+            for name, add_on in catalogue.add_ons.items()
+            if add_on.metric == limit.metric
+        ]
+        if sold:
+            count, name, _ = min(sold, key=lambda offer: (offer[0] * offer[2], offer[1]))
+            yield name, count
+
+
+# Words
+
+
+def _broken(plan: PlanFit) -> str:
+    """What breaks first, at which size and from which day."""
+    first = plan.first
+    if first is None or first.factor is None:
+        return "nothing breaks"
+    domains = units.many(first.breaks_at or 0, "domain")
+    when = f", from day {first.day} of a month" if first.day and first.now.name == SPEND else ""
+    if first.breaks_at == 1:
+        return f"what breaks first is {first.now.name} ({first.now.refusal}), at any size{when}"
+    return (
+        f"what breaks first is {first.now.name} ({first.now.refusal}), at {_times(first.factor)} "
+        f"({domains}){when}"
+    )
+
+
+def _put_off(size: Burst) -> str:
+    """What happens to the starts of one occasion."""
+    if not size.refused:
+        return f"{units.many(size.starts, 'rank run')} meet no rate limit"
+    lost = f" and {size.given_up:,} given up after {TRIES} tries" if size.given_up else ""
+    return (
+        f"{units.many(size.starts, 'rank run')} meet {units.many(size.refused, 'refusal')} by the rate limit "
+        f"(429){lost}, and the last begins {units.duration(size.late)} late"
+    )
+
+
+def _burst_row(size: Burst, grown: Burst) -> Row:
+    return {
+        "burst_refused": size.refused,
+        "burst_given_up": size.given_up,
+        "burst_late": size.late,
+        "burst_refused_grown": grown.refused,
+        "burst_given_up_grown": grown.given_up,
+        "burst_late_grown": grown.late,
+    }
+
+
+def _share(use: LimitUse | None) -> str:
+    """The use of a limit at both sizes; beyond it, how many times."""
+    if use is None:
+        return "–"
+    if not use.now.there:
+        return "none there" if use.now.need else "–"
+    first, second = (_used(limit) for limit in (use.now, use.grown))
+    return first if first == second else f"{first} → {second}"
+
+
+def _used(limit: Limit) -> str:
+    return units.percent(limit.used) if not limit.exceeded else _times(limit.used)
+
+
+def _times(factor: float) -> str:
+    return f"×{factor:,.0f}" if factor >= 100 else f"×{factor:.3g}"
+
+
+def _named(add_ons: Mapping[str, int]) -> str:
+    return " and ".join(f"{count:,} {name}" for name, count in add_ons.items())
+
+
+def _money(amount: Any) -> str:
+    return units.write("money", amount)

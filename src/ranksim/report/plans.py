@@ -1,0 +1,70 @@
+"""A catalogue as people read it: a column a plan, its add-ons, and what work costs the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ranksim.contract.plans import Catalogue, Plan
+from ranksim.report import units
+from ranksim.report.tables import View
+
+
+def sentence(catalogue: Catalogue) -> str:
+    """Return what the catalogue is, in a sentence."""
+    return (
+        f"The catalogue {catalogue.name} ({catalogue.note}) has {units.many(len(catalogue.plans), 'plan')} "
+        f"and {units.many(len(catalogue.add_ons), 'add-on')}."
+    )
+
+
+def views(catalogue: Catalogue) -> list[View]:
+    """Return the catalogue as tables: plans, add-ons, and what a unit of work costs the provider."""
+    shown = [_plans(catalogue)]
+    if catalogue.add_ons:
+        rows = tuple(
+            (name, add_on.metric, units.count(add_on.amount), units.usd(add_on.price))
+            for name, add_on in catalogue.add_ons.items()
+        )
+        shown.append(View("Add-ons", ("add-on", "of", "adds", "price a month"), 2, rows))
+    costs = tuple(
+        (name.replace("_", " "), units.usd(cost)) for name, cost in catalogue.unit_costs.model_dump().items()
+    )
+    return [*shown, View("What work costs the provider", ("unit of work", "provider cost"), 1, costs)]
+
+
+def as_dict(catalogue: Catalogue) -> dict[str, Any]:
+    """Return the catalogue's terms as plain data: money and durations as text, as policy files write them."""
+    return catalogue.model_dump(mode="json", include={"name", "note", "plans", "add_ons", "unit_costs"})
+
+
+def _plans(catalogue: Catalogue) -> View:
+    plans = list(catalogue.plans.values())
+    terms: dict[str, Callable[[Plan], str]] = {
+        "price a month": lambda plan: units.usd(plan.price),
+        "ceiling of provider cost a month": lambda plan: units.usd(plan.cost_ceiling),
+        "keyword slots": lambda plan: units.count(plan.slot_limit),
+        "engine-device pairings": lambda plan: units.count(plan.dimensions.max_engine_devices),
+        "geographies": lambda plan: units.count(plan.dimensions.max_geographies),
+        "pages of a crawl": lambda plan: units.count(plan.page_cap),
+        "questions of an AI scan": lambda plan: units.count(plan.call_cap),
+    }
+    rows = [(name, *map(term, plans)) for name, term in terms.items()]
+    for metric in dict.fromkeys(metric for plan in plans for metric in plan.quotas):
+        rows.append((metric, *(_quota(plan, metric) for plan in plans)))
+    for operation in dict.fromkeys(operation for plan in plans for operation in plan.cooldowns):
+        rows.append((f"cooldown of {operation}", *(_cooldown(plan, operation) for plan in plans)))
+    for name in dict.fromkeys(name for plan in plans for name in plan.capabilities):
+        rows.append((name, *("yes" if name in plan.capabilities else "–" for plan in plans)))
+    note = "What the ceiling bounds is the provider's cost of a month's work; the bill is the price."
+    return View("Plans", ("", *(plan.name for plan in plans)), 1, tuple(rows), note)
+
+
+def _quota(plan: Plan, metric: str) -> str:
+    quota = plan.quotas.get(metric)
+    return "no limit" if quota is None else f"{units.count(quota.limit)} a {quota.period}"
+
+
+def _cooldown(plan: Plan, operation: str) -> str:
+    length = plan.cooldown_of(operation)
+    return units.duration(length) if length else "–"

@@ -1,0 +1,172 @@
+"""Which plan fits: by hand, and by what simulated worlds of the same size refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ranksim as rs
+from ranksim.capacity.bursts import burst
+from ranksim.capacity.plan_fit import Fit, LimitUse, PlanFit, fit
+from ranksim.capacity.portfolio import Portfolio
+from ranksim.clock import DAY, HOUR, MINUTE
+from ranksim.errors import BadInput
+
+POLICY = rs.Policy()
+METERED = POLICY.replace(catalogue="illustrative-metered")
+
+
+def plan_of(answer: Fit, name: str) -> PlanFit:
+    return next(plan for plan in answer.plans if plan.plan == name)
+
+
+def use_of(plan: PlanFit, limit: str) -> LimitUse:
+    return next(use for use in plan.limits if use.now.name == limit)
+
+
+def world(portfolio: Portfolio, plan: str, length: int, policy: rs.Policy, **client: Any) -> rs.Result:
+    """The same portfolio simulated: every rank run of an occasion started at one instant."""
+    pairings = [f"google/{number}" for number in range(portfolio.pairings)]
+    scan = {"engine_devices": tuple(pairings), "geographies": ("US",)}
+    scenario = rs.Scenario.model_validate(
+        {
+            "start": 0, "length": length, "policy": policy,
+            "accounts": {
+                "acme": {
+                    "plan": plan, "add_ons": dict(portfolio.add_ons),
+                    "portfolio": {
+                        "domains": portfolio.domains, "keywords": portfolio.keywords, "scans": (scan,)
+                    },
+                }
+            },
+            "clients": {
+                "runs": {
+                    "kind": "schedule", "account": "acme", "job": "rank_run",
+                    "every": portfolio.run_every, **client,
+                }
+            },
+        }
+    )  # fmt: skip
+    return rs.run(scenario, seed=1)
+
+
+def test_the_planners_question_by_hand() -> None:
+    """30 × 300 × 4 slots of 160,000; 36,000 pages × 31 days × 0.0004 USD."""
+    answer = fit(Portfolio(domains=30, keywords=300, pairings=4), growth=2)
+    agency = plan_of(answer, "agency")
+    assert [(plan.plan, plan.now.fits, plan.grown.fits) for plan in answer.plans] == [
+        ("free", False, False),
+        ("starter", False, False),
+        ("pro", False, False),
+        ("agency", True, True),
+    ]
+    assert (agency.now.price, agency.now.cost, agency.grown.cost) == (2990_000000, 446_400000, 892_800000)
+    slots = use_of(agency, "keyword slots")
+    assert (slots.now.need, slots.grown.need, slots.now.there) == (36_000, 72_000, 160_000)
+    assert (agency.first, slots.breaks_at, slots.factor) == (slots, 134, pytest.approx(134 / 30))
+    assert answer.sentence.startswith("The plan agency fits, for 2,990.00 USD a month; the work costs")
+    assert (answer.burst.refused, answer.burst_grown.refused) == (10, 60)
+    pro = plan_of(answer, "pro")
+    assert pro.first is not None
+    assert (pro.first.now.name, pro.first.day) == ("keyword slots", 1)
+    assert use_of(pro, "provider cost a month").day == 7  # 90 USD at 14.40 USD a day
+
+
+@pytest.mark.fact("S104", "U6")
+@pytest.mark.parametrize(("domains", "a_night"), [(30, 10), (60, 60), (130, 350)])
+def test_a_world_is_refused_as_often_by_the_rate_limit(domains: int, a_night: int) -> None:
+    portfolio = Portfolio(domains=domains)
+    put_off = burst(domains, POLICY)
+    seen = world(portfolio, "agency", 3 * DAY, POLICY)
+    assert put_off.refused == a_night
+    assert seen.metric("refusals.rate_limited").mean == 3 * a_night
+    assert seen.metric("jobs.rank_run.done").mean == 3 * (domains - put_off.given_up)
+
+
+@pytest.mark.parametrize("window", ["first_hit", "clock", "sliding_log", "sliding_counter", "gcra"])
+def test_a_world_is_refused_as_often_under_each_window(window: str) -> None:
+    policy = POLICY.replace(assumptions={"window": window})
+    put_off = burst(45, policy, spread=MINUTE)
+    seen = world(Portfolio(domains=45), "agency", DAY, policy, spread=MINUTE)
+    assert seen.metric("refusals.rate_limited").mean == put_off.refused
+    assert seen.metric("jobs.rank_run.done").mean == 45 - put_off.given_up
+
+
+@pytest.mark.fact("S62")
+def test_a_world_reaches_the_ceiling_on_that_day() -> None:
+    """500 slots × 0.0004 USD an hour: 4.80 USD a day, of 10."""
+    portfolio = Portfolio(domains=5, keywords=50, pairings=2, run_every=HOUR)
+    starter = plan_of(fit(portfolio), "starter")
+    assert starter.first is not None
+    assert (starter.now.fits, starter.first.now.name, starter.first.day) == (
+        False,
+        "provider cost a month",
+        3,
+    )
+    for days, refused in ((2, False), (3, True)):
+        seen = world(portfolio, "starter", days * DAY, POLICY)
+        assert bool(seen.metric("refusals.cost_cap_reached").mean) is refused
+
+
+@pytest.mark.fact("U106", "S109")
+def test_a_world_exhausts_its_allowance_on_that_day_unless_an_add_on_helps() -> None:
+    """150 rank runs a month are 5 domains for 30 days; the 31st wants a pack of 100."""
+    portfolio = Portfolio(domains=5, keywords=2)
+    team = plan_of(fit(portfolio, METERED, growth=1), "team")
+    assert team.first is not None
+    assert (team.now.fits, dict(team.now.helps), team.now.price) == (True, {"run_pack": 1}, 124_000000)
+    assert (team.first.now.name, team.first.breaks_at, team.first.day) == ("rank_runs a month", 5, 31)
+    for days, add_ons, refused in ((30, {}, 0), (31, {}, 5), (31, {"run_pack": 1}, 0)):
+        sized = Portfolio(domains=5, keywords=2, add_ons=add_ons)
+        seen = world(sized, "team", days * DAY, METERED)
+        assert seen.metric("refusals.total").mean == refused
+
+
+@pytest.mark.fact("S64")
+def test_a_world_of_one_domain_more_does_not_open() -> None:
+    portfolio = Portfolio(domains=3, keywords=10, pairings=2)
+    first = plan_of(fit(portfolio), "starter").first
+    assert first is not None
+    assert (first.now.name, first.breaks_at) == ("keyword slots", 26)
+    world(Portfolio(domains=25, keywords=10, pairings=2), "starter", DAY, POLICY)
+    with pytest.raises(BadInput, match="takes 520 slots where plan 'starter' has 500"):
+        world(Portfolio(domains=26, keywords=10, pairings=2), "starter", DAY, POLICY)
+
+
+def test_it_says_when_no_plan_fits_and_when_another_does() -> None:
+    none = fit(Portfolio(domains=500, keywords=1000))
+    assert none.sentence.startswith("No plan fits. The nearest is agency: what breaks first is keyword slots")
+    more = fit(Portfolio(domains=10, keywords=100), growth=10)
+    assert "At ×10 it does not, and agency does, for 2,990.00 USD" in more.sentence
+    packs = fit(Portfolio(domains=20, keywords=100, briefs=2), growth=2)
+    assert "At ×2 it wants 1 brief_pack: 144.00 USD" in packs.sentence
+
+
+def test_churn_fills_slots_in_the_course_of_a_month() -> None:
+    """4,500 words, and 900 fresh ones in 31 days: 500 of them by day 18."""
+    pro = plan_of(fit(Portfolio(domains=45, keywords=100, churn=0.2), growth=1), "pro")
+    slots = use_of(pro, "keyword slots")
+    assert (slots.now.need, slots.day) == (5400, 18)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"growth": 0.5}, "growth: expected a factor from 1 to 1000, found 0.5"),
+        ({"spread": -1}, "spread: expected 0 or more, found -1"),
+    ],
+)
+def test_bad_input(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        fit(Portfolio(), **changes)
+
+
+def test_it_draws_what_grows() -> None:
+    answer = rs.capacity.fit(rs.capacity.Portfolio(domains=30, keywords=300, pairings=4))
+    axes = answer.plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "keyword slots",
+        "provider cost a month",
+        "job starts in 1 h",
+    ]

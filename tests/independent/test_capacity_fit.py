@@ -1,0 +1,55 @@
+"""The planner's question: slots, provider cost and price by multiplication, refusals by counting minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+Page = Callable[[str], dict[str, Any]]
+
+SLOTS, PRICE, PAGE, A_MINUTE, TRIES = 160_000, 2_990, Decimal("0.0004"), 20, 5
+
+
+def one_night(starts: int) -> tuple[int, int]:
+    """Calls refused, and starts given up after the fifth: each minute twenty pass, the rest come again."""
+    refused = 0
+    for _ in range(TRIES):
+        starts = max(0, starts - A_MINUTE)
+        refused += starts
+    return refused, starts
+
+
+@pytest.mark.slow
+@pytest.mark.example(
+    "docs/capacity.md",
+    '("agency", 2_990_000_000, 446_400_000)',
+    '("keyword slots", 160_000 // 1200 + 1)',
+    "36,000 slots, and 36,000 pages × 31 days",
+    "ranksim capacity fit --domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2",
+)
+def test_the_plan(page: Page, command: Callable[..., Any]) -> None:
+    names = page("docs/capacity.md")
+    cost = 30 * 300 * 4 * 31 * PAGE
+    assert str(cost) == "446.4000"
+    plan = names["plan"]
+    assert (plan.now.price, plan.now.cost) == (PRICE * 10**6, int(cost * 10**6))
+    domains = 1
+    while domains * 300 * 4 <= SLOTS:
+        domains += 1
+    assert names["first"].breaks_at == domains == 134
+    flags = "--domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2"
+    row = command("capacity", "fit", *flags.split())["rows"][-1]
+    assert (row["plan"], row["provider_cost_grown_uusd"]) == ("agency", int(2 * cost * 10**6))
+
+
+@pytest.mark.slow
+@pytest.mark.example("docs/capacity.md", "== (10, 40 + 20)", "burst.given_up == 130 - 5 * 20")
+def test_the_starts_of_a_night(page: Page) -> None:
+    answer = page("docs/capacity.md")["answer"]
+    assert (
+        (answer.burst.refused, answer.burst_grown.refused) == (one_night(30)[0], one_night(60)[0]) == (10, 60)
+    )
+    assert one_night(130)[1] == 30
