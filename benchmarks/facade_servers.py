@@ -1,13 +1,15 @@
-"""Servers to compare under load, each in a process of its own: `python facade_servers.py bare|facade`.
+"""Servers to compare under load, each in a process of its own: `python facade_servers.py NAME`.
 
-Both run on uvicorn with uvloop and httptools, and print the port, the key and an id that POST needs. `bare`
+All run on uvicorn with uvloop and httptools, and print the port, the key and an id that POST needs. `bare`
 is the least program that could do it: a plain ASGI handler that checks the key, validates what comes and what
-goes with TypeAdapter, and sends the same bytes, without any rule or state. At /cpu each tells how much
-processor time it has used.
+goes with TypeAdapter, and sends the same bytes, without any rule or state. `facade` is the whole deployment.
+Those of `STEPS` do more and more of what the facade does, so that the difference of two is what a step costs.
+At /cpu each tells how much processor time it has used.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 import time
@@ -18,11 +20,12 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from ranksim.contract.policy import Policy
-from ranksim.facade.app import create_app
+from ranksim.facade.app import MIB, create_app
+from ranksim.facade.http.requests import headers_of, payload_of, read_request
 from ranksim.facade.sender import Scripted
 from ranksim.facade.server import spare_the_collector
 from ranksim.facade.twin import Twin
-from ranksim.service.calls import Call
+from ranksim.service.calls import Call, Reply
 from ranksim.serving.listener import bound
 from ranksim.serving.uvicorn_protocol import configured
 
@@ -84,17 +87,22 @@ class Wanted(TypedDict):
     keywords: list[str]
 
 
-def bare() -> tuple[Any, str, str]:
-    """The least program that answers these two requests."""
-    twin, domain = furnished()
+def examples(twin: Twin, domain: str) -> tuple[Any, Any]:
+    """Return the bodies that answer the two requests: a page, and a brief."""
     key = twin.keys["production"]
     page = twin.call(Call("keywords.list", key=key)).body
+    brief = Call("keyword_briefs.create", key=key, body={"domain_id": domain, "keywords": ["a"]})
+    one = twin.call(brief).body
     assert page is not None
-    one = twin.call(
-        Call("keyword_briefs.create", key=key, body={"domain_id": domain, "keywords": ["a"]})
-    ).body
+    assert one is not None
+    return page, one
+
+
+def bare(twin: Twin, domain: str) -> Any:
+    """Return the least program that answers these two requests."""
+    page, one = examples(twin, domain)
     pages, wanted, anything = TypeAdapter(Page), TypeAdapter(Wanted), TypeAdapter(dict[str, Any])
-    sent = b"Bearer " + key.encode()
+    sent = b"Bearer " + twin.keys["production"].encode()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         headers = dict(scope["headers"])
@@ -114,13 +122,66 @@ def bare() -> tuple[Any, str, str]:
         await send({"type": "http.response.start", "status": status, "headers": answered})
         await send({"type": "http.response.body", "body": body})
 
-    return app, key, domain
+    return app
 
 
-def facade() -> tuple[Any, str, str]:
-    """The whole fake deployment."""
-    twin, domain = furnished()
-    return create_app(twin), twin.keys["production"], domain
+STEPS = ("http", "read", "service", "json", "answer", "facade")
+"""Servers that do more and more: HTTP alone; the request is read; the service asked; its answer made JSON;
+headers and counts; all, which is the journal of requests besides."""
+
+
+def up_to(last: str, twin: Twin, domain: str) -> Any:
+    """Return an app that does the steps of the facade up to one, and sends bytes that stand ready."""
+    page, one = examples(twin, domain)
+    reply = twin.call(Call("account.get", key=twin.keys["production"]))
+    headers = headers_of({"Date": "Wed, 04 Mar 2026 10:00:00 GMT", **reply.headers}, None)
+    ready = {"GET": (200, payload_of(Reply(200, page))), "POST": (201, payload_of(Reply(201, one)))}
+    steps = STEPS.index(last)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        status, body = ready[scope["method"]]
+        if steps >= 1:
+            path = scope["raw_path"].decode("latin-1").removeprefix("/v1/")
+            request = await read_request(scope, receive, path, "production", most=MIB)
+            if steps >= 2:
+                reply = twin.call(request.call)
+                if steps >= 3:
+                    body = payload_of(reply)
+        await scope["ranksim.respond"](status, [*headers, (b"content-length", b"%d" % len(body))], body)
+
+    return app
+
+
+def served(name: str, twin: Twin, domain: str) -> Any:
+    """Return the app of a name."""
+    if name == "bare":
+        return bare(twin, domain)
+    if STEPS.index(name) < STEPS.index("answer"):
+        return up_to(name, twin, domain)
+    app = create_app(twin)
+    if name == "answer":
+        twin.requests = None
+    else:
+        asyncio.run(remember(app, twin))
+    return app
+
+
+async def remember(app: Any, twin: Twin) -> None:
+    """Fill the journal of requests: a journal that still grows asks the system for memory."""
+    headers = [(b"authorization", b"Bearer " + twin.keys["production"].encode()), (b"accept", b"*/*")]
+    scope = {
+        "type": "http", "method": "GET", "path": "/v1/keywords", "raw_path": b"/v1/keywords",
+        "query_string": b"", "headers": headers,
+    }  # fmt: skip
+
+    async def send(_: Any) -> None:
+        """Drop what would be sent."""
+
+    assert twin.requests is not None
+    while not twin.requests.forgotten:
+        await app(
+            {**scope, "headers": [(name, bytes(bytearray(text))) for name, text in headers]}, None, send
+        )
 
 
 def measured(app: Any) -> Any:
@@ -140,8 +201,8 @@ def measured(app: Any) -> Any:
 
 def main() -> None:
     """Serve until killed."""
-    app, key, domain = {"bare": bare, "facade": facade}[sys.argv[1]]()
-    app = measured(app)
+    twin, domain = furnished()
+    app = measured(served(sys.argv[1], twin, domain))
     spare_the_collector()
     if sys.argv[1] == "bare":
         config = uvicorn.Config(
@@ -149,10 +210,10 @@ def main() -> None:
             server_header=False, date_header=False, loop="uvloop", http="httptools",
         )  # fmt: skip
     else:
-        config = configured(app, lifespan="on", loop="uvloop")
+        config = configured(app, lifespan="off", loop="uvloop")
     listener: socket.socket = bound("127.0.0.1", 0)
     listener.listen()
-    print(listener.getsockname()[1], key, domain, flush=True)
+    print(listener.getsockname()[1], twin.keys["production"], domain, flush=True)
     uvicorn.Server(config).run(sockets=[listener])
 
 

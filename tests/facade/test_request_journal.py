@@ -12,6 +12,7 @@ from ranksim.facade.request_journal import (
     RecordedExchange,
     RequestJournal,
     differences,
+    joined,
 )
 
 START = instant("2026-03-04T10:00:00Z")
@@ -26,12 +27,12 @@ def exchange(**fields: Any) -> RecordedExchange:
         "method": "POST",
         "path": "/v1/jobs",
         "query": b"",
-        "request_headers": (b"authorization", b"Bearer rk_1", b"idempotency-key", b"once"),
+        "request_headers": joined([(b"authorization", b"Bearer rk_1"), (b"idempotency-key", b"once")]),
         "body": body if isinstance(body, bytes) else json.dumps(body).encode(),
         "operations": ("jobs.create",),
         "account": "acc_1",
         "status": 202,
-        "response_headers": (b"x-request-id", b"req_1"),
+        "response_headers": joined([(b"x-request-id", b"req_1")]),
         "response": b'{"data":{"id":"job_1"}}',
     }
     return RecordedExchange(**usual | fields)
@@ -118,7 +119,7 @@ def test_bodies_are_compared_member_by_member(wanted: Any, body: Any, where: lis
 
 
 def test_query_and_headers_are_compared_one_by_one() -> None:
-    (entry,) = journal(exchange(query=b"limit=5&cursor=a%20b", request_headers=()))
+    (entry,) = journal(exchange(query=b"limit=5&cursor=a%20b", request_headers=b""))
     wanted = expected(query={"limit": "6", "cursor": "a b", "x": "1"}, headers={"X-A": "1"}, key="rk_1")
     assert differences(wanted, entry) == [
         FieldDifference("key", "rk_1", None),
@@ -135,7 +136,7 @@ def test_any_operation_of_a_graphql_request_counts() -> None:
 
 @pytest.mark.parametrize("sent", [b"Basic rk_1", b"rk_1", b""])
 def test_a_key_is_a_bearer_token(sent: bytes) -> None:
-    assert numbers(journal(exchange(request_headers=(b"authorization", sent))), key="rk_1") == []
+    assert numbers(journal(exchange(request_headers=joined([(b"authorization", sent)]))), key="rk_1") == []
 
 
 # Keeping

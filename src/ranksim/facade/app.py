@@ -31,7 +31,7 @@ from ranksim.facade.http.requests import (
 )
 from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.metrics import metrics
-from ranksim.facade.request_journal import RecordedExchange, by_name, flat
+from ranksim.facade.request_journal import RecordedExchange, by_name, joined
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import problem
@@ -77,12 +77,13 @@ class Deprecation:
 
 @dataclass(slots=True)
 class HttpResponse:
-    """What goes out, and the replies that it carries."""
+    """What goes out at an instant of the service's clock, and the replies that it carries."""
 
     status: int
     headers: list[Header]
     body: bytes
     replies: list[Reply]
+    at: Micros
 
 
 def create_app(
@@ -194,8 +195,9 @@ class Facade:
             reply = self._answer(request.call)
             payload = payload_of(reply)
             more = extra + _allowing(scope["method"], request.allow, reply.status)
-            headers = self._headers(reply.headers, None if reply.body is None else len(payload), more)
-            return HttpResponse(reply.status, headers, payload, [reply])
+            length, at = None if reply.body is None else len(payload), self.twin.now()
+            headers = _headers(reply.headers, length, at, more)
+            return HttpResponse(reply.status, headers, payload, [reply], at)
 
         await self._respond(scope, send, request, ask, drop=fault is not None and fault.drop == "after")
 
@@ -242,8 +244,9 @@ class Facade:
                     log.exception("a GraphQL request failed")
                     call.fault = Fault("internal_error")
             extra = _allowing(scope["method"], request.allow, given.status)
-            headers = self._headers(given.headers, len(given.body), extra)
-            return HttpResponse(given.status, headers, given.body, given.replies)
+            at = self.twin.now()
+            headers = _headers(given.headers, len(given.body), at, extra)
+            return HttpResponse(given.status, headers, given.body, given.replies, at)
 
         await self._respond(scope, send, request, ask, drop=fault is not None and fault.drop == "after")
 
@@ -261,16 +264,16 @@ class Facade:
         What cannot be kept was undone, and is asked again: a write is then refused, a read answered.
         """
         twin = self.twin
-        answer, at = await ask(), twin.now()
+        answer = await ask()
         try:
             while not await self._kept():
-                answer, at = await ask(), twin.now()
+                answer = await ask()
             if request.close:
                 answer.headers.append((b"connection", b"close"))
             for reply in answer.replies:
                 twin.replies[reply.operation, reply.status] += 1
             if twin.requests is not None or self.access_log:
-                exchange = _exchange(at, scope, request.call, answer)
+                exchange = _exchange(scope, request.call, answer)
                 if twin.requests is not None:
                     twin.requests.record(exchange)
                 if self.access_log:
@@ -297,12 +300,6 @@ class Facade:
             return False
         return True
 
-    def _headers(
-        self, said: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()
-    ) -> list[Header]:
-        """Write the headers of a response, with the date of the service's clock (RFC 9110, section 6.6.1)."""
-        return [(b"date", _date(self.twin.now() // SECOND)), *headers_of(said, length, extra)]
-
     def unreadable(self, caller: str, detail: str) -> tuple[int, list[Header], bytes]:
         """Refuse what came over a connection and is no HTTP request: status, headers and body.
 
@@ -314,7 +311,7 @@ class Facade:
             headers = reply.headers | said.headers
             reply = Reply(said.status, (said.body or {}) | {"request_id": headers["X-Request-Id"]}, headers)
         payload = payload_of(reply)
-        return reply.status, self._headers(reply.headers, len(payload)), payload
+        return reply.status, _headers(reply.headers, len(payload), self.twin.now()), payload
 
     # The user's hands
 
@@ -392,6 +389,13 @@ class Facade:
                 return
 
 
+def _headers(
+    said: Mapping[str, str], length: int | None, now: Micros, extra: tuple[Header, ...] = ()
+) -> list[Header]:
+    """Write the headers of a response, with the date of the service's clock (RFC 9110, section 6.6.1)."""
+    return [(b"date", _date(now // SECOND)), *headers_of(said, length, extra)]
+
+
 @lru_cache(maxsize=16)
 def _date(seconds: int) -> bytes:
     return http_date(seconds * SECOND).encode()
@@ -451,21 +455,21 @@ async def _suffer(fault: InjectedFault, call: Call, scope: Scope) -> bool:
     return True
 
 
-def _exchange(at: Micros, scope: Scope, call: Call, answer: HttpResponse) -> RecordedExchange:
+def _exchange(scope: Scope, call: Call, answer: HttpResponse) -> RecordedExchange:
     first = answer.replies[0]
     return RecordedExchange(
-        at=at,
+        at=answer.at,
         surface=call.surface,
         environment=call.environment,
         method=scope["method"],
         path=_raw_path(scope),
         query=scope["query_string"],
-        request_headers=flat(scope["headers"]),
+        request_headers=joined(scope["headers"]),
         body=call.raw or b"",
         operations=tuple(reply.operation for reply in answer.replies),
         account=first.account,
         status=answer.status,
-        response_headers=flat(answer.headers),
+        response_headers=joined(answer.headers),
         response=answer.body,
     )
 

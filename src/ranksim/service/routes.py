@@ -41,11 +41,17 @@ for _operation in TABLE:
     _FORMS.setdefault(_start, {}).setdefault(_operation.path, {})[_operation.method] = _operation.name
 
 
+_LITERAL = {form: methods for forms in _FORMS.values() for form, methods in forms.items() if "{" not in form}
+"""Paths without places → method → operation."""
+
+
 def offered(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return what a path offers, method → operation, and what stands in its places, which is never empty.
 
     Both are empty where there is nothing.
     """
+    if path in _LITERAL:
+        return _LITERAL[path], {}
     for form, methods in _FORMS.get((path.split("/", 1)[0], path.count("/")), {}).items():
         values = values_in(form, path)
         if values is not None and all(values.values()):
