@@ -15,6 +15,8 @@ import pytest
 from ranksim.clock import HOUR, MINUTE, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.facade.httpx_transport import Transport
+from ranksim.serving.loop_thread import LoopThread
 from ranksim.testing import (
     START,
     Deployment,
@@ -145,6 +147,73 @@ def test_a_typo_in_a_query_is_found_unless_it_is_to_be_ignored(
     for kind in (World, Server):
         with kind(**settings) as world, world.fork() as other:
             assert [one.client().get(typo).status_code for one in (world, other)] == [status, status]
+
+
+SOON = httpx.Timeout(None, read=0.01)
+
+
+@TARGETS
+def test_a_client_that_waits_for_too_long_gives_up(kind: Kind, capfd: pytest.CaptureFixture[str]) -> None:
+    async def gives_up(world: World) -> None:
+        async with world.async_client(timeout=SOON) as client:
+            with pytest.raises(httpx.ReadTimeout):
+                await client.get("/v1/domains")
+
+    with kind() as world:
+        world.faults.add("domains.list", latency="1h")
+        with pytest.raises(httpx.ReadTimeout):
+            world.client(timeout=SOON).get("/v1/domains")
+        asyncio.run(gives_up(world))
+        assert world.faults.list()[0]["seen"] == 2
+    assert capfd.readouterr().err == ""  # a request that a closed world cuts off is no error
+
+
+def test_what_a_client_gave_up_on_goes_on() -> None:
+    went_on = threading.Event()
+    thread = LoopThread()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await gate.wait()
+        went_on.set()
+
+    async def made() -> asyncio.Event:
+        return asyncio.Event()
+
+    gate = thread.call(made())
+    client = httpx.Client(transport=Transport(app, thread), base_url="http://any.test", timeout=SOON)
+    with client, pytest.raises(httpx.ReadTimeout):
+        client.get("/")
+    assert not went_on.is_set()
+    thread.run(gate.set)
+    assert went_on.wait(60)
+    thread.stop()
+
+
+@TARGETS
+def test_faults_and_limits_are_set_in_python(kind: Kind) -> None:
+    with kind() as world:
+        rule = world.faults.add("domains.*", error_rate=1, times=1)
+        answers = [world.client().get("/v1/domains").status_code for _ in range(2)]
+        assert answers == [500, 200]
+        (found,) = world.faults.list()
+        assert (found["id"], found["seen"], found["effects"]["failed"]) == (rule["id"], 1, 1)
+        world.faults.remove(rule["id"])
+        world.faults.add(drop_before_rate=1)
+        with pytest.raises(httpx.RemoteProtocolError):
+            world.client().get("/v1/domains")
+        world.faults.clear()
+        assert world.faults.list() == []
+        with pytest.raises(BadInput, match=r"^fault: error_rate: expected at most 1"):
+            world.faults.add(error_rate=2)
+
+        world.limits.off("cooldown", "rate")
+        assert [name for name, on in world.limits.shown().items() if not on] == ["rate", "cooldown"]
+        domain = domain_of(world)
+        body = {"kind": "crawl", "domain_id": domain}
+        assert [world.client().post("/v1/jobs", json=body).status_code for _ in range(30)] == [202] * 30
+        world.limits.on()
+        assert all(world.limits.shown().values())
+        assert world.client().post("/v1/jobs", json=body).json()["code"] == "cooldown_active"
 
 
 def test_a_blocking_call_from_the_worlds_own_loop_is_refused_not_stuck() -> None:

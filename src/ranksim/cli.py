@@ -25,7 +25,7 @@ from ranksim.conformance.calibrate import cli as calibrating
 from ranksim.errors import BadInput
 from ranksim.extras import install_line
 from ranksim.facade import cli as serving
-from ranksim.facade import state_cli
+from ranksim.facade import state_cli, webhook_cli
 from ranksim.files import check_outputs
 from ranksim.load import cli as loading
 from ranksim.pricing import cli as pricing
@@ -408,6 +408,8 @@ state = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 state.command("export", short_help="Write a world into one file.")(_spoken()(state_cli.export_state))
 state.command("import", short_help="Begin a state file with it.")(_spoken()(state_cli.import_state))
 app.add_typer(state, name="state", help="Back up the world that a deployment serves.")
+app.command("trigger", short_help="Let a webhook event come about.")(_spoken()(webhook_cli.trigger))
+app.command("resend", short_help="Deliver a webhook event once more.")(_spoken()(webhook_cli.resend))
 app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))
 app.command("load", short_help="Drive a deployment and record a trace.")(_spoken()(loading.load))
 app.command("study", short_help="Run a study: many runs compared.")(_spoken()(studying.study))

@@ -132,6 +132,24 @@ def test_shares_are_of_requests() -> None:
     assert shown["effects"] == {"delayed": 0, "failed": counted[0], "dropped": counted[1] + counted[2]}
 
 
+@pytest.mark.parametrize(
+    ("operation", "hint"),
+    [
+        ("jobs.crate", "did you mean 'jobs.create'"),
+        ("jbos.*", "did you mean 'jobs.*'"),
+        ("POST /v1/jobs", "expected one such as jobs.create or jobs.*"),
+    ],
+)
+def test_a_rule_for_an_operation_that_does_not_exist_is_refused(operation: str, hint: str) -> None:
+    faults = Faults()
+    with pytest.raises(BadInput) as caught:
+        faults.add(rule(operation=operation, error_rate=1.0))
+    assert str(caught.value).startswith(f"operation: no such operation {operation!r}; {hint}")
+    assert faults.active == {}
+    for known in ("*", "*.create", "jobs.*", "graphql"):
+        faults.add(rule(operation=known, error_rate=1.0))
+
+
 def test_the_same_requests_meet_the_same_faults() -> None:
     def fates(seed: int) -> list[InjectedFault | None]:
         faults = Faults(seed)

@@ -16,8 +16,9 @@ from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 from ranksim.clock import SECOND
 from ranksim.contract.quantities import Distribution, Frozen
 from ranksim.draws import Purpose, entity, uniform
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, no_such
 from ranksim.service.calls import Call
+from ranksim.service.operations import OPERATIONS
 from ranksim.serving.parsing import matches
 
 GRAPHQL = "graphql"
@@ -120,7 +121,12 @@ class Faults:
             self.active[active.id] = active
 
     def add(self, rule: FaultRule) -> Active:
-        """Put a rule in force, after those that are."""
+        """Put a rule in force, after those that are. Raises BadInput for one that befalls no operation."""
+        if not any(matches(rule.operation, name) for name in (*OPERATIONS, GRAPHQL)):
+            families = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in OPERATIONS)
+            known = tuple(families) if "*" in rule.operation else (*OPERATIONS, GRAPHQL)
+            hint = "expected one such as jobs.create or jobs.*"
+            raise BadInput(f"operation: {no_such('operation', rule.operation, known, hint)}")
         self._made += 1
         active = Active(f"fault_{self._made}", rule)
         self.active[active.id] = active

@@ -23,7 +23,8 @@ CALLER = ("127.0.0.1", 50_000)
 class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """An httpx transport, for `Client` and `AsyncClient` alike, into an ASGI app that lives on another loop.
 
-    Answers are read to their end before they are handed on, so a stream without end wants a server.
+    Answers are read to their end before they are handed on, so a stream without end wants a server. A client
+    whose time for reading is over gives up, and what it asked for goes on, as behind a socket.
     `closed` is called when a client that uses it is closed.
     """
 
@@ -34,11 +35,21 @@ class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request of a `Client`."""
-        return self._thread.call(self._answer(request, request.read()))
+        try:
+            return self._thread.call(self._answer(request, request.read()), _patience(request))
+        except TimeoutError:
+            raise httpx.ReadTimeout("the answer took too long", request=request) from None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request of an `AsyncClient`, whatever loop it runs on."""
-        return await self._thread.call_async(self._answer(request, await request.aread()))
+        answering = asyncio.ensure_future(
+            self._thread.call_async(self._answer(request, await request.aread()))
+        )
+        done, _ = await asyncio.wait({answering}, timeout=_patience(request))
+        if not done:
+            answering.add_done_callback(lambda one: one.cancelled() or one.exception())
+            raise httpx.ReadTimeout("the answer took too long", request=request)
+        return answering.result()
 
     def close(self) -> None:
         """Call what the owner wants called."""
@@ -54,6 +65,12 @@ class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             return await _read_answer(self._asgi, request.method, request.url, request.headers, content)
         except Dropped:
             raise httpx.RemoteProtocolError("the connection was dropped", request=request) from None
+
+
+def _patience(request: httpx.Request) -> float | None:
+    """Return for how many seconds a client waits for an answer to begin; None for ever."""
+    patience: float | None = request.extensions.get("timeout", {}).get("read")
+    return patience
 
 
 async def posted(app: App, attempt: Attempt) -> int:

@@ -1,6 +1,5 @@
 """`ranksim state export|import`: backups of worlds, taken while they are served or from their files."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from ranksim.errors import BadInput
 from ranksim.extras import missing
+from ranksim.facade.control_client import TOKEN_VARIABLES, ask
 from ranksim.files import new_file
 
 TIMEOUT_S = 600.0
@@ -26,7 +26,11 @@ def export_state(
         Path, typer.Argument(metavar="OUT", help="Where to write the export, itself a state file.")
     ],
     control_token: Annotated[
-        str, typer.Option(help="The bearer token that the control API of a running deployment wants.")
+        str,
+        typer.Option(
+            envvar=["RANKSIM_STATE_EXPORT_CONTROL_TOKEN", *TOKEN_VARIABLES],
+            help="The bearer token that the control API of a running deployment wants.",
+        ),
     ] = "",
     policy: PolicyFile = None,
 ) -> None:
@@ -42,7 +46,7 @@ def export_state(
       ranksim state export world.db backup.db
     """  # fmt: skip
     if source.startswith(("http://", "https://")):
-        _write(out, _fetched(source, control_token))
+        _write(out, ask(source, control_token, "/export", timeout_s=TIMEOUT_S))
     else:
         _write(out, _exported(Path(source), policy))
 
@@ -80,27 +84,3 @@ def _exported(path: Path, policy: Path | None) -> bytes:
     from ranksim.contract.policy import Policy
 
     return exported(path, Policy() if policy is None else Policy.load(policy))
-
-
-def _fetched(source: str, control_token: str) -> bytes:
-    """Fetch the export of a running deployment. Raises BadInput."""
-    from urllib.error import HTTPError, URLError
-    from urllib.request import Request, urlopen
-
-    request = Request(f"{source.rstrip('/')}/_ranksim/export")
-    if control_token:
-        request.add_header("Authorization", f"Bearer {control_token}")
-    try:
-        with urlopen(request, timeout=TIMEOUT_S) as response:
-            return bytes(response.read())
-    except HTTPError as error:
-        raise BadInput(f"{source}: answered {error.code}: {_detail(error.read())}") from None
-    except (URLError, OSError) as error:
-        raise BadInput(f"{source}: cannot be reached ({error}); expected the URL of a deployment") from None
-
-
-def _detail(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["detail"])
-    except (ValueError, TypeError, KeyError):
-        return "expected the URL of a deployment that `ranksim serve` serves"

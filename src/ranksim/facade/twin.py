@@ -17,7 +17,8 @@ from typing import Any
 from ranksim.clock import DAY, SECOND, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.contract.views import TEST_EVENT
+from ranksim.errors import BadInput, no_such
 from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import AdvanceCondition
 from ranksim.facade.attempts import AttemptCounts, AttemptsUnderWay
@@ -27,6 +28,7 @@ from ranksim.facade.journal.journaled_service import ADMINISTRATION, JournaledSe
 from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.request_journal import RequestJournal
 from ranksim.facade.sender import Sender
+from ranksim.facade.sent_events import KEPT, SentEvents
 from ranksim.facade.snapshots import Snapshot, Snapshots
 from ranksim.facade.timer import Timer
 from ranksim.facade.virtual_clock import VirtualClock
@@ -34,12 +36,18 @@ from ranksim.rules.webhooks import sign
 from ranksim.service import jobs
 from ranksim.service.administration import ENVIRONMENTS
 from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply, Task
+from ranksim.service.deliveries import takers_of
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.service import Service
+from ranksim.service.state import Account, Delivery
 from ranksim.serving.wall_clock import wall
 
 LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
 """How far an advance until a condition goes before it gives up."""
+
+
+TRIGGERS = {"job.completed": jobs.DONE, "job.failed": jobs.FAILED, TEST_EVENT: ""}
+"""The events that can be triggered, and how the job of each ended."""
 
 
 async def _nothing_to_wait_for() -> None:
@@ -85,6 +93,7 @@ class Twin:
         """The requests that came over HTTP; None remembers none."""
         self.replies: Counter[tuple[str, int]] = Counter()
         """Operations answered, by name and status."""
+        self.sent_events = SentEvents()
         self.attempt_counts = AttemptCounts()
         self.event_log = EventLog()
         self.began: Callable[[Service], Service | JournaledService] = lambda service: service
@@ -169,6 +178,73 @@ class Twin:
         step = self.service.ended(job, outcome, now, cost, error)
         self.event_log.observe(step.events)
         self._after(step.tasks, now)
+
+    def trigger(self, event_type: str, account: str = "", domain: str = "") -> list[Delivery]:
+        """Let a webhook event come about now, and return its deliveries, which are under way.
+
+        It is for the endpoints of an account (default the first) that take it. The event of a job tells of
+        one that nobody asked for and that is booked nowhere, of a domain (default the first that an endpoint
+        takes it of). Raises BadInput.
+        """
+        if event_type not in TRIGGERS:
+            raise BadInput(f"event: {no_such('event', event_type, tuple(TRIGGERS))}")
+        state, now = self.service.state, self.clock.now()
+        self._work(now)
+        first = state.keys.get(self.keys.get("production", ""))
+        owner = state.accounts.get(account or ("" if first is None else first.account))
+        if owner is None:
+            raise BadInput(f"account: there is none with the id {account!r}; say whose endpoints are meant")
+        before = state.serial
+        if event_type == TEST_EVENT:
+            enabled = [one for one in owner.endpoints if state.endpoints[one].enabled]
+            for endpoint in enabled:
+                self.call(Call("webhooks.test", surface="app", account=owner.id, path={"id": endpoint}))
+        else:
+            about = self._domain_of(owner, event_type, domain)
+            if about:
+                self.service.trigger_job(domain=about, outcome=TRIGGERS[event_type], now=now)
+        deliveries = [one for one in state.deliveries.values() if one.number > before]
+        if not deliveries:
+            raise BadInput(
+                f"event: no enabled endpoint of {owner.id} takes {event_type}; create one with POST "
+                "/v1/webhooks, or enable it"
+            )
+        self._after([], now)
+        return deliveries
+
+    def _domain_of(self, owner: Account, event_type: str, wanted: str) -> str:
+        """Return a domain of whose jobs an endpoint is told, one of an account's own; "" where none is."""
+        state = self.service.state
+        if wanted and wanted not in owner.domains:
+            raise BadInput(f"domain: {owner.id} has none with the id {wanted!r}")
+        if not owner.domains and any(state.endpoints[one].enabled for one in owner.endpoints):
+            body = {"host": "triggered.example"}
+            self.call(Call("domains.create", surface="app", account=owner.id, body=body))
+        domains = [wanted] if wanted else owner.domains
+        told = (domain for domain in domains if takers_of(state, owner, event_type, domain))
+        return next(told, "")
+
+    def resend(self, attempt: int) -> Delivery:
+        """Deliver the event of a recorded attempt to its endpoint once more; return the delivery.
+
+        It is one of its own, whose attempts count from 1 and are tried again as any. Raises BadInput.
+        """
+        state, now = self.service.state, self.clock.now()
+        self._work(now)
+        record = state.attempts.get(attempt)
+        if record is None:
+            raise BadInput(f"attempt: there is none with the number {attempt}")
+        event = state.events.get(record.event) or self.sent_events.get(record.event)
+        if event is None:
+            raise BadInput(
+                f"attempt: what {record.event} said is not remembered any more, as before a restart or "
+                f"{KEPT:,} events ago; `ranksim trigger {record.event_type}` makes another"
+            )
+        before = state.serial
+        self.service.resend(event, record.endpoint, now)
+        (delivery,) = (one for one in state.deliveries.values() if one.number > before)
+        self._after([], now)
+        return delivery
 
     # Time
 
@@ -291,6 +367,7 @@ class Twin:
         for task in tasks:
             if isinstance(task, Attempt):
                 attempt = self._signed(task)
+                self.sent_events.note(self.service.state.events[task.event])
                 self.attempts.add(attempt)
                 self.event_log.note(now, "attempt.sent", **attempt_details(attempt))
         self.attempts.send()
@@ -373,6 +450,7 @@ class Twin:
     def _begin(self, service: Service, now: Micros, traffic: Micros | None = None) -> None:
         self.world_id = _new_world()
         self.clock.jump(now, traffic)
+        self.sent_events.clear()
         self.service = self.began(service)
         self.event_log.note(now, "world.began", world_id=self.world_id)
         self.resume(now)

@@ -268,13 +268,8 @@ def emit_job_event(ctx: Context, job: Job, now: Micros) -> None:
     Without such an endpoint there is no event.
     """
     event_type = "job.completed" if job.status == "done" else "job.failed"
-    state = ctx.state
-    account = state.accounts[job.account]
-    takers = [
-        endpoint
-        for endpoint in map(state.endpoints.__getitem__, account.endpoints)
-        if matches(endpoint.enabled, endpoint.event_types, endpoint.domain, event_type, job.domain)
-    ]
+    account = ctx.state.accounts[job.account]
+    takers = takers_of(ctx.state, account, event_type, job.domain)
     if not takers:
         return
     assert job.finished_at is not None, "an event tells of a job that has ended"
@@ -287,6 +282,15 @@ def emit_job_event(ctx: Context, job: Job, now: Micros) -> None:
         "finished_at": iso(job.finished_at),
     }
     _emit(ctx, event_type, account, job.domain, {"job": shown}, takers, now)
+
+
+def takers_of(state: State, account: Account, event_type: str, domain: str) -> list[Endpoint]:
+    """Return the endpoints of an account that take an event of a type about a domain (S76)."""
+    return [
+        endpoint
+        for endpoint in map(state.endpoints.__getitem__, account.endpoints)
+        if matches(endpoint.enabled, endpoint.event_types, endpoint.domain, event_type, domain)
+    ]
 
 
 def _emit(
@@ -303,12 +307,17 @@ def _emit(
     body = payload(event_id, event_type, now, data)
     event = state.events[event_id] = Event(event_id, event_type, account.id, domain, now, body)
     for endpoint in endpoints:
-        delivery = Delivery(state.next_serial(), event_id, endpoint.id, now)
-        state.deliveries[delivery.number] = delivery
-        event.open += 1
-        ctx.events.append(DeliveryQueued(now, account.id, endpoint.id, delivery.number, event_id))
-        _wait(ctx, endpoint, delivery, now)
+        deliver(ctx, event, endpoint, now)
     return event
+
+
+def deliver(ctx: Context, event: Event, endpoint: Endpoint, now: Micros) -> None:
+    """Begin to deliver an event to an endpoint; its first attempt is due at once (S76)."""
+    delivery = Delivery(ctx.state.next_serial(), event.id, endpoint.id, now)
+    ctx.state.deliveries[delivery.number] = delivery
+    event.open += 1
+    ctx.events.append(DeliveryQueued(now, event.account, endpoint.id, delivery.number, event.id))
+    _wait(ctx, endpoint, delivery, now)
 
 
 # Attempts

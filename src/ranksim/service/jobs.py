@@ -117,6 +117,33 @@ def accept(ctx: Context, job: Job) -> None:
     ctx.schedule(job.due, JOB_ENDS, job.id)
 
 
+def trigger(ctx: Context, domain: Domain, outcome: str, now: int) -> None:
+    """List a crawl that ended as it began, so that whoever waits for such an end is told of one.
+
+    Nobody asked for it: it is booked nowhere, costs nothing and begins no cooldown.
+    """
+    job = Job(
+        id=ctx.state.new_id("job"),
+        account=domain.account,
+        domain=domain.id,
+        kind="crawl",
+        status=outcome,
+        created_at=now,
+        units=0,
+        estimate=0,
+        month_ends=now,
+        started_at=now,
+        finished_at=now,
+        error_detail="Triggered by hand." if outcome == FAILED else None,
+    )
+    ctx.state.jobs[job.id] = job
+    ctx.state.accounts[job.account].jobs.append(job.id)
+    ctx.events.append(JobQueued(now, job.account, job.domain, job.id, job.kind))
+    ctx.events.append(JobStarted(now, job.account, job.domain, job.id, job.kind))
+    ctx.events.append(JobEnded(now, job.account, job.domain, job.id, job.kind, outcome, 0, job.error_detail))
+    deliveries.emit_job_event(ctx, job, now)
+
+
 def _who(job: Job) -> int:
     """Return the entity of a job's draws: domain and kind, so that worlds under two plans draw alike."""
     return draws.entity(f"{job.domain}/{job.kind}")

@@ -37,7 +37,7 @@ from ranksim.service.rate_limits import (
     show_only,
 )
 from ranksim.service.replies import nothing
-from ranksim.service.state import Account, Key, State, Stored
+from ranksim.service.state import Account, Event, Key, State, Stored
 
 STATE_FIELDS = {field.name for field in fields(State)}
 
@@ -450,6 +450,27 @@ class Service:
         """Switch off limits, of `administration.LIMITS`, for everybody: these and no others."""
         self._advance(now)
         administration.waive(self._ctx, limits)
+
+    def trigger_job(self, domain: str, outcome: str, now: int) -> None:
+        """Have a domain's endpoints told of a job that ended, "done" or "failed", and that nobody asked for.
+
+        Raises BadInput.
+        """
+        if outcome not in ENDINGS:
+            raise BadInput(f"outcome: expected one of {', '.join(ENDINGS)}, found {outcome!r}")
+        if domain not in self._ctx.state.domains:
+            raise BadInput(f"domain: there is none with the id {domain!r}")
+        self._advance(now)
+        jobs.trigger(self._ctx, self._ctx.state.domains[domain], outcome, now)
+
+    def resend(self, event: Event, endpoint: str, now: int) -> None:
+        """Deliver an event to an endpoint once more, as a delivery of its own. Raises BadInput."""
+        state = self._ctx.state
+        if endpoint not in state.endpoints or not state.endpoints[endpoint].enabled:
+            raise BadInput(f"endpoint: {endpoint} is deleted or disabled; enable it, or send to another")
+        self._advance(now)
+        known = state.events.setdefault(event.id, event)
+        deliveries.deliver(self._ctx, known, state.endpoints[endpoint], now)
 
     def _account(self, account: str) -> Account:
         if account not in self._ctx.state.accounts:

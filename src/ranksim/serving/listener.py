@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +14,10 @@ from ranksim.extras import missing
 
 if TYPE_CHECKING:
     from ranksim.serving.uvicorn_protocol import Limits
+
+
+UNHEARD = logging.Logger("ranksim.closed", logging.CRITICAL + 1)
+"""Who says nothing."""
 
 
 class Listener:
@@ -62,6 +67,9 @@ class Listener:
         for connection in list(state.connections):
             if connection.transport is not None:
                 connection.transport.abort()
+            cycle = getattr(connection, "cycle", None)
+            if cycle is not None:
+                cycle.logger = UNHEARD  # that a request is cancelled is no error of the app's
         tasks = list(state.tasks)
         for task in tasks:
             task.cancel()

@@ -21,15 +21,16 @@ class LoopThread:
         self._thread.start()
         self._running.wait()
 
-    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def call(self, coroutine: Coroutine[Any, Any, T], patience_s: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its result.
 
-        Raises RuntimeError in the loop's own thread, and when the thread has been stopped.
+        Raises RuntimeError in the loop's own thread, and when the thread has been stopped. After `patience_s`
+        raises TimeoutError, and the coroutine goes on.
         """
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError("a blocking call from the thread that would have to answer it; await instead")
-        return self._submit(coroutine).result()
+        return self._submit(coroutine).result(patience_s)
 
     def run(self, what: Callable[[], T]) -> T:
         """Do something on the loop and return its result; raises as `call` does."""

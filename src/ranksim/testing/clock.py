@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from ranksim.clock import Micros, duration, instant, iso
 from ranksim.errors import BadInput
-from ranksim.facade.advance import Advance
+from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import (
     AdvanceCondition,
     UntilEndpointDisabled,
@@ -117,6 +118,12 @@ async def settled(moving: Coroutine[Any, Any, Advance]) -> Advance:
         waiting = ", ".join(f"attempt {one.number} of {one.event} to {one.url}" for one in advance.waiting)
         raise NotSettled(f"time stands at {iso(advance.now)}, still without an answer: {waiting}")
     return advance
+
+
+async def settled_now(twin: Twin) -> None:
+    """Let what is due now be done; where an advance is under way, that does it. Raises NotSettled."""
+    with suppress(AdvanceUnderWay):
+        await settled(twin.advance(by=0))
 
 
 def micros(length: Length) -> Micros:

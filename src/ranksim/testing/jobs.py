@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.twin import Twin
 from ranksim.serving.loop_thread import LoopThread
-from ranksim.testing.clock import settled
+from ranksim.testing.clock import settled_now
 
 
 class Jobs:
@@ -26,10 +23,7 @@ class Jobs:
 
     def _end(self, job: str, outcome: str, error: str | None, cost: int | None) -> None:
         async def ended() -> None:
-            twin = self._twin
-            twin.finish_job(job, outcome, error, cost)
-            # Where a receiver ends a job, the advance that called the receiver settles this too.
-            with suppress(AdvanceUnderWay):
-                await settled(twin.advance(by=0))
+            self._twin.finish_job(job, outcome, error, cost)
+            await settled_now(self._twin)
 
         self._thread.call(ended())

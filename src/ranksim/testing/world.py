@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -25,6 +26,8 @@ from ranksim.testing.requests import Requests
 
 if TYPE_CHECKING:
     import httpx
+
+    from ranksim.testing.control import Deliveries, FaultRules, LimitSwitches
 
 T = TypeVar("T")
 
@@ -211,6 +214,29 @@ class World:
 
     def _connection(self) -> dict[str, Any]:
         return {"transport": self.transport()}
+
+    # Under its control
+
+    @cached_property
+    def faults(self) -> FaultRules:
+        """Answers broken on purpose."""
+        from ranksim.testing.control import FaultRules
+
+        return FaultRules(self.twin, self.thread)
+
+    @cached_property
+    def limits(self) -> LimitSwitches:
+        """Limits switched off and on."""
+        from ranksim.testing.control import LimitSwitches
+
+        return LimitSwitches(self.twin, self.thread)
+
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        """Webhook deliveries and their attempts; events triggered, and sent again."""
+        from ranksim.testing.control import Deliveries
+
+        return Deliveries(self.twin, self.thread)
 
     # Receiving its webhooks
 

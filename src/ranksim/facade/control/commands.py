@@ -568,5 +568,20 @@ def _record_shown(record: AttemptRecord) -> schemas.RecordShown:
     return {"id": shown["id"], "account_id": record.account, **shown}
 
 
+async def trigger(twin: Twin, request: ControlRequest) -> schemas.DeliveryList:
+    """Let a webhook event come about now. The job that it tells of is listed, and booked nowhere."""
+    body: schemas.TriggerBody = request.body
+    deliveries = twin.trigger(body.event, body.account_id, body.domain_id)
+    return {"data": [_delivery_shown(twin, delivery) for delivery in deliveries]}
+
+
+async def resend(twin: Twin, request: ControlRequest) -> schemas.DeliveryShown:
+    """Deliver the event of a recorded attempt to its endpoint once more, as a delivery of its own."""
+    number = whole_number(request.path["id"].removeprefix("att_"))
+    if number not in twin.service.state.attempts:
+        raise Missing(f"attempt: there is none with the id {request.path['id']!r}; GET /attempts lists them")
+    return _delivery_shown(twin, twin.resend(number))
+
+
 def _iso(at: int | None) -> str | None:
     return None if at is None else iso(at)

@@ -42,6 +42,7 @@ TAG_OF = {
     "limits": "faults",
     "deliveries": "webhooks",
     "attempts": "webhooks",
+    "trigger": "webhooks",
 }
 
 SCHEMAS = "#/components/schemas/"

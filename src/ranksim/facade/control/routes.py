@@ -81,6 +81,8 @@ ROUTES = (
         "GET", "/deliveries", commands.list_deliveries, schemas.DeliveryList, query=schemas.DeliveriesQuery
     ),
     Route("GET", "/attempts", commands.list_attempts, schemas.RecordList, query=schemas.DeliveriesQuery),
+    Route("POST", "/attempts/{id}/resend", commands.resend, schemas.DeliveryShown, status=201),
+    Route("POST", "/trigger", commands.trigger, schemas.DeliveryList, schemas.TriggerBody, status=201),
 )
 """Every command. GET /events streams, and GET /openapi.json describes."""
 

@@ -522,6 +522,14 @@ class RecordList(TypedDict):
     data: list[RecordShown]
 
 
+class TriggerBody(Frozen):
+    """A webhook event that shall come about."""
+
+    event: str = Field(description="job.completed, job.failed or webhook.test.")
+    account_id: str = Field("", description="Whose endpoints; by default the first production account's.")
+    domain_id: str = Field("", description="Whose job; by default the first domain that an endpoint takes.")
+
+
 class EventsQuery(Frozen):
     """From where on: after a number, 0 for all that is remembered; by default from now on."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from base64 import b64decode
 from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from ranksim.contract.facts import RateClass
@@ -17,7 +18,7 @@ from ranksim.errors import BadInput
 from ranksim.facade.journal.protocol import Record
 from ranksim.service.calls import Answer, Call, Fault, Reply, Step
 from ranksim.service.service import Service
-from ranksim.service.state import State
+from ranksim.service.state import Event, State
 
 log = logging.getLogger("ranksim.facade")
 
@@ -139,6 +140,16 @@ class JournaledService:
         """Switch off limits. Raises BadInput."""
         self._administer("waive", now, arguments)
 
+    def trigger_job(self, now: int, **arguments: Any) -> None:
+        """Have a domain's endpoints told of a job that nobody asked for. Raises BadInput."""
+        self._administer("trigger_job", now, arguments)
+
+    def resend(self, event: Event, endpoint: str, now: int) -> None:
+        """Deliver an event to an endpoint once more. Raises BadInput."""
+        sent = asdict(replace(event, open=0))
+        self.service.resend(event, endpoint, now)
+        self._record("resend", now, {"event": sent, "endpoint": endpoint})
+
     def _administer(self, method: str, now: int, arguments: dict[str, Any]) -> Any:
         result = getattr(self.service, method)(now=now, **arguments)
         self._record(method, now, arguments)
@@ -161,7 +172,9 @@ def replay(service: Service, method: str, now: int, arguments: dict[str, Any]) -
             service.written(Reply(0, None, flight=arguments["flight"]), now)
         case "attempted":
             service.attempted(arguments["attempt"], Answer(**arguments["answer"]), now)
-        case "ended" | "advance" | "resume":
+        case "resend":
+            service.resend(Event(**arguments["event"]), arguments["endpoint"], now)
+        case "ended" | "advance" | "resume" | "trigger_job":
             getattr(service, method)(now=now, **arguments)
         case _ if method in ADMINISTRATION:
             getattr(service, method)(now=now, **arguments)
