@@ -104,6 +104,24 @@ def test_vectors_equal_scalars(seed: int, entity: int, indices: list[int], purpo
     assert vector.tolist() == [draws.uniform(seed, entity, index, purpose) for index in indices]
 
 
+@given(WORDS, st.lists(st.integers(0, 2**64 - 1), max_size=20), INDICES, st.sampled_from(Purpose))
+def test_draws_of_many_entities_equal_those_of_each(
+    seed: int, entities: list[int], index: int, purpose: Purpose
+) -> None:
+    expected = [draws.bits(seed, entity, index, purpose) for entity in entities]
+    assert draws.bits_of_many(seed, entities, index, purpose) == expected
+
+
+def test_draws_of_many_entities_mend_seldom_steps() -> None:
+    entities = list(range(2_000))
+    steps = [draws.stream(5, entity, Purpose.CHURN)[1] for entity in entities]
+    mended = [step ^ 0xAAAA_AAAA_AAAA_AAAA for step in steps]
+    assert any((step ^ step >> 1).bit_count() < 24 for step in mended)
+    assert draws.bits_of_many(5, entities, 7, Purpose.CHURN) == [
+        draws.bits(5, entity, 7, Purpose.CHURN) for entity in entities
+    ]
+
+
 @given(WORDS, WORDS, INDICES, st.sampled_from(Purpose))
 def test_forms_of_one_draw(seed: int, entity: int, index: int, purpose: Purpose) -> None:
     address = (seed, entity, index, purpose)

@@ -181,3 +181,4 @@ def test_a_walk_that_keeps_all_needs_no_questions(ids: set[int], after: int, lim
     ordered = sorted(ids)
     for start in (None, after):
         assert walk(ordered, start, limit) == walk(ordered, start, limit, everything)
+        assert walk(ordered, start, limit, items=False) == ([], walk(ordered, start, limit)[1])

@@ -62,9 +62,16 @@ def decode(cursor: str, query_digest: str) -> str | None:
 
 
 def walk(
-    ids: Sequence[Id], after: Id | None, limit: int, keep: Callable[[Id], bool] | None = None
+    ids: Sequence[Id],
+    after: Id | None,
+    limit: int,
+    keep: Callable[[Id], bool] | None = None,
+    *,
+    items: bool = True,
 ) -> tuple[list[Id], Id | None]:
     """Take the next page of `ids`: at most `limit` of those behind `after` that `keep` accepts, or of all.
+
+    Without `items` nobody wants the page, which stays empty where it need not be made.
 
     `ids` ascend, which is the order of creation (U37). `after` need not be among them any more, and ids that
     come or go elsewhere shift nothing (S46, E39). Returns the page, and the id that the next page begins
@@ -73,8 +80,8 @@ def walk(
     page: list[Id] = []
     start = 0 if after is None else bisect_right(ids, after)
     if keep is None:
-        page = list(ids[start : start + limit])
-        return page, page[-1] if start + limit < len(ids) else None
+        end = start + limit
+        return list(ids[start:end]) if items else [], ids[end - 1] if end < len(ids) else None
     while start < len(ids):
         for one in ids[start : start + limit + 1]:
             if not keep(one):

@@ -48,8 +48,8 @@ def paged(
             return problem(policy, "invalid_cursor", detail)
         if ids:
             after = type(ids[0])(anchor)
-    page, next_after = walk(ids, after, limit, keep)
     graphql = request.call.surface == "graphql"
+    page, next_after = walk(ids, after, limit, keep, items=request.reads or graphql)
     if not digest and (graphql or next_after is not None):
         digest = bind(request.call.operation, request.account.id, filters)
     next_cursor = None if next_after is None else encode(str(next_after), digest)

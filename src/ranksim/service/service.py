@@ -231,7 +231,7 @@ class Service:
                 or first.surface != "rest"
                 or first.method == PREFLIGHT
                 or len(calls) > 1
-                or rates_waived(ctx)
+                or state.waived
             ):
                 refused = self._charge_otherwise(calls, key, traffic_now, headers)
             else:

@@ -29,8 +29,11 @@ from ranksim.service.state import Account, KeywordList, Scan
 
 def tracked(ctx: Context, account: Account, domain: str) -> int:
     """Count the tuples that the active scans of a domain track: the pages of one rank run (S24)."""
-    scans = (ctx.state.scans[scan_id] for scan_id in account.scans)
-    return sum(_block_of_scan(ctx, scan).size() for scan in scans if scan.domain == domain)
+    slots = 0
+    for scan in (ctx.state.scans[scan_id] for scan_id in account.scans):
+        if scan.domain == domain and scan.active:
+            slots += _word_count(ctx, scan.lists) * len(scan.engine_devices) * len(scan.geographies)
+    return slots
 
 
 def fresh_words(ctx: Context, keyword_list: KeywordList, keywords: Iterable[str]) -> dict[str, str]:
@@ -191,6 +194,11 @@ def _words(ctx: Context, lists: Sequence[str]) -> list[str]:
     return words_counted(
         (ctx.state.keyword_lists[list_id].words for list_id in lists), assumptions.scan_counts
     )
+
+
+def _word_count(ctx: Context, lists: Sequence[str]) -> int:
+    """Count the words of lists, which in one list are each another."""
+    return len(ctx.state.keyword_lists[lists[0]].words) if len(lists) == 1 else len(_words(ctx, lists))
 
 
 def _owner(ctx: Context, domain: str, scan: str) -> str:

@@ -126,6 +126,10 @@ class Grid:
         """Return whether a run could see a keyword in a place: both must have been there."""
         return keyword.created_at <= run and self.since[keyword.list_id].get(place, run + 1) <= run
 
+    def is_complete(self, run: Micros) -> bool:
+        """Return whether a run saw each keyword that was there in each place: then no address is void."""
+        return all(len(known) == self.width and max(known.values()) <= run for known in self.since.values())
+
 
 def grid_of(ctx: Context, request: Request, domains: Sequence[Domain]) -> Grid:
     """Find the places that the scans of domains look at, list by list."""
@@ -207,7 +211,7 @@ def list_positions(ctx: Context, request: Request) -> Reply:
         request,
         Ids([(len(ids) * grid.width, partial(grid.address, ids))]),
         filters_of(request, "domain_id", "keyword_id", "date"),
-        keep,
+        None if grid.is_complete(min(runs.values(), default=0)) else keep,
         show,
         _notice(NO_POSITIONS, [domain.rank_runs for domain in domains]),
     )
@@ -222,12 +226,12 @@ def list_history(ctx: Context, request: Request) -> Reply:
     grid = grid_of(ctx, request, domains)
     first = min((since for known in grid.since.values() for since in known.values()), default=request.now)
     tracked = {domain.id: keywords_of(ctx, request, domain, grid) for domain in domains}
-    runs = [
+    runs = sorted(
         (run, domain.id)
         for domain in domains
         for run in domain.rank_runs
         if day[0] <= run < day[1] and run >= first
-    ]
+    )
 
     def block(run: Micros, domain: str) -> tuple[int, Callable[[int], str]]:
         start, ids = f"{run:017d} {domain} ", tracked[domain]
@@ -244,9 +248,9 @@ def list_history(ctx: Context, request: Request) -> Reply:
     return paged(
         ctx,
         request,
-        Ids([block(run, domain) for run, domain in sorted(runs)]),
+        Ids([block(run, domain) for run, domain in runs]),
         filters_of(request, "domain_id", "keyword_id", "date"),
-        keep,
+        None if runs and grid.is_complete(runs[0][0]) else keep,
         show,
         _notice(NO_POSITIONS, [domain.rank_runs for domain in domains]),
     )

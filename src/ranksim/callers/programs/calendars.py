@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -258,12 +259,14 @@ class _Sync:
         """Choose keywords by draws addressed by their ids, so that one more keyword moves no other."""
         seed, entity = self.client.seed, self.client.entity
         address, purpose = which << 20 | index, Purpose.CHURN
-        order = sorted(ids, key=lambda i: draws.bits(seed, entity ^ draws.entity(i), address, purpose))
-        return order[:count]
+        drawn = draws.bits_of_many(seed, [entity ^ draws.entity(i) for i in ids], address, purpose)
+        return [keyword for _, keyword in sorted(zip(drawn, ids, strict=True))[:count]]
 
     def _removed(self, domain: str, keyword: str, answer: Received) -> None:
         if 0 < answer.status < 300 or answer.status == 404:
-            self.known[domain] = [other for other in self.known[domain] if other != keyword]
+            known = self.known[domain] = self.known[domain].copy()  # others may look at what was known
+            with suppress(ValueError):
+                known.remove(keyword)
 
     def _added(self, domain: str, answer: Received) -> None:
         self.known[domain].extend(keyword["id"] for keyword in created_by(data_of(answer)) or ())
