@@ -27,9 +27,11 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    SerializerFunctionWrapHandler,
     Tag,
     TypeAdapter,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 
@@ -78,14 +80,26 @@ class TraceKey(TraceEntry):
 
 
 class Header(TraceEntry):
-    """The first line: version, start (µs), targets and keys by name, `exclusive`: nobody else was there."""
+    """The first line: version, start (µs), targets and keys by name, and what may be relied on.
+
+    `exclusive`: nobody else used these accounts. `capture`: "partial" where calls of these keys, or webhook
+    attempts, may be missing from the trace; it is written only then.
+    """
 
     ranksim_trace: Literal[1] = 1
     started: Instant = 0
     targets: dict[str, str] = Field(default_factory=dict)
     keys: dict[str, TraceKey] = Field(default_factory=dict)
     exclusive: bool = False
+    capture: Literal["complete", "partial"] = "complete"
     clock: dict[str, Any] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _told(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        told: dict[str, Any] = handler(self)
+        if self.capture == "complete":
+            told.pop("capture", None)
+        return told
 
 
 class Exchange(TraceEntry):

@@ -1,5 +1,6 @@
 """`ranksim compare` and `ranksim explain`: judge a recorded trace, and tell what the ids in reports mean."""
 
+from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +13,12 @@ DEVIATES = 1
 
 
 def compare(
-    trace: Annotated[
-        Path | None, typer.Argument(metavar="TRACE", help="The recorded trace (.gz and .xz too).")
+    traces: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="TRACE...",
+            help="Recorded traces (.gz and .xz too), or directories of runs; several are of one deployment.",
+        ),
     ] = None,
     policy: Annotated[
         Path | None,
@@ -60,6 +65,7 @@ def compare(
 
     \b
       ranksim compare run/trace.jsonl
+      ranksim compare monday tuesday run/trace.jsonl
       ranksim compare run/trace.jsonl --html page.html --require rate --require S47
     """  # fmt: skip
     from ranksim.errors import BadInput
@@ -69,10 +75,11 @@ def compare(
     if rules:
         print_out(_listed())
         return
-    if trace is None:
+    if not traces:
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
-    check_outputs((html, junit), (trace, policy, model))
-    found = _judged(trace, policy, model, tuple(require or ()))
+    found_in = traces_in(traces)
+    check_outputs((html, junit), (*found_in, policy, model))
+    found = _judged(found_in, policy, model, tuple(require or ()))
     _write(found, html, junit)
     print_out(dumps(found, indent=1, ensure_ascii=False) + "\n" if json else rendered(report.summary(found)))
     if report.fails(found):
@@ -102,21 +109,47 @@ def explain(
         print_out("\n".join(one.text() for one in found))
 
 
+TRACES = ("trace*.jsonl", "trace*.jsonl.gz", "trace*.jsonl.xz")
+"""What traces are called in the directory of a run."""
+
+
+def traces_in(given: Sequence[Path]) -> list[Path]:
+    """Return the traces that are given, those of a directory and what is in it among them, each once.
+
+    Raises BadInput for a directory without any.
+    """
+    from ranksim.errors import BadInput
+
+    found = dict[Path, Path]()
+    for path in given:
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(one for pattern in TRACES for one in path.rglob(pattern))
+            if not inside:
+                raise BadInput(f"{path}: has no trace; expected {' or '.join(TRACES)} in it or below")
+        for one in inside:
+            found.setdefault(one.resolve(), one)
+    return list(found.values())
+
+
 def _judged(
-    trace: Path, policy: Path | None, model: Path | None, required: tuple[str, ...]
+    traces: Sequence[Path], policy: Path | None, model: Path | None, required: tuple[str, ...]
 ) -> dict[str, Any]:
-    from ranksim.conformance.compare import check_required
-    from ranksim.conformance.compare import compare as judge
+    from ranksim.conformance.compare import check_required, compare_all
     from ranksim.conformance.report.as_dict import plain
     from ranksim.conformance.report.model_fit import against, read_result
     from ranksim.contract.policy import Policy
+    from ranksim.errors import BadInput
 
     check_required(required)
+    if model is not None and len(traces) > 1:
+        raise BadInput(f"--model: a result is of one trace; expected one beside it, found {len(traces)}")
     known = None if policy is None else Policy.load(policy)
     result = None if model is None else read_result(model)
-    judgement = judge(trace, known)
+    judgement = compare_all(traces, known)
     beside = None if result is None else against(judgement.history, result)
-    return plain(judgement, trace=str(trace), policy=str(policy or ""), required=required, model=beside)
+    named = [str(trace) for trace in traces]
+    return plain(judgement, trace=named, policy=str(policy or ""), required=required, model=beside)
 
 
 def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None:

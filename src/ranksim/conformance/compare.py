@@ -7,7 +7,7 @@ be kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,10 +15,20 @@ from ranksim.conformance.calls.schema_checks import SchemaJudge
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.history.trace_reader import Source, read
+from ranksim.conformance.joining import join
 from ranksim.conformance.judging import FAMILIES, show
+from ranksim.conformance.rate.elimination import Excluded
+from ranksim.conformance.rate.windows import Owner, Window, WindowJudge
 from ranksim.conformance.verdict import verdicts
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Difference, Finding, Rule, Verdict, merged_differences
+from ranksim.conformance.verdict.verdicts import (
+    Difference,
+    Finding,
+    Rule,
+    Verdict,
+    merged_differences,
+    merged_findings,
+)
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 
@@ -30,13 +40,19 @@ RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in mak
 class Judgement:
     """What a trace shows: a finding for every rule, and the assumptions whose default it excludes.
 
-    `exhibits` holds the exchanges that evidence points at, by id.
+    `exhibits` holds the exchanges that evidence points at, by id. `histories` are the traces in the order in
+    which they were given.
     """
 
     findings: tuple[Finding, ...]
     differences: tuple[Difference, ...]
     exhibits: dict[str, Observation]
-    history: History
+    histories: tuple[History, ...]
+
+    @property
+    def history(self) -> History:
+        """The first trace, mostly the only one."""
+        return self.histories[0]
 
     @property
     def coverage(self) -> tuple[int, int]:
@@ -114,15 +130,38 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
 
     What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
     """
+    return compare_all([source], policy)
+
+
+def compare_all(sources: Sequence[Source], policy: Policy | None = None) -> Judgement:
+    """Judge several traces of one deployment jointly (`joining` says what is joined); ids are "2/x17" then.
+
+    Raises BadInput for a broken trace, or for none.
+    """
+    if not sources:
+        raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
     options = Options.of(policy)
-    judges = [make(options) for make in FAMILIES]
-    [schemas] = [judge for judge in judges if isinstance(judge, SchemaJudge)]
-    history = read(source, schemas.see_raw)
-    show(history, judges)
-    tallies = [judge.tally for judge in judges]
-    findings = tuple(one for tally in tallies for one in tally.findings())
-    differences = merged_differences([schemas.tally, *tallies])  # what was seen in reading came first
-    named = {name for finding in findings for piece in finding.evidence for name in piece.exchanges}
+    several = len(sources) > 1
+    schemas = [SchemaJudge(options) for _ in sources]
+    histories = [
+        read(source, judge.see_raw, f"{number}/" if several else "")
+        for number, (source, judge) in enumerate(zip(sources, schemas, strict=True), 1)
+    ]
+    if several:
+        join(histories)
+    findings, tallies = [], []
+    excluded: dict[Owner, dict[Window, Excluded]] = {}
+    for history, schema in zip(histories, schemas, strict=True):
+        judges = [schema if make is SchemaJudge else make(options) for make in FAMILIES]
+        [windows] = [judge for judge in judges if isinstance(judge, WindowJudge)]
+        windows.earlier = excluded
+        show(history, judges)
+        excluded |= windows.excluded
+        findings.append([one for judge in judges for one in judge.tally.findings()])
+        tallies += [schema.tally, *(judge.tally for judge in judges)]  # what was seen in reading came first
+    merged = merged_findings(findings) if several else tuple(findings[0])
+    differences = merged_differences(tallies)
+    named = {name for finding in merged for piece in finding.evidence for name in piece.exchanges}
     named |= {name for difference in differences for name in difference.evidence.exchanges}
-    exhibits = {seen.id: seen for seen in history.named(named)}
-    return Judgement(findings, differences, exhibits, history)
+    exhibits = {seen.id: seen for history in histories for seen in history.named(named)}
+    return Judgement(merged, differences, exhibits, tuple(histories))

@@ -99,20 +99,30 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
 def run_lines(judgement: Plain) -> list[str]:
     """Return the run in lines: what was recorded, how much of the rules it shows, and by which clock."""
     coverage, agreement = judgement["coverage"], judgement["agreement"]
-    lost = f", {units.count(judgement['lost'])} without a reply" if judgement["lost"] else ""
-    began, lasted = units.instant(judgement["started"]), judgement["ended"] - judgement["started"]
+    several = len(judgement["traces"]) > 1
     lines = [
-        f"{judgement['trace'] or 'trace'}: {units.many(judgement['exchanges'], 'exchange')}{lost}, "
-        f"{units.many(judgement['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}",
+        (f"{number}/  " if several else "") + _trace_line(one)
+        for number, one in enumerate(judgement["traces"], 1)
+    ]
+    lines += [
         f"coverage: {coverage['exercised']} of {units.many(coverage['cases'], 'case')} exercised, and "
         f"{coverage['rules_decided']} of {units.many(coverage['rules'], 'rule')} decided; "
         f"agreement: {agreement['conforming']} of {agreement['decided']} exercised cases conform",
     ]
     if judgement["policy"]:
         lines.append(f"what {judgement['policy']} states is taken for granted")
-    if not judgement["exclusive"]:
-        lines.append("others may have used these accounts, so “refused too early” cannot be told")
+    lines.append(f"relied on: {'; '.join(judgement['relied_on'])}")
     return [*lines, *_clock(judgement)]
+
+
+def _trace_line(one: Plain) -> str:
+    """Return what one trace holds, in a line."""
+    lost = f", {units.count(one['lost'])} without a reply" if one["lost"] else ""
+    began, lasted = units.instant(one["started"]), one["ended"] - one["started"]
+    return (
+        f"{one['trace'] or 'trace'}: {units.many(one['exchanges'], 'exchange')}{lost}, "
+        f"{units.many(one['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}"
+    )
 
 
 def _clock(judgement: Plain) -> list[str]:

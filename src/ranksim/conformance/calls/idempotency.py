@@ -59,7 +59,8 @@ class Group:
     """All POSTs under one Idempotency-Key by one API key, in order of sending, with those of its account.
 
     `remembered` is until when the first execution is surely remembered, `forgotten` how long after a response
-    it surely is not any more, both in the trace's time.
+    it surely is not any more, both in the trace's time. `captured`: no POST under the key is missing; else
+    the first execution may be one that nobody saw, since the capture began.
     """
 
     posts: Sequence[Observation]
@@ -67,6 +68,7 @@ class Group:
     about: str
     remembered: Micros
     forgotten: Micros
+    captured: bool = True
 
     @property
     def hidden(self) -> bool:
@@ -125,12 +127,14 @@ def _group(key: str, kin: Sequence[Observation], run: ObservedRun, options: Opti
     near = [seen for seen in kin if _one_account(account, run.key(seen.key).account)]
     first = near[0] if "account" in options.candidates("idempotency_scope") else posts[0]
     retention, rate = options.facts.idempotency_retention, max(1, run.rate)
+    earliest = first.sent if run.captured else min(first.sent, run.header.started)
     return Group(
         posts,
         near,
         f"key {key}, Idempotency-Key {posts[0].idempotency_key}",
-        first.sent + (retention - DRIFT) // rate,
+        earliest + (retention - DRIFT) // rate,
         -(-(retention + DRIFT) // rate),
+        run.captured,
     )
 
 
@@ -330,6 +334,8 @@ def _cause(
         tally.differs(27, "api_key", "account", found)
     elif not twins:
         tally.open(MISMATCH, "the key may have been used before the run")
+    elif not group.captured and seen.received >= group.remembered:
+        tally.open(MISMATCH, "another body may have come under the key, not captured")
     elif all(twin.wording != seen.wording for twin in twins) and "raw" in options.candidates("fingerprint"):
         tally.differs(28, "canonical", "raw", found)
     else:
@@ -349,6 +355,8 @@ def _in_flight(group: Group, tally: Tally) -> None:
             tally.held(IN_FLIGHT)
         elif any(other.received > seen.sent - LANDING for other in twins):
             tally.open(IN_FLIGHT, "its twin had been answered just before")
+        elif not group.captured:
+            tally.open(IN_FLIGHT, "its twin may not have been captured")
         else:
             says = f"{seen.id} was told that its key is in progress, and no call under it was in flight"
             tally.broke(IN_FLIGHT, group.evidence(says, seen))

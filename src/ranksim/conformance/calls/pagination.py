@@ -43,6 +43,7 @@ from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.views import created_by
+from ranksim.service.operations import OPERATIONS
 
 RULES = (
     Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk"),
@@ -184,10 +185,11 @@ class PaginationJudge:
         for calls in self.keys.values():
             for walks in walks_of(calls.pages):
                 for walk in chain.from_iterable(walks.values()):
-                    if began <= walk[0].sent < edge:
+                    if began <= walk[0].sent < edge and _kept_in_place(walk[0].query, run, self.tally):
                         judge_once(walk, moved, self.tally)
                         judge_exact(walk, self.deleted, run.exclusive, self.tally)
-                judge_complete(walks, calls.created, moved, (began, edge), self.tally)
+                if run.captured or not any(_changes(query) for query in walks):
+                    judge_complete(walks, calls.created, moved, (began, edge), self.tally)
                 self.acting |= acting_in(walks)
         for calls in self.keys.values():
             given = given_out(calls.pages)
@@ -219,6 +221,19 @@ class PaginationJudge:
                 self.tally.broke(LIMIT, found)
             elif self.too_large is None:
                 self.too_large = found
+
+
+def _kept_in_place(query: Query, run: ObservedRun, tally: Tally) -> bool:
+    """Return whether no change that was not captured can have moved an item of a list (U37)."""
+    if run.captured or not _changes(query):
+        return True
+    tally.open(ONCE, "a change that was not captured may have moved an item")
+    return False
+
+
+def _changes(query: Query) -> bool:
+    """Return whether a list's items can be changed over the API, or made anew."""
+    return query[2] == "keyword_briefs.list" or query[2].replace(".list", ".update") in OPERATIONS
 
 
 def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:

@@ -59,6 +59,8 @@ class ObservedRun:
     notes: list[Note] = field(default_factory=list)
     offset: Offset = field(default_factory=Offset)
     paces: tuple[Pace, ...] = ()
+    beside: bool = False
+    """Whether another trace of the same accounts may lie at the same time."""
     unread: bool = False
     """Whether GraphQL mutations changed what no judge follows there, as if somebody else had."""
     mutated: set[str] = field(default_factory=set)
@@ -70,8 +72,16 @@ class ObservedRun:
 
     @property
     def exclusive(self) -> bool:
-        """Whether nobody else used these accounts; if not, "refused too early" cannot be told."""
-        return self.header.exclusive and not self.unread
+        """Whether all that used these accounts was seen; if not, "refused too early" cannot be told.
+
+        A call that was not captured is to a judge what somebody else's is.
+        """
+        return self.header.exclusive and self.captured and not self.unread and not self.beside
+
+    @property
+    def captured(self) -> bool:
+        """Whether every call of these keys was seen; if not, one that was not seen may explain a reply."""
+        return self.header.capture == "complete"
 
     @property
     def rate(self) -> int:

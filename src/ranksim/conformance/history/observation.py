@@ -89,11 +89,18 @@ class Observation:
     retry_after: int | None = None
     repeat: bool = False
     """Whether it may be a replay, marked or not: its headers may be those of the first reply (E5)."""
+    unsure: bool = False
+    """Whether it may be the unmarked replay of a call that was not captured."""
 
     @property
     def lost(self) -> bool:
         """Whether no reply was seen although it may have happened."""
         return self.status == 0
+
+    @property
+    def old(self) -> bool:
+        """Whether its reply is, or may be, that of an earlier call that was not seen."""
+        return self.replayed or self.unsure
 
     @property
     def ok(self) -> bool:

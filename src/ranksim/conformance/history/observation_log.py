@@ -12,7 +12,18 @@ from operator import attrgetter
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.history.packed import ALIKE
 
-OWN = ("index", "id", "sent", "received", "idempotency_key", "remaining", "reset", "retry_after", "repeat")
+OWN = (
+    "index",
+    "id",
+    "sent",
+    "received",
+    "idempotency_key",
+    "remaining",
+    "reset",
+    "retry_after",
+    "repeat",
+    "unsure",
+)
 """What each exchange has of its own."""
 
 _alike = attrgetter(*ALIKE)

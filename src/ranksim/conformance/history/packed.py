@@ -45,6 +45,8 @@ class PackedObservations(Sequence[Observation]):
         self._order = array("I")
         self.repeats = set[int]()
         """The indexes of those that may be replays."""
+        self.unsure = set[int]()
+        """The indexes of those that may be replays of what was not captured."""
         self.began = self.ended = 0
         """When the first and the last of them were sent, once they are sorted."""
 
@@ -104,7 +106,7 @@ class PackedObservations(Sequence[Observation]):
     def _row(self, index: int) -> Observation:
         name, sent, received, *own = self._told(index)
         seen = Observation(self._shelf, index, name, sent, received, *self._kinds[self._kind[index]], *own)
-        seen.repeat = index in self.repeats
+        seen.repeat, seen.unsure = index in self.repeats, index in self.unsure
         return seen
 
     def _told(self, index: int) -> tuple[Any, ...]:

@@ -44,12 +44,12 @@ Watch: TypeAlias = Callable[[Exchange, Observation, Json], None]
 """Shown each exchange, raw, beside what it became, and its parsed reply."""
 
 
-def read(source: Source, watch: Watch | None = None) -> History:
-    """Read a trace (a path, its lines, or one in memory) as a history.
+def read(source: Source, watch: Watch | None = None, prefix: str = "") -> History:
+    """Read a trace (a path, its lines, or one in memory) as a history; `prefix` is put before each id.
 
     Raises BadInput naming a broken line.
     """
-    reader = Reader(watch)
+    reader = Reader(watch, prefix)
     for entry in _all(source):
         reader.take(entry)
     return reader.finish()
@@ -70,6 +70,8 @@ class Reader:
     """Turns the entries of a trace, one at a time, into a history."""
 
     watch: Watch | None = None
+    prefix: str = ""
+    """What is put before the id of each exchange, which is unique in its trace alone."""
     history: History = field(default_factory=History)
     _told: SpillFile[ObservationDetail] = field(default_factory=lambda: SpillFile(ObservationDetail))
     _rows: PackedObservations = field(init=False)
@@ -100,7 +102,10 @@ class Reader:
         """Sort what was taken, and name endpoints by their ids."""
         history = self.history
         self._rows.sort()
-        self._rows.repeats = _repeats(self._rows)
+        self._rows.repeats, marks = _repeats(self._rows)
+        if not history.run.captured and not marks:
+            self._rows.unsure = _keyed(self._rows)
+            self._rows.repeats |= self._rows.unsure
         history.seen = self._rows
         if len(self._rows):
             history.run.began, history.run.ended = self._rows.began, self._rows.ended
@@ -110,13 +115,15 @@ class Reader:
         for seen in self._unsure:
             if (seen.key, seen.idempotency_key) not in self._answered:
                 self._name(seen.body, UNKNOWN)
-        for arrived in history.arrived:
+        for arrived in history.arrived if history.run.captured else ():  # else another may have that URL
             named = self._named.get(arrived.endpoint, set())
             if len(named) == 1 and UNKNOWN not in named:
                 arrived.endpoint = next(iter(named))
         return history
 
     def _exchange(self, exchange: Exchange) -> None:
+        if self.prefix:
+            exchange = exchange.model_copy(update={"id": f"{self.prefix}{exchange.id}"})
         reply = parsed(exchange.response)
         seen = see(exchange, reply, len(self._rows), self.history.run.header, self._told)
         self._rows.append(seen)
@@ -191,10 +198,10 @@ class Reader:
             self.history.run.paces += (Pace(note.t, **told),)
 
 
-def _repeats(rows: PackedObservations) -> set[int]:
+def _repeats(rows: PackedObservations) -> tuple[set[int], bool]:
     """Find the exchanges that may be replays: those that are marked, or all but a surely first one of a key.
 
-    Where a deployment marks replays (U31), what it does not mark is none.
+    Where a deployment marks replays (U31), what it does not mark is none; whether it does is told, too.
     """
     marked, unmarked, marks = set[int](), set[int](), False
     firsts: dict[tuple[str, str], tuple[int, Micros]] = {}
@@ -208,7 +215,13 @@ def _repeats(rows: PackedObservations) -> set[int]:
         first, received = firsts.setdefault(name, (seen.index, seen.received))
         if first != seen.index:
             unmarked |= {seen.index} if seen.sent >= received else {seen.index, first}
-    return marked if marks else marked | unmarked
+    return marked if marks else marked | unmarked, marks
+
+
+def _keyed(rows: PackedObservations) -> set[int]:
+    """Return the POSTs with an Idempotency-Key: any may repeat one that was not captured."""
+    posts = rows.where(lambda seen: seen.method == "POST")
+    return {seen.index for seen in posts if seen.idempotency_key is not None}
 
 
 # One exchange

@@ -202,7 +202,7 @@ def _judge_class(
     """RateLimit-Limit names the class that an admitted call was counted in (S102-S104)."""
     stated = limits.get(-1 if exchange.limit is None else exchange.limit)
     routed = exchange.operation in OPERATIONS
-    if wanted is None or stated is None or not routed or exchange.status in (401, 429) or exchange.replayed:
+    if wanted is None or stated is None or not routed or exchange.status in (401, 429) or exchange.old:
         return
     if stated == wanted:
         tally.held(CLASSES)

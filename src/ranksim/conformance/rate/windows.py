@@ -71,6 +71,8 @@ class WindowJudge:
     limits: StatedLimits = field(default_factory=dict)
     excluded: dict[Owner, dict[Window, Excluded]] = field(default_factory=dict)
     """Of each account whose calls were forgotten, what cannot have admitted and refused them."""
+    earlier: dict[Owner, dict[Window, Excluded]] = field(default_factory=dict)
+    """The same of earlier traces."""
 
     def wants(self, like: Observation) -> bool:
         """All calls that may have happened."""
@@ -99,7 +101,7 @@ class WindowJudge:
     def _judge(self, owner: Owner, log: CallLog, run: ObservedRun) -> None:
         """Judge the windows of one account."""
         ledgers = log.ledgers(run, self.options).values()
-        excluded = self.excluded.setdefault(owner, {})
+        excluded = self.excluded.setdefault(owner, dict(self.earlier.get(owner, {})))
         for rate_class in RateClass:
             found = {}
             for ledger in ledgers:

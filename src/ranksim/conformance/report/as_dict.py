@@ -24,39 +24,39 @@ DRAWN = 1
 def plain(
     judgement: Judgement,
     *,
-    trace: str = "",
+    trace: str | Sequence[str] = "",
     policy: str = "",
     required: tuple[str, ...] = (),
     model: Sequence[Compared] | None = None,
 ) -> Plain:
     """Return a judgement as mappings, lists, text and numbers (instants and durations in µs).
 
-    `trace` and `policy` name the files; `required` are the rules that had to conform; `model` is what was
-    measured beside what a simulated world predicted. Raises BadInput for a
+    `trace` and `policy` name the files, `trace` as many as were judged; `required` are the rules that had to
+    conform; `model` is what was measured beside what a simulated world predicted. Raises BadInput for a
     required name that no rule has.
     """
-    history, offset = judgement.history, judgement.history.run.offset
+    histories, names = judgement.histories, [trace] if isinstance(trace, str) else list(trace)
+    traces = [_trace(name, history) for name, history in zip(names, histories, strict=True)]
     exercised, cases = judgement.coverage
     rules_decided, rules = judgement.rules_decided
     conforming, decided = judgement.agreement
     return {
         "ranksim_judgement": 1,
-        "trace": trace,
+        "trace": ", ".join(names),
+        "traces": traces,
         "policy": policy,
-        "started": history.seen[0].sent if history.seen else history.run.header.started,
-        "ended": max(
-            (s.sent if s.lost else s.received for s in history.seen), default=history.run.header.started
-        ),
-        "exchanges": len(history.seen),
-        "lost": sum(exchange.lost for exchange in history.seen),
-        "deliveries": len(history.arrived),
-        "targets": dict(history.run.header.targets),
-        "keys": {name: key.model_dump() for name, key in sorted(history.run.header.keys.items())},
-        "exclusive": history.run.exclusive,
-        "clock_offset": {"low": offset.low, "high": offset.high, "exchanges": offset.count}
-        if offset.count
-        else None,
-        "pace": {"business": history.run.rate, "traffic": history.run.traffic_rate},
+        "started": min(one["started"] for one in traces),
+        "ended": max(one["ended"] for one in traces),
+        "exchanges": sum(one["exchanges"] for one in traces),
+        "lost": sum(one["lost"] for one in traces),
+        "deliveries": sum(one["deliveries"] for one in traces),
+        "targets": {name: url for one in reversed(traces) for name, url in one["targets"].items()},
+        "keys": {name: key for one in reversed(traces) for name, key in one["keys"].items()},
+        "exclusive": all(one["exclusive"] for one in traces),
+        "relied_on": list(dict.fromkeys(said for one in traces for said in one["relied_on"]))
+        + ([JOINED] if len(traces) > 1 else []),
+        "clock_offset": traces[0]["clock_offset"] if len(traces) == 1 else None,
+        "pace": traces[0]["pace"],
         "coverage": {
             "exercised": exercised,
             "cases": cases,
@@ -66,20 +66,74 @@ def plain(
         "agreement": {"conforming": conforming, "decided": decided},
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
-        "rules": [_finding(finding, history) for finding in judgement.findings],
+        "rules": [_finding(finding, histories) for finding in judgement.findings],
         "differences": [_difference(difference) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
-        "answers": throughput.answers(history),
-        "throughput": throughput.throughput(history),
+        "answers": throughput.answers(histories),
+        "throughput": throughput.throughput(histories[0]) if len(histories) == 1 else [],
         "exhibits": {name: _exhibit(exchange) for name, exchange in sorted(judgement.exhibits.items())},
     }
 
 
-def _finding(finding: Finding, history: History) -> Plain:
+JOINED = (
+    "verdicts, cases and what each trace excludes are joined; instants and lengths of time are compared "
+    "within a trace only, since each has a clock of its own"
+)
+"""What a judgement of several traces rests on."""
+
+
+def _trace(name: str, history: History) -> Plain:
+    """Return what one trace is: when it was, how much is in it, and what it relies on."""
+    run, offset = history.run, history.run.offset
+    ends = (one.sent if one.lost else one.received for one in history.seen)
+    return {
+        "trace": name,
+        "started": history.seen[0].sent if history.seen else run.header.started,
+        "ended": max(ends, default=run.header.started),
+        "exchanges": len(history.seen),
+        "lost": sum(exchange.lost for exchange in history.seen),
+        "deliveries": len(history.arrived),
+        "targets": dict(run.header.targets),
+        "keys": {key: about.model_dump() for key, about in sorted(run.header.keys.items())},
+        "exclusive": run.exclusive,
+        "relied_on": _relied_on(history),
+        "clock_offset": {"low": offset.low, "high": offset.high, "exchanges": offset.count}
+        if offset.count
+        else None,
+        "pace": {"business": run.rate, "traffic": run.traffic_rate},
+    }
+
+
+def _relied_on(history: History) -> list[str]:
+    """Return in sentences what the verdicts rest on, as the header of the trace tells it."""
+    run = history.run
+    said = []
+    if run.beside:
+        said.append(
+            "traces of the same accounts lie at one time, so each is judged as if others had used them"
+        )
+    elif run.header.exclusive:
+        said.append("nobody else used these accounts, as the trace says")
+    else:
+        said.append("others may have used these accounts, so “refused too early” cannot be told")
+    if run.captured:
+        said.append("every call of its keys is in the trace")
+    else:
+        said.append(
+            "the capture is partial, so nothing that a call or an attempt that is not in it could explain is "
+            "held against the deployment"
+        )
+    if run.unread:
+        said.append("mutations changed what is not followed there, so others might as well have")
+    return said
+
+
+def _finding(finding: Finding, histories: Sequence[History]) -> Plain:
     rule = finding.rule
     pieces = [_evidence(piece) for piece in finding.evidence]
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
-        piece["around"] = throughput.surroundings(history, evidence)
+        around = (throughput.surroundings(history, evidence) for history in histories)
+        piece["around"] = next((rows for rows in around if rows), [])
     return {
         "name": rule.name,
         "says": rule.says,

@@ -77,10 +77,12 @@ def quantile(values: Sequence[Micros], q: float) -> Micros:
     return values[rank_of(q, len(values)) - 1]
 
 
-def answers(history: History) -> list[Row]:
+def answers(histories: Sequence[History]) -> list[Row]:
     """Calls by operation, status and code, the most frequent first."""
     counts = Counter(
-        (exchange.operation, exchange.status or None, exchange.code) for exchange in history.seen
+        (exchange.operation, exchange.status or None, exchange.code)
+        for history in histories
+        for exchange in history.seen
     )
     return [
         {"operation": operation, "status": status, "code": code, "count": count}

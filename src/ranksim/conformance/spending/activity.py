@@ -134,7 +134,7 @@ class JobLifetime:
 class AccountActivity:
     """What one account asked to spend, what came of it, and what was read of its books.
 
-    `alone`: nobody else used the account.
+    `alone`: nobody else used the account, and every call was captured.
     """
 
     account: str

@@ -218,7 +218,7 @@ class AccountRecord:
     def _since(self, exchange: Observation) -> Micros | None:
         """Return when the reply can first have been decided: a replay was earlier; None if unknown."""
         earlier = self.repeats.get(exchange.idempotency_key or "", [exchange])
-        if exchange.replayed and earlier[0].index == exchange.index:
+        if exchange.old and earlier[0].index == exchange.index:
             return None
         return min(exchange.sent, earlier[0].sent)
 
@@ -329,7 +329,7 @@ class AccountRecord:
 
     def _job(self, exchange: Observation, job: Json) -> None:
         """Note what a reply shows of a job; what a repeat shows may be old (E6)."""
-        if exchange.replayed or not isinstance(job, dict) or not isinstance(job.get("status"), str):
+        if exchange.old or not isinstance(job, dict) or not isinstance(job.get("status"), str):
             return
         if exchange.idempotency_key is not None:
             state = {name: job.get(name) for name in ("id", "kind", "status", "error_detail")}
@@ -416,11 +416,7 @@ def _statuses_of_begun(runs: Iterable[list[SpendWork]], options: Options) -> set
         for work in works:
             first = min(work.calls, key=lambda exchange: exchange.received)
             for exchange in work.calls:
-                if (
-                    exchange.sent > first.received
-                    and not exchange.replayed
-                    and exchange.idempotency_key is None
-                ):
+                if exchange.sent > first.received and not exchange.old and exchange.idempotency_key is None:
                     joins.add(exchange.status)
                     begun.add(first.status)
     return begun - joins

@@ -232,7 +232,9 @@ def _judge_length(
     holds: bool | None = span * runs.rate + wait + runs.slack(span) >= length
     if not holds and not runs.unfailed(first, refused.high):
         holds = None
-    running = kind.begins == "finish" and runs.latest_beginning(first, kind) >= refused.low
+    running = kind.begins == "finish" and (
+        runs.latest_beginning(first, kind) >= refused.low or not runs.activity.alone
+    )
     if wait > length + runs.slack(span):
         holds = None if running else False  # what is left of the run may be in it, as it is estimated
     says = (
@@ -247,7 +249,10 @@ def _judge_length(
 def _judge_kept(
     runs: CooldownGroups, refused: RefusedSpend, wait: Micros, kind: CooldownInterpretation, trials: Trials
 ) -> None:
-    """Break when the same thing was accepted before the stated wait was over, and no run had failed."""
+    """Break when the same thing was accepted before the stated wait was over, and no run had failed.
+
+    A run that was not seen may have begun the cooldown, and have failed.
+    """
     shared = runs.sharing(refused, kind)
     second = shared.first_after(refused.high)
     if second is None or (kind.scope == "domain" and second.domain != refused.domain):
@@ -257,7 +262,7 @@ def _judge_kept(
         trials.add("cooldown.stated", kind, True, Evidence(""))
         return
     before = shared.upto(refused.high)
-    known = shared.last_before(refused.low) is not None
+    known = runs.activity.alone and shared.last_before(refused.low) is not None
     lasted = known and all(work.sure and runs.unfailed(work, second.high) for work in before)
     says = f"refused with {wait // SECOND} s to wait, and accepted {span * runs.rate / SECOND:.3f} s later"
     evidence = Evidence(
@@ -269,4 +274,4 @@ def _judge_kept(
 def wait_of(exchange: Observation) -> int | None:
     """Return the seconds of business time that a refusal says to wait, by its meta, else its Retry-After."""
     stated = whole(exchange.meta.get("retry_after"))
-    return exchange.retry_after if stated is None and not exchange.replayed else stated
+    return exchange.retry_after if stated is None and not exchange.old else stated

@@ -64,7 +64,7 @@ def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
 
 def _apart(first: Observation, exchange: Observation) -> bool:
     """Return whether two exchanges surely are two requests, not one and its replay."""
-    if exchange is first or exchange.lost or exchange.replayed or first.replayed:
+    if exchange is first or exchange.lost or exchange.old or first.old:
         return False
     return exchange.idempotency_key is None or exchange.idempotency_key != first.idempotency_key
 
@@ -130,11 +130,7 @@ def _answered(
     keys = Counter(exchange.idempotency_key for exchange in work.calls)
     first = min(work.calls, key=lambda exchange: exchange.received)
     for exchange in work.calls:
-        if (
-            exchange.lost
-            or exchange.replayed
-            or (exchange.idempotency_key and keys[exchange.idempotency_key] > 1)
-        ):
+        if exchange.lost or exchange.old or (exchange.idempotency_key and keys[exchange.idempotency_key] > 1):
             continue
         run = (
             work if _apart(first, exchange) else _under_way(activity, works, exchange.sent, exchange.received)

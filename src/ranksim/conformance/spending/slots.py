@@ -134,7 +134,7 @@ def judge_counter(
             tally.differs(62, "held", "freed", _evidence(activity, bound, moves))
             bound = lenient
         _judge_bound(activity, bound, moves, tracked, tally)
-        if _patched(tracked, bound, options):
+        if _patched(activity, tracked, bound, options):
             tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
         elif bound.since is None or limits[bound.since.id, bound.since.ends] == limits[mark.id, mark.ends]:
             judge_limit(activity, bound, limits[mark.id, mark.ends], tally, refusing)
@@ -142,9 +142,10 @@ def judge_counter(
         judge_stated(activity, work, tracked, tally)
 
 
-def _patched(tracked: SlotBounds, bound: Bound, options: Options) -> bool:
+def _patched(activity: AccountActivity, tracked: SlotBounds, bound: Bound, options: Options) -> bool:
     """Return whether a scan may have been widened before a mark by a PATCH, which may pass no check (U95)."""
-    return "none" in options.candidates("patch_checks") and tracked.patched <= bound.mark.high
+    seen = tracked.patched <= bound.mark.high
+    return "none" in options.candidates("patch_checks") and (seen or not activity.alone)
 
 
 def _judge_bound(

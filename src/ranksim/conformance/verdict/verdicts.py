@@ -171,6 +171,19 @@ class _RuleCounts:
             self.cases[name] = _CaseCounts()
         return self.cases[name]
 
+    def finding(self, rule: Rule) -> Finding:
+        """Return the verdict on the rule that they are of."""
+        return Finding(
+            rule,
+            _verdict(self),
+            self.held,
+            self.broken,
+            self.open,
+            tuple(self.evidence),
+            tuple(self.reasons.most_common()),
+            _cases(self),
+        )
+
 
 @dataclass(slots=True)
 class Tally:
@@ -235,20 +248,34 @@ class Tally:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the verdict on every declared rule, in their order."""
-        return tuple(self._finding(rule) for rule in self.rules)
+        return tuple(self._counts[rule.name].finding(rule) for rule in self.rules)
 
-    def _finding(self, rule: Rule) -> Finding:
-        counts = self._counts[rule.name]
-        return Finding(
-            rule,
-            _verdict(counts),
-            counts.held,
-            counts.broken,
-            counts.open,
-            tuple(counts.evidence),
-            tuple(counts.reasons.most_common()),
-            _cases(counts),
-        )
+
+def merged_findings(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
+    """Return the findings of several runs as one: what held, broke or stayed open in any of them."""
+    return tuple(_merged(found) for found in zip(*runs, strict=True))
+
+
+def _merged(findings: Sequence[Finding]) -> Finding:
+    counts = _RuleCounts()
+    for finding in findings:
+        counts.held += finding.held
+        counts.broken += finding.broken
+        counts.open += finding.open
+        counts.evidence += finding.evidence
+        counts.reasons.update(dict(finding.reasons))
+        for case in finding.cases:
+            told = counts.case(case.name)
+            told.held += case.held
+            told.broken += case.broken
+            told.note(case.by)
+    if len(counts.cases) > 1:  # a run in which nothing came up has no case of its own
+        counts.cases = {
+            name: told for name, told in counts.cases.items() if name != ANY or told.held or told.broken
+        }
+    counts.evidence.sort(key=lambda found: found.size)
+    del counts.evidence[KEPT:]
+    return counts.finding(findings[0].rule)
 
 
 def merged_differences(tallies: Iterable[Tally]) -> tuple[Difference, ...]:

@@ -47,7 +47,7 @@ class CompletenessJudge:
         """Log it, and the ends of jobs that it shows."""
         for job in jobs_in(seen):
             name = job_name(job)
-            if seen.operation == "jobs.create" and not seen.replayed and str(job.get("status")) not in ENDED:
+            if seen.operation == "jobs.create" and not seen.old and str(job.get("status")) not in ENDED:
                 self.created.setdefault(name, seen)
             elif str(job.get("status")) in ENDED and name in self.created and name not in self.ended:
                 self.ended.add(name)
@@ -97,7 +97,7 @@ def _judge_lost_test(
 ) -> None:
     """A test that neither arrived nor is listed well after was never sent, unless its endpoint was shut."""
     reading = None
-    if endpoint is not None and ledger.steady(endpoint) and not seen.replayed:
+    if endpoint is not None and ledger.steady(endpoint) and not seen.old:
         reading = ledger.listed.complete(endpoint.account, seen.sent, seen.received + GRACE)
     if reading is None or any(named == event for _, named, _ in ledger.listed.attempts):
         tally.open(TEST, "the test event did not arrive; it may be lost, or late")
