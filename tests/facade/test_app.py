@@ -477,6 +477,7 @@ def test_the_server_starts_and_stops_the_twin() -> None:
 class Fault:
     def __init__(self, delay_s: float = 0, drop: str = "", fails: bool = False) -> None:
         self.delay_s, self.drop, self.fails = delay_s, drop, fails
+        self.rules = ("fault_1",)
 
 
 class Faults:
@@ -526,6 +527,8 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
         twin, order = make(), []
 
         class Journal:
+            last = 0
+
             def record(self, exchange: surface.RecordedExchange) -> None:
                 order.append(exchange)
 

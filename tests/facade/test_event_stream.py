@@ -14,6 +14,7 @@ from ranksim.clock import HOUR, instant
 from ranksim.contract.policy import Policy
 from ranksim.facade import event_stream
 from ranksim.facade.app import create_app
+from ranksim.facade.event_log import AnsweredCall
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.serving.listener import Listener, bound
@@ -92,14 +93,17 @@ def test_what_happens_is_followed_over_a_socket() -> None:
             earlier = await begin_job(client)
             async with following(client) as stream:
                 await client.post("/_ranksim/clock/advance", json={"by": "1h"})
-                seen = await stream.until("attempt.answered")
-                assert [event["event"] for event in seen] == ["job.done", "attempt.sent", "attempt.answered"]
-                assert seen[0]["data"] == list(twin.event_log)[-3].shown()
+                seen = await stream.until("clock.advanced")
+                assert [event["event"] for event in seen] == [
+                    "job.done", "cost.settled", "delivery.queued",
+                    "attempt.sent", "attempt.answered", "clock.advanced",
+                ]  # fmt: skip
+                assert seen[0]["data"] == list(twin.event_log)[-6].shown()
                 assert (seen[0]["data"]["job_id"], seen[0]["data"]["at"]) == (earlier, "2026-03-04T10:20:00Z")
-                assert [int(event["id"]) for event in seen] == [one.seq for one in twin.event_log][-3:]
+                assert [int(event["id"]) for event in seen] == [one.seq for one in twin.event_log][-6:]
                 assert stream.comments == [f": world {twin.world_id}"]
             async with following(client, headers={"last-event-id": seen[0]["id"]}) as stream:
-                again = await stream.until("attempt.answered")
+                again = await stream.until("clock.advanced")
                 assert again == seen[1:]
             async with following(client, params={"after": 0}) as stream:
                 assert (await stream.next())["id"] == "1"
@@ -121,6 +125,40 @@ def test_what_is_not_remembered_is_said_to_be_missed(monkeypatch: pytest.MonkeyP
                 assert (await stream.next())["id"] == str(twin.event_log.last - 1)
 
     run(story)
+
+
+CALL = AnsweredCall(
+    START, 1, "rest", "production", "GET", "/v1/jobs", ("jobs.list",), "", "", 200, "", 0, "ok", "", (), 1
+)
+
+
+def test_who_wants_few_is_sent_all_that_is_remembered_and_then_the_last_of_each_portion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_stream, "PACE_SECONDS", 0)
+    monkeypatch.setattr(event_stream, "TOGETHER", 2)
+
+    async def story() -> None:
+        twin, wire = make(), Wire()
+        log = twin.event_log
+        for _ in range(5):
+            log.add(CALL)
+        beginning = 0, wire.scope, wire.receive, wire.send
+        streaming = asyncio.create_task(event_stream.stream(twin, *beginning, most=1))
+        said = [await wire.said() for _ in range(5)][2:]
+        assert [numbers(one) for one in said] == [[1, 2], [3, 4], [5]]
+        for _ in range(3):
+            log.add(CALL)
+        assert await wire.said() == "event: missed\ndata: 2\n\n"
+        assert numbers(await wire.said()) == [8]
+        wire.left.set()
+        await streaming
+
+    run(story)
+
+
+def numbers(said: str) -> list[int]:
+    return [int(line.removeprefix("id: ")) for line in said.splitlines() if line.startswith("id: ")]
 
 
 def test_numbers_of_an_earlier_process_do_not_hold_the_stream_up() -> None:

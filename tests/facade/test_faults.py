@@ -172,7 +172,7 @@ def test_delays_add_up_and_the_first_drop_counts() -> None:
     faults = Faults()
     faults.add(rule(latency="250ms", drop_after_rate=1.0))
     faults.add(rule(latency="1s", drop_before_rate=1.0, error_rate=1.0))
-    assert picked(faults, 1) == [InjectedFault(1.25, "after", True)]
+    assert picked(faults, 1) == [InjectedFault(1.25, "after", True, ("fault_1", "fault_2"))]
 
 
 def test_a_rule_of_some_times_is_spent() -> None:

@@ -59,6 +59,12 @@ def job(twin: Twin, kind: str = "crawl", domain: str = "") -> str:
     return str(must(twin, "jobs.create", {"kind": kind, "domain_id": domain})["id"])
 
 
+STARTED = ["period.turned", "cost.reserved", "job.queued", "job.started", "call.granted"]
+"""What a job of a new account begins with."""
+
+ENDED = ["job.done", "cost.settled"]
+
+
 def words(happened: list[LoggedEvent]) -> list[str]:
     return [happening.what for happening in happened]
 
@@ -110,7 +116,7 @@ def test_a_test_event_goes_out_at_once_without_an_advance() -> None:
         hook = endpoint(twin)
         must(twin, "webhooks.test", path={"id": hook["id"]})
         await twin.advance(by=0)
-        assert words(list(twin.event_log)) == ["attempt.sent", "attempt.answered"]
+        assert words(list(twin.event_log)) == ["delivery.queued", "attempt.sent", "attempt.answered"]
         assert twin.now() == START
 
     run(story)
@@ -407,7 +413,7 @@ def test_a_sender_that_breaks_is_a_failed_attempt() -> None:
 def test_attempts_wait_for_an_event_loop() -> None:
     twin = make()
     must(twin, "webhooks.test", path={"id": endpoint(twin)["id"]})
-    assert words(list(twin.event_log)) == ["attempt.sent"]
+    assert words(list(twin.event_log)) == ["delivery.queued", "attempt.sent"]
     assert words(asyncio.run(twin.advance(by=0)).happened) == ["attempt.answered"]
 
 
@@ -449,7 +455,7 @@ def test_a_running_clock_does_what_falls_due_by_itself(clock: str) -> None:
         seen: list[LoggedEvent] = []
         while "attempt.answered" not in words(seen):
             seen += await twin.event_log.after(seen[-1].seq if seen else 0)
-        assert words(seen) == ["call.granted", "job.done", "attempt.sent", "attempt.answered"]
+        assert words(seen) == [*STARTED, *ENDED, "delivery.queued", "attempt.sent", "attempt.answered"]
         await twin.close()
 
     run(story)
@@ -513,10 +519,14 @@ def test_a_job_can_be_forced_and_what_was_drawn_for_it_is_void(outcome: str, err
         twin.finish_job(crawl, outcome, error)
         done = await twin.advance(by=HOUR)
         assert words(list(twin.event_log)) == [
-            "call.granted",
+            *STARTED,
+            "clock.advanced",
             f"job.{outcome}",
+            "cost.settled",
+            "delivery.queued",
             "attempt.sent",
             "attempt.answered",
+            "clock.advanced",
         ]
         assert words(done.happened) == ["attempt.answered"]
         shown = json.loads(sender.sent[0].body)["data"]["job"]

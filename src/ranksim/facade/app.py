@@ -12,12 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros, http_date
 from ranksim.contract.policy import Policy
+from ranksim.facade.event_log import LONGEST_TEXT, AnsweredCall
 from ranksim.facade.faults import InjectedFault
 from ranksim.facade.http.requests import (
     JSON,
@@ -49,6 +51,9 @@ MIB = 1_048_576
 CONTROL = "/_ranksim"
 JOURNAL = f"{CONTROL}/requests"
 """The journal of requests is in memory alone: whatever is asked of it, no file keeps it."""
+
+DROPPED = Reply(0, None, outcome="dropped")
+"""What stands for the answer to a call that was dropped before its effect."""
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing (RFC 9110, section 9.2.1)."""
@@ -183,12 +188,13 @@ class Facade:
         extra: tuple[Header, ...],
         allow: str = "",
     ) -> None:
+        began = perf_counter_ns()
         request = await read_request(
             scope, receive, path, environment, most=self.max_body, strict=self.strict_query
         )
         request.allow = request.allow or allow
         fault = self.twin.faults.pick(request.call)
-        if fault is not None and not await _suffer(fault, request.call, scope):
+        if fault is not None and not await self._suffer(fault, request.call, scope, began):
             return
 
         async def ask() -> HttpResponse:
@@ -199,7 +205,7 @@ class Facade:
             headers = _headers(reply.headers, length, at, more)
             return HttpResponse(reply.status, headers, payload, [reply], at)
 
-        await self._respond(scope, send, request, ask, drop=fault is not None and fault.drop == "after")
+        await self._respond(scope, send, request, ask, began, fault)
 
     def _answer(self, call: Call) -> Reply:
         """Ask the service; a bug of its own becomes a complete problem body too."""
@@ -211,6 +217,7 @@ class Facade:
             return self.twin.call(call)
 
     async def _graphql(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = perf_counter_ns()
         environment = "sandbox" if scope["path"].startswith("/sandbox") else "production"
         if scope["method"] == "OPTIONS":
             await self._rest(scope, receive, send, environment, "", (), GRAPHQL_ALLOWS)
@@ -226,7 +233,7 @@ class Facade:
         else:
             await read_raw(request, headers, receive, self.max_body)
         fault = self.twin.faults.pick(call)
-        if fault is not None and not await _suffer(fault, call, scope):
+        if fault is not None and not await self._suffer(fault, call, scope, began):
             return
         accept = headers.get(b"accept", b"").decode("latin-1")
         if self._endpoint is None:
@@ -248,7 +255,7 @@ class Facade:
             headers = _headers(given.headers, len(given.body), at, extra)
             return HttpResponse(given.status, headers, given.body, given.replies, at)
 
-        await self._respond(scope, send, request, ask, drop=fault is not None and fault.drop == "after")
+        await self._respond(scope, send, request, ask, began, fault)
 
     async def _respond(
         self,
@@ -256,12 +263,13 @@ class Facade:
         send: Send,
         request: HttpRequest,
         ask: Callable[[], Awaitable[HttpResponse]],
-        *,
-        drop: bool = False,
+        began: int,
+        fault: InjectedFault | None,
     ) -> None:
         """Send what the service answers, once it is kept; note that it was written.
 
-        What cannot be kept was undone, and is asked again: a write is then refused, a read answered.
+        What cannot be kept was undone, and is asked again: a write is then refused, a read answered. The
+        request `began` at a value of `perf_counter_ns`.
         """
         twin = self.twin
         answer = await ask()
@@ -278,7 +286,8 @@ class Facade:
                     twin.requests.record(exchange)
                 if self.access_log:
                     _log_access(exchange)
-            if drop:
+            self._tell(answer.at, scope, request.call, began, fault, answer)
+            if fault is not None and fault.drop == "after":
                 _drop(scope)
                 return
             body = b"" if scope["method"] == "HEAD" else answer.body
@@ -291,6 +300,58 @@ class Facade:
         finally:
             for reply in answer.replies:
                 twin.written(reply)
+
+    async def _suffer(self, fault: InjectedFault, call: Call, scope: Scope, began: int) -> bool:
+        """Apply a fault before the effect; return whether the request goes on."""
+        if fault.delay_s:
+            await asyncio.sleep(fault.delay_s)
+        if fault.drop == "before":
+            self._tell(self.twin.now(), scope, call, began, fault, None)
+            _drop(scope)
+            return False
+        if fault.fails:
+            call.fault, call.idempotency_key = Fault("internal_error"), None
+        return True
+
+    def _tell(
+        self,
+        at: Micros,
+        scope: Scope,
+        call: Call,
+        began: int,
+        fault: InjectedFault | None,
+        answer: HttpResponse | None,
+    ) -> None:
+        """Tell of a call that was answered, or dropped before its effect."""
+        twin = self.twin
+        replies = [] if answer is None else answer.replies
+        told = replies[0] if replies else DROPPED
+        for reply in replies[1:] if told.code == "" else ():
+            if reply.code:
+                told = reply
+                break
+        key = twin.service.state.keys.get(call.key or "")
+        number = 0 if answer is None or twin.requests is None else twin.requests.last
+        twin.event_log.add(
+            AnsweredCall(
+                at,
+                number,
+                call.surface,
+                call.environment,
+                scope["method"],
+                _raw_path(scope)[:LONGEST_TEXT],
+                tuple([reply.operation for reply in replies]) or (call.operation,),
+                told.account,
+                key.name if key is not None and told.account else "",
+                0 if answer is None else answer.status,
+                told.code,
+                told.check,
+                told.outcome,
+                told.rate_class,
+                () if fault is None else fault.rules,
+                (perf_counter_ns() - began) // 1_000,
+            )
+        )
 
     async def _kept(self) -> bool:
         """Wait until what led to a response is kept; return whether it is, or was undone."""
@@ -441,18 +502,6 @@ def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
         methods = (allow or "GET, HEAD, POST, PATCH, DELETE, OPTIONS").encode()
         return ((b"allow", methods), (b"access-control-allow-methods", methods), *PREFLIGHT)
     return ((b"allow", allow.encode()),) if allow and status == 405 else ()
-
-
-async def _suffer(fault: InjectedFault, call: Call, scope: Scope) -> bool:
-    """Apply a fault before the effect; return whether the request goes on."""
-    if fault.delay_s:
-        await asyncio.sleep(fault.delay_s)
-    if fault.drop == "before":
-        _drop(scope)
-        return False
-    if fault.fails:
-        call.fault, call.idempotency_key = Fault("internal_error"), None
-    return True
 
 
 def _exchange(scope: Scope, call: Call, answer: HttpResponse) -> RecordedExchange:

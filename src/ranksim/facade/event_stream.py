@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
-from ranksim.facade.event_log import EventLog, LoggedEvent
+from pydantic_core import to_json
+
+from ranksim.facade.event_log import KEPT, Entry, EventLog, logged
 from ranksim.facade.twin import Twin
 from ranksim.serving.asgi import Header, Receive, Scope, Send, hung_up
 
 HEARTBEAT_SECONDS = 15.0
 """How long a stream may be silent before a comment shows that it is alive."""
+
+PACE_SECONDS = 0.25
+"""How often a stream that wants at most so many events a second is sent some."""
+
+TOGETHER = 500
+"""How many events are written at once, so that others are answered meanwhile."""
 
 HEADERS: list[Header] = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -18,49 +25,58 @@ HEADERS: list[Header] = [
 ]
 
 
-async def stream(twin: Twin, after: int | None, scope: Scope, receive: Receive, send: Send) -> None:
+async def stream(
+    twin: Twin, after: int | None, scope: Scope, receive: Receive, send: Send, most: int | None = None
+) -> None:
     """Send everything that happens after number `after` (None: from now on) until somebody hangs up.
 
-    Where some are not remembered any more, an event "missed" says how many.
+    Where some are not remembered any more, or are more than `most` a second, an event "missed" says how many.
     """
-    now = twin.event_log.last
-    last = now if after is None or after > now else after
+    log = twin.event_log
+    last = log.last if after is None or after > log.last else after
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
         return
-    await _part(send, f": world {twin.world_id}\n\n")
+    await _part(send, f": world {twin.world_id}\n\n".encode())
     leaving = asyncio.create_task(hung_up(receive))
     scope["ranksim.stop"] = leaving.cancel  # a server that shuts down calls it
+    portion = KEPT
     try:
         while not leaving.done():
-            happened = await _next(twin.event_log, last, leaving)
-            await _part(send, _missed(last, happened) + "".join(map(_event, happened)) or ": alive\n\n")
-            last = happened[-1].seq if happened else last
+            happened = await _next(log, last, portion, leaving)
+            await _part(send, _missed(last, happened) or (b"" if happened else b": alive\n\n"))
+            for begin in range(0, len(happened), TOGETHER):
+                await _part(send, b"".join(map(_event, happened[begin : begin + TOGETHER])))
+            last = happened[-1][0] if happened else last
+            if most is not None and happened:
+                portion = max(1, int(most * PACE_SECONDS))
+                await asyncio.wait({leaving}, timeout=PACE_SECONDS)
     finally:
         leaving.cancel()
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _next(log: EventLog, last: int, leaving: asyncio.Task[None]) -> list[LoggedEvent]:
+async def _next(log: EventLog, last: int, most: int, leaving: asyncio.Task[None]) -> list[tuple[int, Entry]]:
     """Wait for what happens next; nothing once the client is leaving or a heartbeat is due."""
-    coming = asyncio.create_task(log.after(last))
+    coming = asyncio.create_task(log.wait(last))
     await asyncio.wait({leaving, coming}, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     if coming.done():
-        return coming.result()
+        return log.since(last, most)
     coming.cancel()
     return []
 
 
-def _missed(last: int, happened: list[LoggedEvent]) -> str:
-    missing = happened[0].seq - last - 1 if happened else 0
-    return f"event: missed\ndata: {missing}\n\n" if missing else ""
+def _missed(last: int, happened: list[tuple[int, Entry]]) -> bytes:
+    missing = happened[0][0] - last - 1 if happened else 0
+    return b"event: missed\ndata: %d\n\n" % missing if missing else b""
 
 
-def _event(event: LoggedEvent) -> str:
-    data = json.dumps(event.shown(), ensure_ascii=False)
-    return f"id: {event.seq}\nevent: {event.what}\ndata: {data}\n\n"
+def _event(numbered: tuple[int, Entry]) -> bytes:
+    event = logged(*numbered)
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.what.encode(), to_json(event.shown()))
 
 
-async def _part(send: Send, text: str) -> None:
-    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+async def _part(send: Send, body: bytes) -> None:
+    if body:
+        await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -75,11 +75,15 @@ class FaultRule(Frozen):
 
 @dataclass(slots=True)
 class InjectedFault:
-    """What befalls one request. `drop` is "before", "after" or ""; `delay_s` is wall time."""
+    """What befalls one request. `drop` is "before", "after" or ""; `delay_s` is wall time.
+
+    `rules` are the ids of those that did something to it.
+    """
 
     delay_s: float = 0.0
     drop: str = ""
     fails: bool = False
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -164,6 +168,7 @@ class Faults:
 
     def _strike(self, active: Active, fault: InjectedFault) -> None:
         rule, who, index = active.rule, entity(active.id), active.seen
+        before = active.effects.total()
         active.seen += 1
         if rule.latency is not None:
             fault.delay_s += rule.latency.at(uniform(self._seed, who, index, Purpose.LATENCY)) / SECOND
@@ -175,3 +180,5 @@ class Faults:
         if uniform(self._seed, who, index, Purpose.OUTAGE) < rule.error_rate:
             fault.fails = True
             active.effects["failed"] += 1
+        if active.effects.total() > before:
+            fault.rules += (active.id,)

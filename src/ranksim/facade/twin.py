@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ranksim.clock import DAY, SECOND, Micros
+from ranksim.clock import DAY, SECOND, Micros, iso
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.contract.views import TEST_EVENT
@@ -22,7 +22,7 @@ from ranksim.errors import BadInput, no_such
 from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import AdvanceCondition
 from ranksim.facade.attempts import AttemptCounts, AttemptsUnderWay
-from ranksim.facade.event_log import EventLog, LoggedEvent, attempt_details
+from ranksim.facade.event_log import EventLog, SentAttempt
 from ranksim.facade.faults import Faults
 from ranksim.facade.journal.journaled_service import ADMINISTRATION, JournaledService
 from ranksim.facade.journal.protocol import NotKept
@@ -126,8 +126,8 @@ class Twin:
         self._work(now)
         call = self._refused_write(call)
         step = self.service.handle(call, now, self.clock.traffic(now))
-        self._after(step.tasks, now)
         self.event_log.observe(step.events)
+        self._after(step.tasks, now)
         return step.reply
 
     def admits(self, call: Call, classes: Collection[RateClass]) -> bool:
@@ -140,8 +140,8 @@ class Twin:
         self._work(now)
         calls = [self._refused_write(call) for call in calls]
         step = self.service.handle_batch(calls, now, self.clock.traffic(now))
-        self._after(step.tasks, now)
         self.event_log.observe(step.events)
+        self._after(step.tasks, now)
         return step.replies
 
     def _refused_write(self, call: Call) -> Call:
@@ -163,8 +163,28 @@ class Twin:
         now = self.clock.now()
         self._work(now)
         result = getattr(self.service, method)(now=now, **arguments)
+        self.event_log.note(now, *self._administered(method, arguments, result))
         self._after([], now)
         return result
+
+    def _administered(
+        self, method: str, arguments: dict[str, Any], result: Any
+    ) -> tuple[str, dict[str, Any]]:
+        """Return what was administered, as an event tells it: no token of a key."""
+        account = arguments.get("account")
+        match method:
+            case "open_account":
+                opened = self.service.state.accounts[result]
+                return "account.opened", {"account_id": result, "name": opened.name, "plan": opened.plan}
+            case "issue_key":
+                return "key.issued", {"account_id": account, "name": arguments["name"]}
+            case "withdraw_key":
+                key = self.service.state.keys[arguments["token"]]
+                return "key.withdrawn", {"account_id": key.account, "name": key.name}
+            case "waive":
+                return "limits.changed", {"off": list(arguments["limits"])}
+        changed = {name: value for name, value in arguments.items() if name != "account"}
+        return "account.changed", {"account_id": account, **changed}
 
     def finish_job(self, job: str, outcome: str, error: str | None = None, cost: int | None = None) -> None:
         """End a job now, "done" or "failed", whatever was drawn for it; `cost` in µUSD. Raises BadInput."""
@@ -257,9 +277,11 @@ class Twin:
         self.event_log.note(
             self.clock.now(),
             "clock.set",
-            clock=str(self.clock.rate),
-            traffic_clock=self.clock.traffic_clock,
-            signature_clock=self.clock.signature,
+            {
+                "clock": str(self.clock.rate),
+                "traffic_clock": self.clock.traffic_clock,
+                "signature_clock": self.clock.signature,
+            },
         )
         self._report_answers()
         self._timer.arm(anew=True)
@@ -283,19 +305,21 @@ class Twin:
         Under every clock time stands still while attempts are under way. Raises BadInput, and
         AdvanceUnderWay.
         """
-        if self.event_log.gathered is not None:
+        if self.event_log.gathers:
             raise AdvanceUnderWay("clock: an advance is under way; wait until it has returned")
-        happened: list[LoggedEvent] = []
-        self.event_log.gathered = happened
+        self.event_log.gather()
         self.clock.hold()
+        began = self.clock.now()
         try:
             target = self._target(by, to, until)
             limit = self.settle_timeout if timeout is None else timeout
             settled = await self._run(target, until, limit)
         finally:
-            self.event_log.gathered = None
+            happened = self.event_log.gathered()
             self.clock.release()
             self._timer.arm(anew=True)
+            if self.clock.now() > began:
+                self.event_log.note(self.clock.now(), "clock.advanced", {"since": iso(began)})
         met = None if until is None else until.met(self.service.state)
         return Advance(settled, self.clock.now(), target, met, happened, self.attempts.attempts())
 
@@ -369,7 +393,7 @@ class Twin:
                 attempt = self._signed(task)
                 self.sent_events.note(self.service.state.events[task.event])
                 self.attempts.add(attempt)
-                self.event_log.note(now, "attempt.sent", **attempt_details(attempt))
+                self.event_log.add(SentAttempt(now, attempt))
         self.attempts.send()
 
     def _signed(self, attempt: Attempt) -> Attempt:
@@ -452,7 +476,7 @@ class Twin:
         self.clock.jump(now, traffic)
         self.sent_events.clear()
         self.service = self.began(service)
-        self.event_log.note(now, "world.began", world_id=self.world_id)
+        self.event_log.note(now, "world.began", {"world_id": self.world_id})
         self.resume(now)
 
     def resume(self, now: Micros) -> None:

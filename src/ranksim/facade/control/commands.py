@@ -169,6 +169,7 @@ async def drop_snapshot(twin: Twin, request: ControlRequest) -> schemas.Snapshot
     """Forget a saved world."""
     saved = _snapshot(twin, request)
     twin.snapshots.drop(request.path["name"])
+    twin.event_log.note(twin.now(), "snapshot.dropped", {"name": request.path["name"]})
     return _saved(request.path["name"], saved)
 
 
@@ -197,6 +198,7 @@ def _save(twin: Twin, name: str, saved: SavedWorld) -> schemas.SnapshotShown:
     if name not in twin.snapshots and len(twin.snapshots) >= MOST_SNAPSHOTS:
         raise Conflict(f"snapshot: there are {MOST_SNAPSHOTS} already; delete some")
     twin.snapshots.save(name, saved)
+    twin.event_log.note(twin.now(), "snapshot.saved", {"name": name})
     return _saved(name, saved)
 
 
@@ -378,7 +380,9 @@ async def list_faults(twin: Twin, request: ControlRequest) -> schemas.FaultList:
 async def add_fault(twin: Twin, request: ControlRequest) -> schemas.FaultShown:
     """Let requests of an operation and a key be late, fail or be dropped, with some likelihood."""
     rule: FaultRule = request.body
-    return cast(schemas.FaultShown, twin.faults.add(rule).shown())
+    active = twin.faults.add(rule)
+    twin.event_log.note(twin.now(), "fault.added", {"fault_id": active.id, "operation": rule.operation})
+    return cast(schemas.FaultShown, active.shown())
 
 
 async def remove_fault(twin: Twin, request: ControlRequest) -> schemas.FaultShown:
@@ -387,12 +391,14 @@ async def remove_fault(twin: Twin, request: ControlRequest) -> schemas.FaultShow
         raise Missing(f"fault: there is none with the id {request.path['id']!r}")
     shown = twin.faults.active[request.path["id"]].shown()
     twin.faults.remove(request.path["id"])
+    twin.event_log.note(twin.now(), "fault.removed", {"fault_id": request.path["id"]})
     return cast(schemas.FaultShown, shown)
 
 
 async def clear_faults(twin: Twin, request: ControlRequest) -> schemas.FaultList:
     """End all fault rules."""
     twin.faults.clear()
+    twin.event_log.note(twin.now(), "faults.cleared", {})
     return {"data": []}
 
 
@@ -429,6 +435,7 @@ async def clear_requests(twin: Twin, request: ControlRequest) -> schemas.CountSh
     journal = _journal(twin)
     count = len(journal)
     journal.clear()
+    twin.event_log.note(twin.now(), "requests.cleared", {"count": count})
     return {"count": count}
 
 

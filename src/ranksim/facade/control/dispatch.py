@@ -150,7 +150,7 @@ async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> Non
         await refuse(send, 422, str(error))
         return
     told = whole_number(last)
-    await stream(twin, query.after if told is None else told, scope, receive, send)
+    await stream(twin, query.after if told is None else told, scope, receive, send, query.most)
 
 
 ALONE = {"/events": _events, "/openapi.json": _openapi}

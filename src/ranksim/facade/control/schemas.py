@@ -531,9 +531,13 @@ class TriggerBody(Frozen):
 
 
 class EventsQuery(Frozen):
-    """From where on: after a number, 0 for all that is remembered; by default from now on."""
+    """From where on: after a number, 0 for all that is remembered; by default from now on.
+
+    With `most`, at most so many a second are sent, in portions, and what is more is told as missed.
+    """
 
     after: Annotated[int, Field(ge=0)] | None = None
+    most: Annotated[int, Field(ge=1, le=100_000)] | None = None
 
 
 class Problem(TypedDict):

@@ -259,7 +259,7 @@ class WriteAheadLog:
             logger.critical("the state file can be neither written nor read: %s", unreadable)
             os._exit(1)  # what is in memory was promised to nobody
         self.begin()
-        twin.event_log.note(twin.now(), "world.undone", reason=str(error))
+        twin.event_log.note(twin.now(), "world.undone", {"reason": str(error)})
         twin.resume(twin.now())
 
 
