@@ -1,8 +1,9 @@
 """The HTTP surface: a plain ASGI app around a twin.
 
 /v1 and /graphql are production, /sandbox/v1 and /sandbox/graphql the sandbox (S1). /_ranksim is the control
-API; /openapi.json, /schema.graphql and /docs describe the service; /livez, /readyz and /metrics are for those
-who run it. Everything else is answered by the service too, as a path where there is nothing.
+API, and to browsers, as / is, the live page; /openapi.json, /schema.graphql and /docs describe the service;
+/livez, /readyz and /metrics are for those who run it. Everything else is answered by the service too, as a
+path where there is nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ranksim.facade.http.requests import (
 )
 from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.metrics import metrics
+from ranksim.facade.page import serving as page
 from ranksim.facade.request_journal import RecordedExchange, by_name, joined
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Fault, Reply
@@ -164,6 +166,8 @@ class Facade:
                 await self._rest(scope, receive, send, "sandbox", path[12:], self._deprecated)
             elif path in self._places:
                 await self._places[path](scope, receive, send)
+            elif page.is_wanted(path, scope):
+                await self._page(path, scope, send)
             elif path == CONTROL or path.startswith(CONTROL + "/"):
                 await self._control(scope, receive, send)
             elif self._deprecated and path.startswith("/v2/"):
@@ -375,6 +379,17 @@ class Facade:
         return reply.status, _headers(reply.headers, len(payload), self.twin.now()), payload
 
     # The user's hands
+
+    async def _page(self, path: str, scope: Scope, send: Send) -> None:
+        """Send the live page to a browser, with 401 where the token is missing, which it then asks for."""
+        token = self.token if page.is_document(path) else None
+        refused = refusal(token, scope, self.control_names)
+        if refused is not None and refused[0] != 401:
+            from ranksim.facade.control import dispatch
+
+            await dispatch.refuse(send, *refused)
+            return
+        await page.send_file(send, path, 401 if refused else 200, body=scope["method"] != "HEAD")
 
     async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.facade.control import dispatch  # its many models take a while to build

@@ -307,6 +307,7 @@ def _announce(facade: "Facade", host: str, port: int, token: str, *, as_json: bo
     base, twin = url_of(host, port), facade.twin
     addresses = {
         "base_url": base,
+        "page": f"{base}/" + (f"?token={token}" if token else ""),
         "rest": f"{base}/v1",
         "graphql": f"{base}/graphql",
         "key": twin.keys.get("production", ""),

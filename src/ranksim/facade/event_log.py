@@ -7,6 +7,7 @@ small record and an append.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -163,6 +164,8 @@ class EventLog:
     """What happened, numbered from 1, oldest first; the last `KEPT` are remembered."""
 
     def __init__(self) -> None:
+        self.id = secrets.token_hex(8)
+        """Tells it from the log of an earlier process, whose numbers mean other events."""
         self.last = 0
         """The number of the last one."""
         self._gathered: list[tuple[int, Entry]] | None = None
@@ -233,6 +236,15 @@ class EventLog:
         """Return what happened after a number and is remembered, the last `most`, each with its number."""
         newest = list(islice(reversed(self._kept), min(self.last - number, most)))
         return list(enumerate(reversed(newest), self.last - len(newest) + 1))
+
+    def sent(self, endpoint: str, event: str, number: int) -> Attempt | None:
+        """Return the latest attempt of a number to deliver an event to an endpoint, if it is remembered."""
+        for entry in reversed(self._kept):
+            if isinstance(entry, SentAttempt):
+                attempt = entry.attempt
+                if (attempt.endpoint, attempt.event, attempt.number) == (endpoint, event, number):
+                    return attempt
+        return None
 
     async def after(self, number: int) -> list[LoggedEvent]:
         """Wait until something has happened after a number, and return all of it that is remembered."""

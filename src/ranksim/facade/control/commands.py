@@ -22,6 +22,7 @@ from ranksim.facade.control import schemas
 from ranksim.facade.faults import FaultRule
 from ranksim.facade.journal.sqlite import packed
 from ranksim.facade.journal.write_ahead import world_of
+from ranksim.facade.page.overview import overview
 from ranksim.facade.request_journal import Expected, NearMiss, RequestJournal
 from ranksim.facade.snapshots import SavedWorld, policy_digest
 from ranksim.facade.twin import Twin
@@ -568,6 +569,26 @@ async def list_attempts(twin: Twin, request: ControlRequest) -> schemas.RecordLi
         and query.event_id in (None, record.event)
     ]
     return {"data": [_record_shown(record) for record in found[: query.limit]]}
+
+
+async def get_attempt_request(twin: Twin, request: ControlRequest) -> schemas.AttemptRequestShown:
+    """Read what a recorded attempt sent: the address, the headers, signature included, and the payload."""
+    number = whole_number(request.path["id"].removeprefix("att_"))
+    record = None if number is None else twin.service.state.attempts.get(number)
+    sent = None
+    if record is not None:
+        sent = twin.event_log.sent(record.endpoint, record.event, record.attempt)
+    if sent is None:
+        given = request.path["id"]
+        raise Missing(
+            f"attempt: there is none with the id {given!r}, or what it sent is not remembered any more"
+        )
+    return {"url": sent.url, "headers": dict(sent.headers), "body": sent.body.decode()}
+
+
+async def get_overview(twin: Twin, request: ControlRequest) -> schemas.Json:
+    """Read what the live page shows besides events: clock, accounts, jobs, endpoints, faults."""
+    return overview(twin)
 
 
 def _record_shown(record: AttemptRecord) -> schemas.RecordShown:

@@ -40,6 +40,7 @@ TAG_OF = {
     "plans": "accounts",
     "keys": "accounts",
     "limits": "faults",
+    "overview": "state",
     "deliveries": "webhooks",
     "attempts": "webhooks",
     "trigger": "webhooks",

@@ -83,6 +83,8 @@ ROUTES = (
     Route("GET", "/attempts", commands.list_attempts, schemas.RecordList, query=schemas.DeliveriesQuery),
     Route("POST", "/attempts/{id}/resend", commands.resend, schemas.DeliveryShown, status=201),
     Route("POST", "/trigger", commands.trigger, schemas.DeliveryList, schemas.TriggerBody, status=201),
+    Route("GET", "/attempts/{id}/request", commands.get_attempt_request, schemas.AttemptRequestShown),
+    Route("GET", "/overview", commands.get_overview, schemas.Json),
 )
 """Every command. GET /events streams, and GET /openapi.json describes."""
 

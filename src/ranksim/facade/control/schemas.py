@@ -530,6 +530,14 @@ class TriggerBody(Frozen):
     domain_id: str = Field("", description="Whose job; by default the first domain that an endpoint takes.")
 
 
+class AttemptRequestShown(TypedDict):
+    """What a webhook attempt sent, as text."""
+
+    url: str
+    headers: dict[str, str]
+    body: str
+
+
 class EventsQuery(Frozen):
     """From where on: after a number, 0 for all that is remembered; by default from now on.
 

@@ -1,0 +1,64 @@
+"""The page as files: for browsers, at / and /_ranksim, protected as the control API is.
+
+The page itself holds nothing of the deployment: it asks the control API for all that it shows, with the
+token that stands in its own address. Text of callers comes to it as JSON and is shown as text; the policy
+below lets no script run but its own, even if one were put into the page.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from ranksim.serving.asgi import Header, Scope, Send
+
+FILES = {
+    "/": ("page.html", b"text/html; charset=utf-8"),
+    "/_ranksim": ("page.html", b"text/html; charset=utf-8"),
+    "/_ranksim/page.js": ("page.js", b"text/javascript; charset=utf-8"),
+    "/_ranksim/page.css": ("page.css", b"text/css; charset=utf-8"),
+}
+"""What is served where."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+"""What the page may load, run and ask (Content Security Policy Level 3; Trusted Types)."""
+
+HEADERS: tuple[Header, ...] = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+    (b"vary", b"accept"),
+)
+
+
+def is_wanted(path: str, scope: Scope) -> bool:
+    """Return whether a browser asks for the page or one of its files; other clients are answered as ever."""
+    if scope["method"] not in ("GET", "HEAD") or path not in FILES:
+        return False
+    return not is_document(path) or b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+
+
+def is_document(path: str) -> bool:
+    """Return whether a path is the page's own, which wants the token; script and style hold nothing."""
+    return FILES[path][0] == "page.html"
+
+
+async def send_file(send: Send, path: str, status: int, *, body: bool) -> None:
+    """Send the page or one of its files."""
+    name, content_type = FILES[path]
+    content = _read(name)
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(content)), *HEADERS]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content if body else b""})
+
+
+@cache
+def _read(name: str) -> bytes:
+    return files(__package__).joinpath(name).read_bytes()
