@@ -1,12 +1,16 @@
 """What the tests of the fleet share: the arrays of a result, compared one by one."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ranksim.fleet.results import ARRAYS, FleetResult
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 Same = Callable[[FleetResult, FleetResult], None]
 

@@ -8,34 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exchanges import NOON, Line, call, recorded
 
 import ranksim as rs
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
-from ranksim.clock import DAY, SECOND, instant
+from ranksim.clock import DAY
 from ranksim.contract.policy import Policy, shipped_catalogue
 from ranksim.errors import BadInput
 from ranksim.pricing.back_test import BackTest, Side, back_test, read_accounts
-from ranksim.pricing.recording import Recording, read_recording, read_rules
+from ranksim.pricing.recording import read_recording, read_rules
 from ranksim.pricing.replay import ReplayedService, spec_for
 from ranksim.report.figure import new_figure
 from ranksim.trace import TraceWriter
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "pricing"
-NOON = instant("2026-09-02T12:00:00Z")
 PLANS = shipped_catalogue("illustrative")
-
-Line = dict[str, Any]
-
-
-def call(number: int, method: str, path: str, body: Any = None, **fields: Any) -> Line:
-    """An exchange, so many seconds after noon."""
-    at = NOON + number * SECOND
-    return {
-        "kind": "exchange", "id": f"x{number}", "sent": at, "received": at + 1000, "api_key": "main",
-        "operations": [], "method": method, "path": path, "status": 200,
-        "body": "" if body is None else json.dumps(body),
-    } | fields  # fmt: skip
 
 
 def brief(number: int, **fields: Any) -> Line:
@@ -47,13 +35,6 @@ def job(number: int, kind: str, **fields: Any) -> Line:
     body = {"kind": kind, "domain_id": "dom_7"}
     answer = {"data": {"id": f"job_{number}"}}
     return call(number, "POST", "/v1/jobs", body, **{"status": 202, "response": json.dumps(answer)} | fields)
-
-
-def recorded(tmp_path: Path, *lines: Line, **header: Any) -> Recording:
-    header = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}} | header
-    path = tmp_path / "trace.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in (header, *lines)), encoding="utf-8")
-    return read_recording(path)
 
 
 def on(*plans: str) -> list[Side]:

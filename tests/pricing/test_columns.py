@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exchanges import Line, call, recorded
 from recorded_calls import generated
 
 import ranksim as rs
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
-from ranksim.clock import SECOND, instant
 from ranksim.contract.policy import Policy, shipped_catalogue
 from ranksim.errors import BadInput
 from ranksim.fleet.recorded_fleet import RecordedFleet
@@ -36,26 +36,7 @@ from ranksim.trace import TraceWriter
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "pricing"
-NOON = instant("2026-09-02T12:00:00Z")
 PLANS = shipped_catalogue("illustrative")
-
-Line = dict[str, Any]
-
-
-def call(number: int, method: str, path: str, body: Any = None, **fields: Any) -> Line:
-    at = NOON + number * SECOND
-    return {
-        "kind": "exchange", "id": f"x{number}", "sent": at, "received": at + 1000, "api_key": "main",
-        "operations": [], "method": method, "path": path, "status": 200,
-        "body": "" if body is None else json.dumps(body),
-    } | fields  # fmt: skip
-
-
-def recorded(tmp_path: Path, *lines: Line) -> Recording:
-    header = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}}
-    path = tmp_path / "trace.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in (header, *lines)), encoding="utf-8")
-    return read_recording(path)
 
 
 def rows_of(columns: Columns) -> Records:

@@ -11,10 +11,10 @@ from flat_customers import CALENDAR, USD, catalogue, population
 import ranksim as rs
 from ranksim.clock import DAY
 from ranksim.errors import BadInput
+from ranksim.fleet.machines import Compiled
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.precision import FIRST_STAGE
 from ranksim.pricing.bills import bills
-from ranksim.pricing.catalogues import unpriced
 from ranksim.pricing.compare import METRICS, PERCENTILES, compare
 from ranksim.pricing.needs import NONE
 from ranksim.report.figure import new_figure
@@ -186,22 +186,21 @@ def test_plots(name: str) -> None:
 
 
 def test_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[str] = []
+    accounts: list[int] = []
+    serve = Compiled.serve
 
-    def counted(people: rs.Population, policy: rs.Policy, seed: int, **options: Any) -> Any:
-        result = rs.simulate_fleet(people, policy, seed, **options)
-        runs.append(f"{seed} {sorted(result.sold)} {unpriced(policy.catalogue)}")
-        return result
+    def counted(self: Compiled, side: int, rows: Any, first: int) -> None:
+        accounts.extend(rows)
+        serve(self, side, rows, first)
 
-    for module in ("compare", "needs"):
-        monkeypatch.setattr(f"ranksim.pricing.{module}.simulate_fleet", counted)
+    monkeypatch.setattr(Compiled, "serve", counted)
     cheap = catalogue({"flat": {"price": 20 * USD}}, "cheap")
     found = compare(population(), FLAT, cheap, policy=CALENDAR, replications=3)
-    # Two sides of three replications, and who the one plan is enough for: a price changes nothing there.
-    assert len(runs) == 2 * 3 + 1
+    # Ten customers of three replications: a price changes nothing, and they are on the one plan there is.
+    assert len(accounts) == 10 * 3
     assert {need.side for need in found.needs} == {"A", "B"}
     compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=3)
-    assert len(runs) == 7 + 2 * 3 + 2
+    assert len(accounts) == 10 * 3 + 2 * 10 * 3
 
 
 def test_it_goes_on_until_the_difference_is_known() -> None:

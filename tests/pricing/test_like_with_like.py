@@ -148,8 +148,11 @@ def test_a_plan_that_is_on_in_some_replications_counts_nothing_in_the_others() -
     assert sum(found.row("negative", plan)["of"] for plan in ("starter", "pro")) == 4 * 3
     assert found.row("negative")["of"] == 4 * 3
     plans_add_up(found)
-    told = {row[1]: row[2] for view in found.views() for row in view.rows if row[0] == "pro"}
-    assert told["plan prices"] == "4 replications"
+    views = {view.title: view for view in found.views()}
+    # Told once of money, which is of all replications, and in each row where plans differ.
+    assert views["Money"].note.endswith("; of 4 replications")
+    assert "mean of" not in views["Money"].headings
+    told = {row[1]: row[2] for view in views.values() for row in view.rows if row[0] == "pro"}
     assert told["wants more"].endswith(" customers")
     assert told["blocked"] == f"{served} replications"
     assert {row["of"] for row in found.margins if row["plan"] == "pro"} == {served}

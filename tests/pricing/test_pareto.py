@@ -52,10 +52,10 @@ def test_changes_are_to_the_catalogue_as_it_is() -> None:
 
 
 def test_prices_alone_are_not_simulated_again() -> None:
-    with mock.patch.object(module, "simulate_fleet", wraps=module.simulate_fleet) as simulate:
+    with mock.patch.object(module, "simulate_sides", wraps=module.simulate_sides) as simulate:
         found()
-    # Two ceilings and the catalogue as it is, twice each.
-    assert simulate.call_count == 6
+    # Two ceilings and the catalogue as it is, in each of two replications.
+    assert [len(call.args[0]) for call in simulate.call_args_list] == [3, 3]
 
 
 def test_equal_points_do_not_beat_each_other() -> None:

@@ -45,8 +45,8 @@ QUICK = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper":
 """How inner functions are compiled: nothing divides by 0, and Python never calls them."""
 
 
-def compiled(run: Callable[..., None]) -> Callable[..., None]:
-    """Return `kernel.run` or `recorded.run`, compiled: a first call compiles, or loads what was kept."""
+def compiled(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `kernel.draw`, `kernel.run` or `recorded.run`, compiled: a first call compiles, or loads."""
     with _compiling:
         return _compiled(run)
 
@@ -59,12 +59,12 @@ def _teach_rules() -> None:
     _teach_draws()
     for module in MODULES:
         for function in functions_of(module):
-            if function not in (requests.stream, requests.drawn, kernel.run, recorded.run):
+            if function not in (requests.stream, requests.drawn, kernel.draw, kernel.run, recorded.run):
                 register_jitable(**QUICK)(function)
 
 
 @cache
-def _compiled(run: Callable[..., None]) -> Callable[..., None]:
+def _compiled(run: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
     _teach_rules()
@@ -72,7 +72,7 @@ def _compiled(run: Callable[..., None]) -> Callable[..., None]:
     with _cache_below(directory):
         # Numba would fall back to a directory that is not named after the sources.
         kept = is_writable(directory)
-        ready: Callable[..., None] = numba.njit(nogil=True, cache=kept, error_model="numpy")(run)
+        ready: Callable[..., Any] = numba.njit(nogil=True, cache=kept, error_model="numpy")(run)
     return ready
 
 

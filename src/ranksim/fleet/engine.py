@@ -1,19 +1,17 @@
-"""Simulate a fleet: make its accounts, run the kernel over them in chunks, and hand out what came of it."""
+"""Simulate a fleet: make its accounts, serve them part by part, and hand out what came of it."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
 from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.extras import missing
-from ranksim.fleet import compiled as compiler
-from ranksim.fleet import kernel
 from ranksim.fleet.bounds import check_bounds
 from ranksim.fleet.customers import Customers, customers_of
-from ranksim.fleet.kernel import SPENDS, Desk, Given, Ledger
+from ranksim.fleet.kernel import Given, Ledger
+from ranksim.fleet.machines import Compiled, Interpreted, machine
 from ranksim.fleet.offers import Offers, offers_of
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
@@ -21,63 +19,19 @@ from ranksim.fleet.rows import (
     ACTIVITIES,
     OUTCOMES,
     AccountTally,
-    ActivityRate,
     Allowance,
     BlockedSpan,
-    CallRow,
-    CustomerRow,
-    DomainRow,
-    Habit,
     LoggedRequest,
     Month,
-    Offer,
-    OperationRow,
-    Queue,
-    Reaction,
-    Records,
-    RequestRow,
-    RunCooldown,
-    SegmentRow,
-    ServiceTerms,
     blank,
-    to_records,
-    to_rows,
 )
-from ranksim.rules.books import Ask, Books, Terms, Window
-from ranksim.rules.windows import SLIDING_LOG
+from ranksim.fleet.sides import Side, SideRun, are_same_customers
+from ranksim.rules.books import Books
 
 CHUNK = 256
 """Accounts that are served in one go: few, so that threads end together."""
 
 SHORTEST_MONTH = 28 * DAY
-
-ROWS: dict[str, type] = {
-    "customers": CustomerRow,
-    "calls": CallRow,
-    "segment": SegmentRow,
-    "domains": DomainRow,
-    "segments": SegmentRow,
-    "habits": Habit,
-    "reactions": Reaction,
-    "offers": Offer,
-    "operations": OperationRow,
-    "meters": Allowance,
-    "windows": Window,
-    "terms": Terms,
-    "ways": ServiceTerms,
-    "tallies": AccountTally,
-    "months": Month,
-    "blocks": BlockedSpan,
-    "books": Books,
-    "log": LoggedRequest,
-    "cooldowns": RunCooldown,
-    "backlog": RequestRow,
-    "pace": ActivityRate,
-    "ask": Ask,
-    "request": RequestRow,
-    "queue": Queue,
-}
-"""The row class of each record array of the kernel; the other arrays hold integers."""
 
 
 def simulate_fleet(
@@ -98,44 +52,83 @@ def simulate_fleet(
     `FleetResult.joined`. `compiled` None compiles where Numba is installed; True insists on it. `log` keeps
     that many of the first requests. Raises BadInput.
     """
-    policy = Policy() if policy is None else policy
     first, last = (0, population.accounts) if accounts is None else accounts
     if not 0 <= first < last <= population.accounts:
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")
     if threads < 1 or chunk < 1 or log < 0:
         raise BadInput("threads and chunk: expected at least 1 each, and a log of at least 0")
     engine = machine(compiled)
-    check_bounds(population, policy)
-    offers = offers_of(population, policy)
-    customers = customers_of(population, policy, offers, seed, first, last)
-    given = given_of(customers, offers)
-    ledger = ledger_of(last - first, population.length, len(offers.metrics), log)
-    number = signed(seed)
-    parts = [(a, min(a + chunk, last - first)) for a in range(0, last - first, chunk)]
+    run = _opened(Side(population, Policy() if policy is None else policy), seed, first, last, log)
+    _serve([run], engine, seed, 1 if log else threads, chunk)
+    return _result(run, engine, seed)
+
+
+def simulate_sides(
+    sides: Sequence[Side], seed: int = 0, *, threads: int = 1, compiled: bool | None = None
+) -> list[FleetResult]:
+    """Let the same customers call under several sides: the results of `simulate_fleet`, one a side.
+
+    Every request is drawn once, and whom nothing that differs concerns is served once. Of a `short` side only
+    the column `enough` is told. Raises BadInput for populations that differ in more than plans.
+    """
+    if threads < 1:
+        raise BadInput("threads: expected at least 1")
+    engine = machine(compiled)
+    runs = [_opened(side, seed, 0, side.population.accounts) for side in sides]
+    if not all(are_same_customers(runs[0].given, run.given) for run in runs[1:]):
+        raise BadInput("sides: expected populations that differ in nothing but plans and add-ons")
+    _serve(runs, engine, seed, threads, CHUNK)
+    return [_result(run, engine, seed) for run in runs]
+
+
+def _opened(side: Side, seed: int, first: int, last: int, log: int = 0) -> SideRun:
+    """Make the accounts [first, last) of a side, nobody served yet. Raises BadInput."""
+    check_bounds(side.population, side.policy)
+    offers = offers_of(side.population, side.policy)
+    customers = customers_of(side.population, side.policy, offers, seed, first, last)
+    ledger = ledger_of(last - first, side.population.length, len(offers.metrics), log)
+    return SideRun(side, offers, given_of(customers, offers), ledger)
+
+
+def _serve(runs: Sequence[SideRun], engine: str, seed: int, threads: int, chunk: int) -> None:
+    """Serve all accounts on every side, so many in one go."""
+    accounts = len(runs[0].ledger.tallies)
+    for index, run in enumerate(runs):
+        run.look_back(runs[:index])
+    parts = [(first, min(first + chunk, accounts)) for first in range(0, accounts, chunk)]
 
     def serve(part: tuple[int, int]) -> None:
-        free = ledger._replace(log=ledger.log[np.count_nonzero(ledger.log["tries"]) :])
-        if engine == "compiled":
-            compiler.compiled(kernel.run)(*part, population.start, number, given, _desk(given), free)
-        else:
-            _interpret(part, population.start, number, given, free)
+        first, last = part
+        worker = (Compiled if engine == "compiled" else Interpreted)(runs, signed(seed))
+        while True:
+            came = worker.draw(first, last)
+            for index, run in enumerate(runs):
+                worker.serve(index, run.take_over(first, came), first)
+            first = came
+            if first == last:
+                return
 
-    if threads > 1 and log == 0:
-        if engine == "compiled":
-            serve((0, 0))  # a part of nobody compiles; the others find it done
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(serve, parts))
-    else:
+    if threads == 1:
         for part in parts:
             serve(part)
+        return
+    if engine == "compiled":
+        serve((0, 0))  # a part of nobody compiles; the others find it done
+    parts.sort(key=lambda part: -runs[0].expected(*part))  # the largest first, so that threads end together
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(serve, parts))
+
+
+def _result(run: SideRun, engine: str, seed: int) -> FleetResult:
+    ledger = run.ledger
     return FleetResult(
-        population=population,
-        policy=policy,
+        population=run.side.population,
+        policy=run.side.policy,
         seed=seed,
         engine=engine,
-        sold=offers.sold,
-        metrics=offers.metrics,
-        customers=customers.customers,
+        sold=run.offers.sold,
+        metrics=run.offers.metrics,
+        customers=run.given.customers,
         tallies=ledger.tallies,
         counts=ledger.counts.reshape(-1, len(ACTIVITIES), len(OUTCOMES)),
         months=ledger.months,
@@ -144,20 +137,6 @@ def simulate_fleet(
         books=ledger.books,
         log=ledger.log[ledger.log["tries"] > 0],
     )
-
-
-def machine(compiled: bool | None) -> str:
-    """Return what runs the kernel, "compiled" or "interpreted"; None compiles where Numba is installed.
-
-    Raises BadInput where compiling is insisted on and Numba is missing.
-    """
-    if compiled is False:
-        return "interpreted"
-    if compiler.available():
-        return "compiled"
-    if compiled:
-        raise missing("compiled fleets need Numba", "fleet")
-    return "interpreted"
 
 
 def signed(seed: int) -> int:
@@ -187,26 +166,6 @@ def given_of(customers: Customers, offers: Offers) -> Given:
     )
 
 
-def _desk(given: Given) -> Desk:
-    """Room to serve any of the accounts given."""
-    domains = int(given.customers["domains"].max())
-    return Desk(
-        windows=blank(len(given.windows), Window),
-        rings=np.zeros((len(given.windows), ring_of(given.windows)), dtype=np.int64),
-        cooldowns=blank(domains * SPENDS, RunCooldown),
-        backlog=blank(int(given.segments["backlog"].max()) + 1, RequestRow),
-        pace=blank(1, ActivityRate),
-        ask=blank(1, Ask),
-        request=blank(1, RequestRow),
-        queue=blank(1, Queue),
-    )
-
-
-def ring_of(windows: Records) -> int:
-    """Return how many instants each rate window keeps: its limit, if it is a sliding log."""
-    return int(windows["limit"].max()) if windows["kind"][0] == SLIDING_LOG else 1
-
-
 def ledger_of(accounts: int, length: int, metrics: int, log: int) -> Ledger:
     """Return an empty ledger: of so many accounts and metrics, for `length` µs, with room in its log."""
     entries = blank(log, LoggedRequest)
@@ -220,41 +179,3 @@ def ledger_of(accounts: int, length: int, metrics: int, log: int) -> Ledger:
         books=blank(accounts, Books),
         log=entries,
     )
-
-
-def _interpret(part: tuple[int, int], start: int, seed: int, given: Given, ledger: Ledger) -> None:
-    """Run the kernel on slotted rows and lists, and write what came out into the records."""
-    first, last = part
-    customers, firsts = given.customers[first:last], given.first_domains[first:last]
-    mine = given._replace(
-        customers=customers,
-        first_domains=firsts - firsts[0],
-        domains=given.domains[firsts[0] : firsts[-1] + customers["domains"][-1]],
-        odds=given.odds[first:last],
-    )
-    records = ledger._replace(
-        **{name: array[first:last] for name, array in ledger._asdict().items() if name != "log"}
-    )
-    rows = loose(records)
-    kernel.run(0, last - first, start, seed, loose(mine), loose(_desk(mine)), rows)
-    for name, array in records._asdict().items():
-        array[...] = firm(getattr(rows, name), ROWS.get(name))
-
-
-def loose(arrays: Any) -> Any:
-    """Return the arrays of a named tuple as lists of slotted rows, or of integers."""
-    return arrays._replace(
-        **{
-            name: to_rows(array, ROWS[name]) if array.dtype.names else array.tolist()
-            for name, array in arrays._asdict().items()
-        }
-    )
-
-
-def firm(rows: Any, row: type | None) -> Any:
-    """Return lists of slotted rows as records again, as deep as they are."""
-    if row is None or not rows:
-        return rows
-    if isinstance(rows[0], list):
-        return np.stack([firm(inner, row) for inner in rows])
-    return to_records(rows, row)

@@ -1,7 +1,8 @@
-"""The kernel: one account after the other, each request made, judged and counted at once.
+"""The kernel: some accounts' requests are drawn, then put before the rules and counted, account by account.
 
-Interpreted over slotted rows and lists, or compiled over record arrays (`fleet.compiled`): the same
-functions. Memory grows with the accounts, not with their requests.
+What is drawn depends on no decision, so several sides, the same customers under other terms, read the same
+tape. Interpreted over slotted rows and lists, or compiled over record arrays (`fleet.compiled`): the same
+functions. Memory grows with the accounts, and by a tape that the busiest of them fits on.
 """
 
 from collections.abc import Sequence
@@ -17,11 +18,14 @@ from ranksim.fleet.requests import (
     make,
     resume,
     streams_of,
+    take_up,
 )
 from ranksim.fleet.rows import (
     ACTIVITIES,
+    LIFTED,
     LIMITED,
     REMOVE,
+    ActivityRate,
     Allowance,
     DomainRow,
     LoggedRequest,
@@ -71,17 +75,23 @@ class Desk(NamedTuple):
     """What the kernel works with on one account: scratch, made fit by `prepare`.
 
     `windows` and `rings` per rate class, `cooldowns` per domain and operation, `backlog` requests in mind;
-    `pace`, `ask`, `request` and `queue` have one row.
+    `ask`, `request` and `queue` have one row.
     """
 
     windows: Any
     rings: Any
     cooldowns: Any
     backlog: Any
-    pace: Any
     ask: Any
     request: Any
     queue: Any
+
+
+class Tape(NamedTuple):
+    """The requests of consecutive accounts in order: those of the k-th are [begins[k], begins[k + 1])."""
+
+    requests: Any
+    begins: Any
 
 
 class Ledger(NamedTuple):
@@ -99,12 +109,56 @@ class Ledger(NamedTuple):
     log: Any
 
 
-def run(first: int, last: int, start: int, seed: int, given: Given, desk: Desk, ledger: Ledger) -> None:
-    """Serve the accounts in rows [first, last) of what is given; `start` is the instant the run begins."""
-    logged = 0
+def draw(
+    first: int, last: int, start: int, seed: int, given: Given, paces: Sequence[ActivityRate], tape: Tape
+) -> int:
+    """Draw the requests of the accounts in rows [first, last), or of as many as the tape has room for.
+
+    `start` is the instant the run begins, `paces` one row of scratch. Gives the row that it came to.
+    """
+    pace, used = paces[0], 0
+    tape.begins[0] = 0
     for row in range(first, last):
+        customer = given.customers[row]
+        streams = streams_of(seed, customer.number)
+        course = Course(start, given.hours[customer.segment], given.levels)
+        odds, habits = given.odds[row], given.habits[customer.segment]
+        pace.ends = DISTANT_PAST
+        pace.steady = given.segments[customer.segment].steady
+        number = 0
+        at = arrival(number, customer.joins, pace, course, customer, streams)
+        while at < customer.leaves:
+            if used == len(tape.requests):
+                return row
+            make(tape.requests[used], number, at, customer, odds, habits, streams)
+            used += 1
+            number += 1
+            at = arrival(number, at, pace, course, customer, streams)
+        tape.begins[row - first + 1] = used
+    return last
+
+
+def run(
+    rows: Sequence[int],
+    first: int,
+    short: int,
+    seed: int,
+    given: Given,
+    desk: Desk,
+    tape: Tape,
+    ledger: Ledger,
+) -> None:
+    """Serve the accounts in some rows, whose requests are on a tape that begins with those of row `first`.
+
+    `short` serves each until it is clear that its plan is not enough, if ever.
+    """
+    logged = 0
+    for index in range(len(rows)):
+        row = rows[index]
         prepare(row, given, desk, ledger)
-        logged = serve(row, start, seed, given, desk, ledger, logged)
+        if not short or ledger.tallies[row].slots_wanted <= ledger.books[row].slot_limit:
+            begins, ends = tape.begins[row - first], tape.begins[row - first + 1]
+            logged = serve(row, begins, ends, short, seed, given, desk, tape, ledger, logged)
 
 
 def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
@@ -124,8 +178,6 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
         cooldown.length = operations[index % SPENDS].cooldown
         cooldown.since = DISTANT_PAST
         cooldown.finish = DISTANT_PAST
-    desk.pace[0].ends = DISTANT_PAST
-    desk.pace[0].steady = given.segments[customer.segment].steady
     desk.queue[0].count = 0
     desk.queue[0].due = DISTANT_FUTURE
     meters = ledger.meters[row]
@@ -147,8 +199,19 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
     note_slots(books.active, tally, ledger.months[row][0])
 
 
-def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Ledger, logged: int) -> int:
-    """Serve one account to its end: its requests in order of time, refused ones again where it insists.
+def serve(
+    row: int,
+    index: int,
+    ends: int,
+    short: int,
+    seed: int,
+    given: Given,
+    desk: Desk,
+    tape: Tape,
+    ledger: Ledger,
+    logged: int,
+) -> int:
+    """Serve one account: its requests in [index, ends) in order of time, refused ones again where it insists.
 
     Arrays are unpacked here and looked up in here: handing them on would count references at every request.
     """
@@ -167,11 +230,9 @@ def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Led
         streams,
     )
     first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
-    course, pace = Course(start, given.hours[customer.segment], given.levels), desk.pace[0]
-    odds, habits = given.odds[row], given.habits[customer.segment]
     reactions, operations = given.reactions[customer.segment], given.operations[customer.offer]
     limits, rings, cooldowns, backlog = desk.windows, desk.rings, desk.cooldowns, desk.backlog
-    queue, log = desk.queue[0], ledger.log
+    queue, log, requests = desk.queue[0], ledger.log, tape.requests
     counts, months, blocks, meters = (
         ledger.counts[row],
         ledger.months[row],
@@ -179,14 +240,15 @@ def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Led
         ledger.meters[row],
     )
     number = 0
-    fresh = arrival(number, customer.joins, pace, course, customer, streams)
+    fresh = requests[index].at if index < ends else DISTANT_FUTURE
     while min(fresh, queue.due) < customer.leaves:
         if queue.due <= fresh:
             resume(backlog, queue, request)
         else:
-            make(request, number, fresh, customer, odds, habits, streams)
+            take_up(request, number, requests[index])
             number += 1
-            fresh = arrival(number, fresh, pace, course, customer, streams)
+            index += 1
+            fresh = requests[index].at if index < ends else DISTANT_FUTURE
         month = month_of(request.at, months, account.tally)
         operation = operations[request.activity]
         domain = domains[first_domain + request.domain]
@@ -202,6 +264,8 @@ def serve(row: int, start: int, seed: int, given: Given, desk: Desk, ledger: Led
         count(account, month, counts)
         if request.outcome != GRANTED and request.outcome != JOINED:
             note_block(account, blocks, months)
+            if short and request.outcome in LIFTED:
+                return logged
             due = comes_back(request, reactions[request.outcome], streams)
             if due < customer.leaves and queue.count < account.segment.backlog:
                 keep(backlog, queue, request, due)

@@ -11,8 +11,9 @@ from ranksim.fleet import compiled as compiler
 from ranksim.fleet import recorded
 from ranksim.fleet.bounds import check_policy
 from ranksim.fleet.customers import Customers
-from ranksim.fleet.engine import ROWS, firm, given_of, ledger_of, loose, machine, ring_of, signed
+from ranksim.fleet.engine import given_of, ledger_of, signed
 from ranksim.fleet.kernel import SPENDS, Given, Ledger
+from ranksim.fleet.machines import ROWS, firm, loose, machine, ring_of
 from ranksim.fleet.offers import Offers, Sold, offers_for
 from ranksim.fleet.recorded import KeptRows
 from ranksim.fleet.rows import (

@@ -11,7 +11,15 @@ from typing import NamedTuple
 from ranksim import draws
 from ranksim.clock import DAY, DISTANT_FUTURE, HOUR
 from ranksim.draws import Purpose
-from ranksim.fleet.rows import ActivityRate, CustomerRow, Habit, Queue, Reaction, RequestRow
+from ranksim.fleet.rows import (
+    ActivityRate,
+    CustomerRow,
+    DrawnRequest,
+    Habit,
+    Queue,
+    Reaction,
+    RequestRow,
+)
 
 WEEK_HOURS = 168
 MONDAY = 72
@@ -124,7 +132,7 @@ def _gap(number: int, pace: ActivityRate, customer: CustomerRow, streams: Stream
 
 
 def make(
-    request: RequestRow,
+    request: DrawnRequest,
     number: int,
     at: int,
     customer: CustomerRow,
@@ -139,13 +147,21 @@ def make(
         activity += 1
     habit = habits[activity]
     request.at = at
-    request.number = number
-    request.tries = 1
     request.activity = activity
     request.domain = drawn_below(customer.domains, streams.domain, number)
     request.size = habit.least
     if habit.most > habit.least:
         request.size += drawn_below(habit.most - habit.least + 1, streams.size, number)
+
+
+def take_up(request: RequestRow, number: int, made: DrawnRequest) -> None:
+    """Make a first try of what was drawn, the account's request `number`."""
+    request.at = made.at
+    request.number = number
+    request.tries = 1
+    request.activity = made.activity
+    request.domain = made.domain
+    request.size = made.size
 
 
 # After a refusal

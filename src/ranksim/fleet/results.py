@@ -20,7 +20,7 @@ from ranksim.errors import BadInput
 from ranksim.extras import imported, install_line
 from ranksim.fleet.offers import Sold
 from ranksim.fleet.population import Population
-from ranksim.fleet.rows import ACTIVITIES, HEALING, OUTCOMES, REFUSED, Integers, Records
+from ranksim.fleet.rows import ACTIVITIES, HEALING, LIFTED, OUTCOMES, REFUSED, Integers, Records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,14 +30,6 @@ NEVER_HAPPENED = -1
 
 CODES = tuple(OUTCOMES[outcome] for outcome in REFUSED)
 """The codes of the refusals, in the order in which a call meets them."""
-
-UPGRADES = (
-    Decision.ENTITLEMENT_REQUIRED,
-    Decision.COST_CAP_REACHED,
-    Decision.QUOTA_EXHAUSTED,
-    Decision.SLOT_LIMIT_EXCEEDED,
-)
-"""The refusals that another plan or add-on can lift."""
 
 MONTH_COLUMNS = ("calls", "admitted", "refused", "limited", "spend", "slots_peak", "blocked")
 
@@ -138,7 +130,7 @@ class FleetResult:
         for index, code in enumerate(CODES):
             yield code, self.refusals[:, index]
         yield "given_up", tallies["given_up"]
-        upgradable = outcomes[:, list(UPGRADES)].sum(axis=1)
+        upgradable = outcomes[:, LIFTED].sum(axis=1)
         yield "upgradable", upgradable
         yield "enough", (upgradable == 0) & (tallies["slots_wanted"] <= books["slot_limit"])
         yield from self._blocked_columns()

@@ -39,6 +39,9 @@ FAULTY = 10
 REFUSED = (LIMITED, 1, 2, 3, 4, 5, 6)
 """The outcomes that are refusals, in the order in which a call meets them."""
 
+LIFTED = (1, 3, 4, 5)
+"""The refusals that another plan or add-on can lift."""
+
 HEALING = (LIMITED, 3, 4, 5, 6)
 """The refusals that depend on use: rate limit, ceiling, quota, slots, cooldown."""
 
@@ -148,6 +151,16 @@ class ServiceTerms:
 
 
 # What is kept while an account is served
+
+
+@dataclass(slots=True)
+class DrawnRequest:
+    """One request as it was drawn, which no decision changes; its number is its place among its account's."""
+
+    at: int = 0
+    activity: int = 0
+    domain: int = 0
+    size: int = 0
 
 
 @dataclass(slots=True)

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
 
+CatalogueName = Annotated[str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)]
+Vary = Annotated[
+    list[str],
+    typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
+]
+KeywordsOfDomain = Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")]
 PopulationFile = Annotated[Path, typer.Option(metavar="FILE", help="The customers, a population in YAML.")]
 PolicyFile = Annotated[
     Path | None,
@@ -90,9 +96,7 @@ def compare(
 
 def break_even(
     population: PopulationFile,
-    catalogue: Annotated[
-        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
-    ] = "illustrative",
+    catalogue: CatalogueName = "illustrative",
     plan: Annotated[list[str] | None, typer.Option(help="Only this plan; may be repeated.")] = None,
     risk: Annotated[
         float, typer.Option(help="Customers with a negative margin that a ceiling may let be, as a share.")
@@ -125,13 +129,8 @@ def break_even(
 
 def pareto(
     population: PopulationFile,
-    vary: Annotated[
-        list[str],
-        typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
-    ],
-    catalogue: Annotated[
-        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
-    ] = "illustrative",
+    vary: Vary,
+    catalogue: CatalogueName = "illustrative",
     policy: PolicyFile = None,
     replications: Replications = 5,
     seed: Seed = 1,
@@ -190,7 +189,7 @@ def back_test(
             help="Rules that turn lines of an access log into operations.",
         ),
     ] = None,
-    keywords: Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")] = 50,
+    keywords: KeywordsOfDomain = 50,
     policy: PolicyFile = None,
     seed: Seed = 1,
     csv: Annotated[
@@ -253,13 +252,8 @@ def back_test(
 
 def search(
     columns: Annotated[Path, typer.Argument(metavar="COLUMNS", help="Recorded calls, from ranksim import.")],
-    vary: Annotated[
-        list[str],
-        typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
-    ],
-    catalogue: Annotated[
-        str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)
-    ] = "illustrative",
+    vary: Vary,
+    catalogue: CatalogueName = "illustrative",
     plan: Annotated[str, typer.Option(metavar="NAME", help="The plan that everybody is on.")] = "",
     move: Move = None,
     risk: Annotated[

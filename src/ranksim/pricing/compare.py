@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet.engine import simulate_fleet
+from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
+from ranksim.fleet.sides import Side
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.gains import gain
@@ -26,7 +27,7 @@ from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import Moves, alike, check_moves, check_sold, moved, selling
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
 from ranksim.pricing.common import check_replications
-from ranksim.pricing.needs import Enough, Need, needs
+from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.tables import View
@@ -172,9 +173,13 @@ class Comparison:
             rows = [
                 _spread(row) for row in self.differences if row["unit"] == quantity and (row["a"] or row["b"])
             ]
-            columns = dict.fromkeys(("plan", "metric", "mean_of"), "text") | {"a": quantity, "b": quantity}
+            of = {row["mean_of"] for row in rows}
+            told_once = len(of) == 1  # not in every row
+            columns = dict.fromkeys(("plan", "metric", *(() if told_once else ("mean_of",))), "text")
+            columns |= {"a": quantity, "b": quantity}
             columns |= {"difference": "points" if quantity == "share" else quantity}
-            shown += views_of(title, rows, columns, _MEANING[quantity])
+            note = f"{_MEANING[quantity]}; of {of.pop()}" if told_once else _MEANING[quantity]
+            shown += views_of(title, rows, columns, note)
         columns = {"plan": "text", "percentile": "text", "a": "money", "b": "money"}
         shown += views_of("Margin of a customer, by percentile", self.margins, columns)
         rows = [need.row() for need in self.needs]
@@ -234,22 +239,24 @@ def compare(
     catalogues = a, moved(b, moves or {}, "B")
     for name, catalogue in zip("AB", catalogues, strict=True):
         check_sold(population, catalogue, name)
-    sides = [selling(policy, catalogue) for catalogue in catalogues]
-    asked: dict[str, Any] = {"threads": threads, "compiled": compiled}
+    sides = [Side(population, selling(policy, catalogue)) for catalogue in catalogues]
+    # Asked of the first replication alone: who would need what.
+    tried = trials(population, a, policy) | trials(population, b, policy)
     own: list[FleetResult] = []
     runs: list[tuple[Served, Served]] = []
     margins: list[float] = []
     while len(runs) < replications or not _is_enough(margins, precision, level):
+        asked = sides if own else [*sides, *tried.values()]
         one = replication_seed(seed, len(runs))
-        results = [simulate_fleet(population, side, one, **asked) for side in sides]
+        results = simulate_sides(asked, one, threads=threads, compiled=compiled)
         own = own or results
-        first, second = map(served, results)
+        first, second = served(results[0]), served(results[1])
         runs.append((first, second))
         margins.append(second.means[ALL, "margin"] - first.means[ALL, "margin"])
         if progress is not None:
             progress(len(runs), interval(MetricSample("mean", margins), level))
     replications = len(runs)
-    tried: Enough = {}
+    enough = {name: result.accounts["enough"] for name, result in zip(tried, own[2:], strict=True)}
     # A plan that few are on may have nobody in some replications.
     seen = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
     plans = sorted(seen, key=lambda plan: plan == ALL)
@@ -272,8 +279,8 @@ def compare(
         tuple(_margins(plans, runs, level)),
         tuple(
             need
-            for name, sold, result in zip("AB", (a, b), own, strict=True)
-            for need in needs(name, population, sold, result, tried, **asked)
+            for name, sold, result in zip("AB", (a, b), own[:2], strict=True)
+            for need in needs(name, sold, result, enough)
         ),
         runs[-1][1].engine,
     )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ranksim.pricing.cli import KeywordsOfDomain
 from ranksim.report.terminal import waiting
 
 
@@ -29,7 +30,7 @@ def import_recording(
             help="Rules that turn lines of an access log into operations.",
         ),
     ] = None,
-    keywords: Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")] = 50,
+    keywords: KeywordsOfDomain = 50,
     salt: Annotated[
         str | None,
         typer.Option(

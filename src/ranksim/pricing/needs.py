@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.contract.plans import Catalogue
-from ranksim.fleet.engine import simulate_fleet
+from ranksim.contract.plans import Catalogue, Plan
+from ranksim.contract.policy import Policy
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
+from ranksim.fleet.sides import Side
 from ranksim.pricing.catalogues import selling, unpriced
 
 NONE = "more than any plan"
@@ -38,36 +40,36 @@ class Need:
         return asdict(self)
 
 
-Enough = dict[str, NDArray[np.bool_]]
-"""What differs in prices alone, by its text → for whom the plan was enough when everybody was on it."""
+def trials(population: Population, sold: Catalogue, policy: Policy) -> dict[str, Side]:
+    """Return what has to be served to tell who needs what: everybody on each plan, without add-ons.
+
+    By what of a catalogue can change such a run: plans that differ in prices alone are tried once.
+    """
+    return {
+        _alone(sold, plan): Side(population.on(plan.name), selling(policy, sold), short=True)
+        for plan in sold.plans.values()
+    }
+
+
+def _alone(sold: Catalogue, plan: Plan) -> str:
+    # What the other plans sell, and at which price, changes nothing for who is on this one.
+    return unpriced(sold.model_copy(update={"plans": {plan.name: plan}, "add_ons": {}}))
 
 
 def needs(
-    side: str,
-    population: Population,
-    sold: Catalogue,
-    own: FleetResult,
-    tried: Enough,
-    **options: Any,
+    side: str, sold: Catalogue, own: FleetResult, enough: Mapping[str, NDArray[np.bool_]]
 ) -> list[Need]:
     """Return what would have been enough for the customers of each plan: plans first, then add-ons.
 
-    Every plan of `sold`, from the cheapest on, is tried on everybody with the same requests, without add-ons.
-    An add-on is needed where it would cover all that was asked for under the customer's own plan. `own` is
-    the run of the population as it is, `options` those of `simulate_fleet`. `tried` keeps what was tried, for
-    the other side.
+    Of all plans of `sold` it is the cheapest for which `enough` says so, by what `trials` tried with the same
+    requests. An add-on is needed where it would cover all that was asked for under the customer's own plan.
+    `own` is the run of the population as it is.
     """
     policy = own.policy
     plans = sorted(sold.plans.values(), key=lambda plan: plan.price)
     least = np.full(len(own.customers), len(plans))
     for index in reversed(range(len(plans))):
-        name = plans[index].name
-        # What the other plans sell, and at which price, changes nothing for who is on this one.
-        alone = sold.model_copy(update={"plans": {name: plans[index]}, "add_ons": {}})
-        if unpriced(alone) not in tried:
-            run = simulate_fleet(population.on(name), selling(policy, sold), own.seed, **options)
-            tried[unpriced(alone)] = run.accounts["enough"]
-        least[tried[unpriced(alone)]] = index
+        least[enough[_alone(sold, plans[index])]] = index
     found = []
     for name in dict.fromkeys(plan for plan, _ in own.sold):
         mine = own.plan_names == name

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet.engine import simulate_fleet
+from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
+from ranksim.fleet.sides import Side
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_POINTS = 2_000
+
+TOGETHER = 8
+"""Catalogues that serve the same customers in one go, which keeps the books of all of them."""
 
 Grid = Mapping[str, Sequence[Any]]
 """Path into a catalogue, such as "plans.pro.cost_ceiling" → the values to try, as files write them."""
@@ -127,12 +131,13 @@ def pareto(
         alike.setdefault(unpriced(one), []).append(number)
     margins: list[list[float]] = [[] for _ in priced]
     blocked = [0] * len(priced)
-    for numbers in alike.values():
-        sold = selling(base, priced[numbers[0]])
-        for index in range(replications):
-            result = simulate_fleet(
-                population, sold, replication_seed(seed, index), threads=threads, compiled=compiled
-            )
+    groups = list(alike.values())
+    for index, at in product(range(replications), range(0, len(groups), TOGETHER)):
+        some = groups[at : at + TOGETHER]
+        sides = [Side(population, selling(base, priced[numbers[0]])) for numbers in some]
+        one = replication_seed(seed, index)
+        results = simulate_sides(sides, one, threads=threads, compiled=compiled)
+        for numbers, result in zip(some, results, strict=True):
             hit = int((result.accounts["upgradable"] > 0).sum())
             for number in numbers:
                 margins[number].append(float(bills(result, priced[number]).margin.sum()))
