@@ -15,7 +15,7 @@ from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_fleet, simulate_sides
 from ranksim.fleet.machines import Interpreted
 from ranksim.fleet.population import Population
-from ranksim.fleet.sides import Side
+from ranksim.fleet.sides import FleetSide
 
 ROOMY: dict[str, Any] = {"slot_limit": 5_000, "cost_ceiling": 50_000_000, "page_cap": 300}
 
@@ -58,8 +58,8 @@ def test_each_side_comes_to_what_it_does_alone(
     if roomy:
         policy = changed(policy, [ROOMY])
     tried = [policy, *(changed(policy, change) for change in changes)]
-    sides = [Side(population, one) for one in tried]
-    short = [Side(population.on(plan), one, short=True) for one in tried for plan in ("team", "studio")]
+    sides = [FleetSide(population, one) for one in tried]
+    short = [FleetSide(population.on(plan), one, short=True) for one in tried for plan in ("team", "studio")]
     found = simulate_sides([*sides, *short], seed, compiled=True)
     for side, result in zip([*sides, *short], found, strict=True):
         alone = simulate_fleet(side.population, side.policy, seed, compiled=True)
@@ -100,7 +100,7 @@ def test_whom_nothing_that_differs_concerns_is_served_once(same: Any, served: li
     middle = int(np.median(spent[on_team]))
     low = METERED.replace(catalogue={"plans": {"team": {"cost_ceiling": middle}}})
     served.clear()
-    found = simulate_sides([Side(SHOPS, policy) for policy in (METERED, dear, low)], 5, compiled=False)
+    found = simulate_sides([FleetSide(SHOPS, policy) for policy in (METERED, dear, low)], 5, compiled=False)
     assert served[:2] == [list(range(12)), []]
     assert served[2] == np.flatnonzero(on_team & (spent >= middle)).tolist()
     assert 0 < len(served[2]) < int(on_team.sum())
@@ -110,7 +110,7 @@ def test_whom_nothing_that_differs_concerns_is_served_once(same: Any, served: li
 
 def test_what_holds_for_all_plans_is_served_anew(served: list[list[int]]) -> None:
     other = METERED.replace(assumptions={"window": "sliding_log"})
-    simulate_sides([Side(SHOPS, METERED), Side(SHOPS, other)], 5, compiled=False)
+    simulate_sides([FleetSide(SHOPS, METERED), FleetSide(SHOPS, other)], 5, compiled=False)
     assert served == [list(range(12)), list(range(12))]
 
 
@@ -122,7 +122,7 @@ length: 30d
 segments: {a: {plans: team, usage: {read: {uniform: {low: 10, high: 6000}}, rank_run: 3}}}
 """)
     lower = METERED.replace(catalogue={"plans": {"team": {"cost_ceiling": "1 USD"}}})
-    found = simulate_sides([Side(busy, METERED), Side(busy, lower)], 1)
+    found = simulate_sides([FleetSide(busy, METERED), FleetSide(busy, lower)], 1)
     assert found[0].tallies["calls"].max() > 1 << 16  # twice the room there is at first
     same(found[1], simulate_fleet(busy, lower, 1, chunk=1, compiled=False))
 
@@ -130,6 +130,6 @@ segments: {a: {plans: team, usage: {read: {uniform: {low: 10, high: 6000}}, rank
 def test_other_customers_are_refused() -> None:
     more = SHOPS.replace(segments={"a": {"usage": {"read": 3}}})
     with pytest.raises(BadInput, match="differ in nothing but plans"):
-        simulate_sides([Side(SHOPS, METERED), Side(more, METERED)], 5, compiled=False)
+        simulate_sides([FleetSide(SHOPS, METERED), FleetSide(more, METERED)], 5, compiled=False)
     with pytest.raises(BadInput, match="threads"):
-        simulate_sides([Side(SHOPS, METERED)], 5, threads=0)
+        simulate_sides([FleetSide(SHOPS, METERED)], 5, threads=0)

@@ -25,7 +25,7 @@ from ranksim.fleet.rows import (
     Month,
     blank,
 )
-from ranksim.fleet.sides import Side, SideRun, are_same_customers
+from ranksim.fleet.sides import FleetSide, SideRun, are_same_customers
 from ranksim.rules.books import Books
 
 CHUNK = 256
@@ -58,13 +58,13 @@ def simulate_fleet(
     if threads < 1 or chunk < 1 or log < 0:
         raise BadInput("threads and chunk: expected at least 1 each, and a log of at least 0")
     engine = machine(compiled)
-    run = _opened(Side(population, Policy() if policy is None else policy), seed, first, last, log)
+    run = _opened(FleetSide(population, Policy() if policy is None else policy), seed, first, last, log)
     _serve([run], engine, seed, 1 if log else threads, chunk)
     return _result(run, engine, seed)
 
 
 def simulate_sides(
-    sides: Sequence[Side], seed: int = 0, *, threads: int = 1, compiled: bool | None = None
+    sides: Sequence[FleetSide], seed: int = 0, *, threads: int = 1, compiled: bool | None = None
 ) -> list[FleetResult]:
     """Let the same customers call under several sides: the results of `simulate_fleet`, one a side.
 
@@ -81,7 +81,7 @@ def simulate_sides(
     return [_result(run, engine, seed) for run in runs]
 
 
-def _opened(side: Side, seed: int, first: int, last: int, log: int = 0) -> SideRun:
+def _opened(side: FleetSide, seed: int, first: int, last: int, log: int = 0) -> SideRun:
     """Make the accounts [first, last) of a side, nobody served yet. Raises BadInput."""
     check_bounds(side.population, side.policy)
     offers = offers_of(side.population, side.policy)

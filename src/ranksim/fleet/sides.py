@@ -25,7 +25,7 @@ from ranksim.rules.admission import WOULD_EXCEED
 Flags = NDArray[np.bool_]
 
 
-class Side(NamedTuple):
+class FleetSide(NamedTuple):
     """A population under a policy. A `short` one serves each account until it meets what a plan can lift."""
 
     population: Population
@@ -37,7 +37,7 @@ class Side(NamedTuple):
 class SideRun:
     """A side, its accounts and what came of them; `before` are sides that are served first."""
 
-    side: Side
+    side: FleetSide
     offers: Offers
     given: Given
     ledger: Ledger

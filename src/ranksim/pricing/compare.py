@@ -15,7 +15,7 @@ from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
-from ranksim.fleet.sides import Side
+from ranksim.fleet.sides import FleetSide
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.gains import gain
@@ -239,7 +239,7 @@ def compare(
     catalogues = a, moved(b, moves or {}, "B")
     for name, catalogue in zip("AB", catalogues, strict=True):
         check_sold(population, catalogue, name)
-    sides = [Side(population, selling(policy, catalogue)) for catalogue in catalogues]
+    sides = [FleetSide(population, selling(policy, catalogue)) for catalogue in catalogues]
     # Asked of the first replication alone: who would need what.
     tried = trials(population, a, policy) | trials(population, b, policy)
     own: list[FleetResult] = []

@@ -13,7 +13,7 @@ from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
-from ranksim.fleet.sides import Side
+from ranksim.fleet.sides import FleetSide
 from ranksim.pricing.catalogues import selling, unpriced
 
 NONE = "more than any plan"
@@ -40,13 +40,13 @@ class Need:
         return asdict(self)
 
 
-def trials(population: Population, sold: Catalogue, policy: Policy) -> dict[str, Side]:
+def trials(population: Population, sold: Catalogue, policy: Policy) -> dict[str, FleetSide]:
     """Return what has to be served to tell who needs what: everybody on each plan, without add-ons.
 
     By what of a catalogue can change such a run: plans that differ in prices alone are tried once.
     """
     return {
-        _alone(sold, plan): Side(population.on(plan.name), selling(policy, sold), short=True)
+        _alone(sold, plan): FleetSide(population.on(plan.name), selling(policy, sold), short=True)
         for plan in sold.plans.values()
     }
 

@@ -14,7 +14,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
-from ranksim.fleet.sides import Side
+from ranksim.fleet.sides import FleetSide
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
@@ -134,7 +134,7 @@ def pareto(
     groups = list(alike.values())
     for index, at in product(range(replications), range(0, len(groups), TOGETHER)):
         some = groups[at : at + TOGETHER]
-        sides = [Side(population, selling(base, priced[numbers[0]])) for numbers in some]
+        sides = [FleetSide(population, selling(base, priced[numbers[0]])) for numbers in some]
         one = replication_seed(seed, index)
         results = simulate_sides(sides, one, threads=threads, compiled=compiled)
         for numbers, result in zip(some, results, strict=True):
