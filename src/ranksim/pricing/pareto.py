@@ -135,8 +135,8 @@ def pareto(
     for index, at in product(range(replications), range(0, len(groups), TOGETHER)):
         some = groups[at : at + TOGETHER]
         sides = [FleetSide(population, selling(base, priced[numbers[0]])) for numbers in some]
-        one = replication_seed(seed, index)
-        results = simulate_sides(sides, one, threads=threads, compiled=compiled)
+        drawn = replication_seed(seed, index)
+        results = simulate_sides(sides, drawn, threads=threads, compiled=compiled)
         for numbers, result in zip(some, results, strict=True):
             hit = int((result.accounts["upgradable"] > 0).sum())
             for number in numbers:
