@@ -20,6 +20,7 @@ import typer
 
 import ranksim
 from ranksim.capacity import cli as planning
+from ranksim.check import cli as checking
 from ranksim.conformance import cli as judging
 from ranksim.conformance.calibrate import cli as calibrating
 from ranksim.errors import BadInput
@@ -411,6 +412,9 @@ app.add_typer(state, name="state", help="Back up the world that a deployment ser
 app.command("trigger", short_help="Let a webhook event come about.")(_spoken()(webhook_cli.trigger))
 app.command("resend", short_help="Deliver a webhook event once more.")(_spoken()(webhook_cli.resend))
 app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))
+app.command("check", short_help="Check a deployment in one command: plan, run, judge.")(
+    _spoken()(checking.check)
+)
 app.command("load", short_help="Drive a deployment and record a trace.")(_spoken()(loading.load))
 app.command("study", short_help="Run a study: many runs compared.")(_spoken()(studying.study))
 

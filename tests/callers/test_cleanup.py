@@ -41,9 +41,9 @@ def test_only_what_the_run_made_goes() -> None:
     assert len(made["domains"]) > 5
     assert made["scans"]
     assert made["webhooks"]
-    rehearsal.alone(remove_created(reach, 78))
+    assert rehearsal.alone(remove_created(reach, [78])) == []
     assert names(rehearsal, "main") == made
-    rehearsal.alone(remove_created(reach, 77, BASE))
+    assert rehearsal.alone(remove_created(reach, [76, 77], BASE)) == []
     assert {key: names(rehearsal, key) for key in target.keys} == before
 
 

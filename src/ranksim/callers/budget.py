@@ -174,13 +174,14 @@ def _widens(send: Send) -> bool:
 def spent_of(cost: Mapping[str, Any]) -> int | None:
     """Read µUSD spent from the cost in account usage, text or a number; None where it does not say."""
     if "spent" in cost:
-        return _micros(cost["spent"])
-    parts = [_micros(cost[name]) for name in ("settled", "reserved") if name in cost]
+        return micros_of(cost["spent"])
+    parts = [micros_of(cost[name]) for name in ("settled", "reserved") if name in cost]
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
 
 
-def _micros(amount: Any) -> int | None:
+def micros_of(amount: Any) -> int | None:
+    """Read an amount of dollars, text or a number, as µUSD; None where it is none."""
     try:
         return int(Decimal(str(amount)) * MICRO_USD)
     except (ArithmeticError, ValueError):

@@ -20,12 +20,14 @@ from urllib.parse import unquote
 from ranksim.callers.http import json_text
 from ranksim.callers.lost_calls import Unknown
 from ranksim.callers.steps import Send
+from ranksim.clock import DISTANT_FUTURE
 from ranksim.errors import BadInput
 from ranksim.files import new_file, packing
 from ranksim.service.routes import values_of
 
 HEADER = "header.json"
 RECEIVER = "receiver.jsonl"
+UNDER_WAY = "its reply had not come yet"
 CUT = "stopped without a reply being seen"
 
 Line: TypeAlias = dict[str, Any]
@@ -47,26 +49,48 @@ class Merged:
 
 def merge(directory: Path, path: Path) -> Merged:
     """Make one trace of the parts in a directory; .gz packs. Raises BadInput."""
+    merged = Merged()
+    with new_file(path) as temporary, packing(temporary, path) as file:
+        for line in joined(directory, merged):
+            file.write(_line(line))
+    return merged
+
+
+def joined(directory: Path, merged: Merged, until: int = DISTANT_FUTURE) -> Iterator[Line]:
+    """Return the lines of the trace that the parts in a directory make, the header first; count in `merged`.
+
+    With `until`, an instant before now while the run goes on, what was seen later is not known yet: a call
+    whose reply came later has none. Raises BadInput.
+    """
     try:
         header = json.loads((directory / HEADER).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"{directory / HEADER}: expected the header of a run ({error})") from None
-    merged = Merged()
     parts = sorted(directory.glob("part-*.jsonl"))
     endpoints = _endpoints(parts)
-    with new_file(path) as temporary, packing(temporary, path) as file:
-        file.write(_line(header))
-        streams = [_timed(_joined(part, merged)) for part in parts]
-        streams.append(_timed(_received(directory / RECEIVER, endpoints, merged)))
-        last = int(header.get("started", 0))
-        for instant, line in heapq.merge(*streams, key=lambda pair: pair[0]):
-            last = max(last, instant)
-            _count(line, merged)
-            file.write(_line(line))
-        for note in _closing(merged, last):
-            merged.notes += 1
-            file.write(_line(note))
-    return merged
+    yield header
+    streams = [_timed(_joined(part, merged)) for part in parts]
+    streams.append(_timed(_received(directory / RECEIVER, endpoints, merged)))
+    last = int(header.get("started", 0))
+    for instant, line in heapq.merge(*streams, key=lambda pair: pair[0]):
+        if instant > until:
+            break
+        last = max(last, instant)
+        _count(line, merged)
+        yield _known(line, until)
+    for note in _closing(merged, last):
+        merged.notes += 1
+        yield note
+
+
+def _known(line: Line, until: int) -> Line:
+    """Return what was known of a line at an instant."""
+    if (line.get("received") or 0) > until and line["kind"] == "exchange":
+        unknown: Line = {"received": None, "status": None, "response_headers": {}, "response": ""}
+        return line | unknown | {"effect": "unknown", "error": UNDER_WAY}
+    if (line.get("answered") or 0) > until:
+        return line | {"answered": None, "status": None}
+    return line
 
 
 def lost(directory: Path) -> list[Unknown]:

@@ -8,10 +8,12 @@ state after, removes what the run created, and merges the parts of all processes
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import ssl
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,13 +109,13 @@ class Part:
         finally:
             session.close()
 
-    def perform_unrecorded(self, program: Program) -> None:
-        """Run a program beside the trace: removing what a run created is not part of what is judged.
+    def perform_unrecorded(self, program: Generator[Any, Any, Any]) -> Any:
+        """Run a program beside the trace and return what it returns.
 
-        Its record is removed with the directory of the parts.
+        Removing what a run created is not part of what is judged, and can be done where no disk has room.
         """
         aside = PartRecorder(
-            Path(self.shared.directory) / "aside.jsonl",
+            Path(os.devnull),
             part="aside",
             clock=self.shared.clock,
             salt=bytes.fromhex(self.shared.salt),
@@ -121,7 +123,7 @@ class Part:
         )
         session = Session(self.target, aside, tls=self._tls)
         try:
-            drive(program, session, self.receiver)
+            return drive(program, session, self.receiver)
         finally:
             session.close()
             aside.close()
@@ -190,16 +192,34 @@ class LoadRun:
                 ) from None
             raise
 
-    def finish(self, totals: Mapping[str, Any] | None = None) -> Merged:
-        """Read the state after, resolve what was lost, and merge; `totals` are Locust's own counts."""
+    def abandon(self) -> None:
+        """End the run where nothing but reading was done: no trace is written, and nothing is left."""
+        self._stop_receiver()
+        self.part.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        with suppress(OSError):
+            self.path.parent.rmdir()  # where it holds nothing else
+
+    def remove(self, seeds: Sequence[int]) -> list[str]:
+        """Remove what programs created that ran with these seeds; return in words what is left."""
+        removing = remove_created(self.reach, seeds, self.shared.receiver)
+        left: list[str] = self.part.perform_unrecorded(removing) or []
+        return left
+
+    def finish(self, totals: Mapping[str, Any] | None = None, *, removing: bool = True) -> Merged:
+        """Read the state after, resolve what was lost, and merge; `totals` are Locust's own counts.
+
+        What the run created is removed, unless that is left to `remove`.
+        """
         if self._merged is not None:
             return self._merged
         try:
             lost = merging.lost(self.directory)
             self.part.perform(self.part.guarded(resolve_lost(self.reach, lost)), "resolve")
             self.part.perform(state(self.reach), "after")
-            self.part.perform_unrecorded(remove_created(self.reach, self.shared.seed, self.shared.receiver))
         finally:
+            if removing:
+                self.remove([self.shared.seed])
             if totals is not None:
                 self.part.recorder.note("what Locust counted", **totals)
             self._fetch_deliveries()

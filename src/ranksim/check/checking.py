@@ -1,0 +1,236 @@
+"""A check under way: tasks begun as they are worth it, and what was recorded judged again and again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ranksim.check.choice import MOST_ROUNDS, choose, gain, open_cases
+from ranksim.check.crew import GONE, Crew
+from ranksim.check.plan import CLOSING, Plan
+from ranksim.check.tasks import Task
+from ranksim.clock import SECOND, Micros
+from ranksim.conformance.compare import Judgement, compare
+from ranksim.contract.policy import Policy
+from ranksim.load.merging import Merged, joined
+from ranksim.load.recorder import AnchoredClock
+from ranksim.report import units
+
+JUDGED_EVERY = 10.0
+"""Seconds between the end of a judgement and the next, at least; three times as long as it took, at least."""
+
+HEARD_EVERY = 0.5
+"""Seconds that pass at most until a stop is noticed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Where a run records: the directory of its parts, the trace that they will be, and the clock of both."""
+
+    directory: Path
+    trace: Path
+    clock: AnchoredClock
+
+    @classmethod
+    def of(cls, opened: Mapping[str, Any]) -> Recording:
+        """Read it from what the process says that makes the calls."""
+        clock = AnchoredClock(**opened["clock"])
+        return cls(Path(opened["directory"]), Path(opened["trace"]), clock)
+
+    def judged(self, policy: Policy | None) -> Judgement:
+        """Judge what is recorded: the trace where it is written, else what its parts hold by now."""
+        if self.trace.exists():
+            return compare(self.trace, policy)
+        now = self.clock.now()
+        return compare((json.dumps(line) for line in joined(self.directory, Merged(), now)), policy)
+
+
+@dataclass(slots=True)
+class Checking:
+    """What a check knows while it runs; `show` is called whenever there is news."""
+
+    plan: Plan
+    crew: Crew
+    recording: Recording
+    policy: Policy | None
+    show: Callable[[Checking], None]
+    began: float = field(default_factory=time.monotonic)
+    running: dict[int, Task] = field(default_factory=dict)
+    rounds: Counter[str] = field(default_factory=Counter)
+    cut: dict[str, int] = field(default_factory=dict)
+    """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
+    answers: Counter[str] = field(default_factory=Counter)
+    spent: Micros = 0
+    judgement: Judgement | None = None
+    troubles: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    stopping: str = ""
+    """Why no further task is begun, "" while that is not so."""
+    whole: bool = False
+    """Whether the trace was written."""
+    tidied: bool = False
+    """Whether it is known what is left of what was created."""
+    gone: bool = False
+    """Whether the process has ended that makes the calls."""
+    _asked: int = 0
+    _judged: float = 0.0
+    _pause: float = JUDGED_EVERY
+    _number: int = 0
+
+    @property
+    def elapsed(self) -> Micros:
+        """How long it has run, in µs."""
+        return round((time.monotonic() - self.began) * SECOND)
+
+    @property
+    def remaining(self) -> Micros:
+        """How long tasks may still run, in µs."""
+        return max(0, self.plan.time - CLOSING - self.elapsed)
+
+    def ask_to_stop(self) -> None:
+        """Stop in good order; asked again, at once."""
+        self._asked += 1
+
+    def run(self) -> None:
+        """Run the check to its end, whatever that is."""
+        self._judged = time.monotonic()
+        while not self.stopping:
+            self._begin_what_fits()
+            if not self.running and not self.stopping:
+                self.stopping = "nothing is left to run that time allows"
+            self._hear(HEARD_EVERY)
+            self._judge_when_due()
+            self._stop_what_is_decided()
+            if self._asked:
+                self.stopping = "it was asked to stop"
+            elif self.remaining == 0:
+                self.stopping = f"--time {units.duration(self.plan.time)} was over"
+            self.show(self)
+        self._finish()
+
+    def _begin_what_fits(self) -> None:
+        while not self.stopping:
+            task = choose(self.plan, list(self.running.values()), self.rounds, self.undecided, self.remaining)
+            if task is None:
+                return
+            self._number += 1
+            self.running[self._number] = task
+            self.rounds[task.name] += 1
+            self.crew.tell(begin={"task": task.name, "number": self._number})
+
+    @property
+    def undecided(self) -> dict[str, int]:
+        """How many cases of each rule are open."""
+        if self.judgement is None:
+            return dict.fromkeys(self.plan.rules, 1)
+        return open_cases(self.judgement.findings)
+
+    def _stop_what_is_decided(self) -> None:
+        """End further rounds of tasks that are for nothing undecided any more."""
+        for number, task in self.running.items():
+            if self.rounds[task.name] > 1 and not gain(self.plan, task, self.undecided):
+                self.crew.tell(stop=number)
+
+    def _judge_when_due(self) -> None:
+        if time.monotonic() - self._judged < self._pause:
+            return
+        began = time.monotonic()
+        self.judgement = self.recording.judged(self.policy)
+        self._judged = time.monotonic()
+        self._pause = max(JUDGED_EVERY, 3 * (self._judged - began))
+
+    def _hear(self, seconds: float) -> None:
+        """Take in what the other process says: all that waits, and what comes within so many seconds."""
+        message = self.crew.hear(seconds)
+        while message is not None:
+            self._take(message)
+            message = self.crew.hear(0.0)
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        if "counts" in message:
+            self.answers = Counter(message["counts"]["answers"])
+            self.spent = message["counts"]["spent"]
+        elif "ended" in message:
+            task = self.running.pop(message["ended"])
+            if message["cut"] and self.rounds[task.name] == 1:
+                self.cut[task.name] = message["cut"]
+        elif "written" in message:
+            self.whole = True
+        elif "done" in message:
+            self.left, self.tidied = message["done"]["left"], True
+        elif "broken" in message:
+            if message["broken"] not in self.troubles:
+                self.troubles.append(message["broken"])
+            self.stopping = self.stopping or "what came could not be recorded"
+        elif message is GONE:
+            if not self.tidied:
+                self.troubles.append("the process that makes the calls was ended")
+            self.stopping = self.stopping or "the process that makes the calls was ended"
+            self.gone = True
+
+    def _finish(self) -> None:
+        """Have the other process end in good order, at once when asked again; judge all that is there."""
+        self.crew.tell(finish=True)
+        self._wait(lambda: self.whole or self.tidied)
+        self.judgement = self.recording.judged(self.policy)
+        self._wait(lambda: self.tidied)
+        self.crew.close()
+
+    def _wait(self, there: Callable[[], bool]) -> None:
+        """Wait until something is there that the other process does, at most until asked once more."""
+        asked = self._asked
+        while not there() and not self.gone:
+            self._hear(HEARD_EVERY)
+            self.show(self)
+            if self._asked > asked and not there():
+                self.troubles.append("it was stopped at once: what was created may be left")
+                self.crew.kill()
+                asked = self._asked
+
+    # What is told of it in the end
+
+    def not_run(self) -> list[str]:
+        """Return which tasks did not run, or not to their ends, and why."""
+        said = []
+        for task in self.plan.tasks:
+            length = units.duration(task.needs.length)
+            if self.plan.too_long(task):
+                said.append(
+                    f"{task.name}: takes {length}, longer than --time {units.duration(self.plan.time)}"
+                )
+            elif not self.rounds[task.name]:
+                said.append(f"{task.name}: takes {length}, and {self.stopping or 'it never had its turn'}")
+            elif task.name in self.cut:
+                of = units.many(len(task.users), "program")
+                said.append(
+                    f"{task.name}: {self.stopping}; {self.cut[task.name]} of {of} had not been once through"
+                )
+        return said
+
+    def undecided_because(self) -> list[str]:
+        """Return for each rule that is not decided, why not, and what it waits for."""
+        if self.judgement is None:
+            return []
+        said = []
+        for finding in self.judgement.findings:
+            name = finding.rule.name
+            if name not in self.plan.rules or finding.verdict in ("conforms", "deviates"):
+                continue
+            lack = self.plan.held_back(name)
+            if lack is not None:
+                said.append(f"{name}: {lack.why}; wants {lack.would}")
+                continue
+            seen = f"{finding.reasons[0][0]}" if finding.reasons else "nothing came up that would show it"
+            serving = [task for task in self.plan.tasks if task.serves(name)]
+            waits = [task.name for task in serving if not self.rounds[task.name] or task.name in self.cut]
+            if waits:
+                seen += f"; a longer --time runs {', '.join(waits)}"
+            elif all(self.rounds[task.name] >= MOST_ROUNDS for task in serving):
+                seen += f", in {MOST_ROUNDS} rounds"
+            said.append(f"{name}: {seen}")
+        return said

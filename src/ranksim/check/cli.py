@@ -1,0 +1,354 @@
+"""`ranksim check`: from an address and a key to verdicts, on the command line."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ranksim.clock import Micros
+from ranksim.clock import duration as parse_duration
+from ranksim.errors import BadInput
+from ranksim.report.terminal import print_out, rendered, say
+
+if TYPE_CHECKING:
+    from ranksim.callers.target import Target
+    from ranksim.check.checking import Checking, Recording
+    from ranksim.check.crew import Crew
+    from ranksim.check.plan import Plan
+    from ranksim.contract.policy import Policy
+    from ranksim.load.options import LoadOptions
+
+DEVIATES = 1
+
+CAUTIOUS_CAP = "2 USD"
+"""What a check beyond loopback spends at most, unless it is told otherwise."""
+
+PAGE, JUNIT, JSON, POLICY = "page.html", "junit.xml", "judgement.json", "policy.yaml"
+
+
+def check(
+    host: Annotated[
+        str,
+        typer.Option(metavar="URL", help="The base URL of the deployment; localhost:8080 will do."),
+    ] = "",
+    key: Annotated[
+        str,
+        typer.Option(
+            envvar="RANKSIM_KEY",
+            help="An API key; better in the environment, where other users of the machine do not see it.",
+        ),
+    ] = "",
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A target file (YAML) with addresses, several keys and limits, instead of --host and --key.",
+        ),
+    ] = None,
+    time: Annotated[
+        str, typer.Option(metavar="LENGTH", help="How long the check may take, such as 10m or 1h.")
+    ] = "10m",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULES", help="Check these families or rules only, such as rate,webhook; may be repeated."
+        ),
+    ] = None,
+    spend_cap: Annotated[
+        str,
+        typer.Option(
+            metavar="AMOUNT",
+            help=f"The most to spend, such as '5 USD'; {CAUTIOUS_CAP} without, and no cap on this machine.",
+        ),
+    ] = "",
+    dry_run_only: Annotated[
+        bool, typer.Option("--dry-run-only", help="Spend nothing: send dry runs only.")
+    ] = False,
+    exclusive: Annotated[
+        bool | None,
+        typer.Option(
+            "--exclusive/--shared",
+            help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
+            "and exclusive where there is none.",
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before anything but reading is done.")
+    ] = False,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the plan, and stop.")] = False,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Take for granted what this policy states; any other assumption stays open."
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="Exit with 1 unless this conforms, as in `ranksim compare`."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all results into this directory; a new one here without."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of what is drawn.")] = None,
+    gzip: Annotated[bool, typer.Option("--gzip", help="Pack the trace: trace.jsonl.gz.")] = False,
+) -> None:
+    """Check a deployment: read what there is, plan, run what decides most, and judge it rule by rule.
+
+    The plan says what these keys can decide and what they cannot, how long it takes and what it uses up at
+    most. Beyond this machine it asks before it begins. One directory then has the trace, the page, JUnit,
+    JSON and a calibrated policy. Ctrl-C ends it early: what was recorded is judged, and what was created is
+    removed. Exit code 1 says that a rule deviates or a required one does not conform, 2 that nothing could
+    be checked.
+
+    Examples:
+
+    \b
+      RANKSIM_KEY=... ranksim check --host localhost:8080
+      ranksim check --target deployment.yaml --time 30m --only rate,webhook
+    """  # fmt: skip
+    from ranksim.conformance.compare import check_required
+    from ranksim.contract.policy import Policy
+    from ranksim.load.options import KEY, LoadOptions
+
+    length, names, required = _length(time), _names(only), tuple(require or ())
+    check_required(required)
+    if key:
+        os.environ[KEY] = key
+    if target is not None and host:
+        raise BadInput("--host: expected either --host and --key or --target, found both")
+    sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
+    file = "" if target is None else str(target.resolve())
+    options = LoadOptions(_url(host), file, "", spend_cap, dry_run_only, sharing, gzip, seed)
+    deployment = options.target()
+    elsewhere = not is_local(deployment)
+    if elsewhere and deployment.spend_cap is None and not deployment.dry_run_only:
+        options = LoadOptions(_url(host), file, "", CAUTIOUS_CAP, dry_run_only, sharing, gzip, seed)
+        deployment = options.target()
+    pinned = policy or (Path(deployment.policy) if deployment.policy else None)
+    known = None if pinned is None else Policy.load(pinned)
+    asking = elsewhere and not yes and not plan_only
+    if asking and not sys.stdin.isatty():
+        raise BadInput(
+            "--yes: expected beyond this machine where nobody can be asked; --plan-only shows the plan first"
+        )
+    directory = out or Path(options.directory(CHECK))
+    _check_free(directory, gzip)
+    _check(
+        _Wanted(
+            options,
+            deployment,
+            directory,
+            length,
+            names,
+            asking,
+            plan_only,
+            known,
+            str(pinned or ""),
+            required,
+        )
+    )
+
+
+CHECK = "check"
+"""What the directory of results is named after, where none is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What was asked for, checked."""
+
+    options: "LoadOptions"
+    deployment: "Target"
+    out: Path
+    length: Micros
+    only: tuple[str, ...]
+    asking: bool
+    plan_only: bool
+    policy: "Policy | None"
+    policy_path: str
+    required: tuple[str, ...]
+
+
+def _check(wanted: _Wanted) -> None:
+    from ranksim.check import plan as planning
+    from ranksim.check.crew import Crew
+    from ranksim.conformance.compare import RULES
+    from ranksim.load.run import reach_from_message
+
+    planning.wanted_rules(RULES, wanted.only)
+    opening = {
+        "options": asdict(wanted.options),
+        "out": str(wanted.out),
+        "seed": wanted.options.seed,
+        "gzip": wanted.options.gzip,
+    }
+    crew = Crew(opening)
+    try:
+        opened = crew.opened()
+        reach = reach_from_message(opened["reach"], wanted.deployment)
+        plan = planning.make_plan(reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"])
+        print_out("".join(f"{line}\n" for line in planning.lines(plan)))
+        if wanted.plan_only or not _agreed(wanted.asking):
+            crew.tell(abandon=True)
+            return
+        checking, recording = _run(wanted, crew, plan, opened)
+    except BaseException:
+        crew.tell(abandon=True)
+        raise
+    finally:
+        crew.close()
+    _report(wanted, checking, recording)
+
+
+def _run(wanted: _Wanted, crew: "Crew", plan: "Plan", opened: Any) -> "tuple[Checking, Recording]":
+    from ranksim.check.checking import Checking, Recording
+    from ranksim.check.live import shown
+
+    recording = Recording.of(opened)
+    with shown() as show:
+        checking = Checking(plan, crew, recording, wanted.policy, show)
+        with _stopping(checking):
+            checking.run()
+    return checking, recording
+
+
+def _report(wanted: _Wanted, checking: "Checking", recording: "Recording") -> None:
+    """Write what a check leaves, print what it found, and end with its exit code."""
+    from ranksim.conformance.report.as_dict import plain
+    from ranksim.report import judgement as report
+
+    assert checking.judgement is not None
+    trace = str(recording.trace) if checking.whole else str(recording.directory)
+    found = plain(checking.judgement, trace=trace, policy=wanted.policy_path, required=wanted.required)
+    found["check"] = {
+        "time": wanted.length,
+        "rules": list(checking.plan.rules),
+        "tasks": {name: count for name, count in sorted(checking.rounds.items()) if count},
+        "not_run": checking.not_run(),
+        "undecided": checking.undecided_because(),
+        "troubles": checking.troubles,
+        "left": checking.left,
+        "spent": checking.spent,
+    }
+    parts = [rendered(report.summary(found)), *(f"{line}\n" for line in _ending(wanted, checking, recording))]
+    try:
+        parts += [f"{line}\n" for line in _write(wanted, found, recording)]
+    except (OSError, BadInput) as error:
+        parts.append(f"not written: {error}\n")
+    print_out("".join(parts))
+    if report.fails(found):
+        raise typer.Exit(DEVIATES)
+
+
+def _ending(wanted: _Wanted, checking: "Checking", recording: "Recording") -> list[str]:
+    """Say what was not decided and not run, what was used up, and what was not removed."""
+    from ranksim.report import units
+
+    said = [""]
+    undecided, not_run = checking.undecided_because(), checking.not_run()
+    decided = len(checking.plan.rules) - len(undecided)
+    said.append(f"decided: {decided} of {units.many(len(checking.plan.rules), 'rule')}")
+    said += [f"  not {one}" for one in undecided]
+    said += [f"did not run: {one}" for one in not_run]
+    said.append(
+        f"{units.many(checking.answers.total(), 'call')} of tasks in "
+        f"{units.duration(checking.elapsed)}; spent {units.usd(checking.spent)} by what usage says"
+    )
+    said += [f"trouble: {one}" for one in checking.troubles]
+    if checking.left:
+        said.append("created, and not removed:")
+        said += [f"  {one}" for one in checking.left]
+    if not checking.whole:
+        said.append(f"the trace was not written; what was recorded lies in {recording.directory}")
+    return said
+
+
+def _write(wanted: _Wanted, found: dict[str, Any], recording: "Recording") -> list[str]:
+    """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them."""
+    from ranksim.conformance.calibrate.calibrate import calibrate
+    from ranksim.files import new_file
+    from ranksim.report.judgement_page import page
+    from ranksim.report.junit import junit
+
+    texts = {
+        PAGE: page(found),
+        JUNIT: junit(found),
+        JSON: dumps(found, indent=1, ensure_ascii=False) + "\n",
+    }
+    if recording.trace.exists():
+        texts[POLICY] = calibrate(recording.trace, wanted.policy).dump()
+    for name, text in texts.items():
+        with new_file(recording.trace.parent / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    names = ([recording.trace.name] if recording.trace.exists() else []) + list(texts)
+    return [f"written to {recording.trace.parent}: {', '.join(names)}"]
+
+
+def _agreed(asking: bool) -> bool:
+    """Ask whether to go on, on a terminal."""
+    if asking and not typer.confirm("Go on?", default=False, err=True):
+        say("nothing was done but reading")
+        return False
+    return True
+
+
+@contextmanager
+def _stopping(checking: "Checking") -> Iterator[None]:
+    """Have the first signal end the check in good order, and the second at once."""
+
+    def asked(number: int, frame: object) -> None:
+        checking.ask_to_stop()
+
+    before = [signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+
+
+def is_local(deployment: "Target") -> bool:
+    """Return whether all of a deployment is on this machine."""
+    from urllib.parse import urlsplit
+
+    from ranksim.serving.control_auth import LOOPBACK
+
+    return all(urlsplit(url).hostname in LOOPBACK for url in deployment.environments.values())
+
+
+def _url(host: str) -> str:
+    """Return a base URL; one of this machine may be given without its scheme."""
+    bare = host.startswith(("localhost", "127.0.0.1", "[::1]"))
+    return f"http://{host}" if bare else host
+
+
+def _length(text: str) -> Micros:
+    try:
+        length = parse_duration(text)
+    except ValueError as error:
+        raise BadInput(f"--time: {error}") from None
+    if length < LEAST:
+        raise BadInput(f"--time: expected at least a minute, such as 10m, found {text!r}")
+    return length
+
+
+LEAST: Micros = 60_000_000
+
+
+def _names(only: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for text in only or () for name in text.split(",") if name.strip())
+
+
+def _check_free(out: Path, packed: bool) -> None:
+    from ranksim.load.run import trace_path
+
+    if trace_path(out, packed).name not in ("trace.jsonl", "trace.jsonl.gz"):
+        raise BadInput(f"{out}: holds a trace already; give another directory with --out")

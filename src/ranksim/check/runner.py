@@ -1,0 +1,238 @@
+"""The process that makes the calls of a check: it is told which tasks to begin, and tells how they go on.
+
+It is a process of its own so that judging does not hold up its calls, and so that each of the two outlives
+the other: where it is gone, what it recorded is judged; where the one that started it is gone, it stops,
+removes what was created and writes the trace. They speak in lines of JSON, one message a line: what to do on
+standard input, what became of it on standard output.
+
+    → {"open": {"options": {…}, "out": DIR, "seed": N, "gzip": false}}
+    ← {"reach": {…}, "directory": PARTS, "trace": PATH, "clock": {…}, "receiver": true} or {"problem": text}
+    → {"begin": {"task": NAME, "number": N}}, {"stop": N}, {"finish": true} or {"abandon": true}
+    ← {"ended": N, "cut": n, "stopped": true}, {"counts": {…}}, {"broken": text}
+    ← {"written": true} once the trace is, and {"done": {"left": […]}} once all is removed that can be
+
+Programs run in threads, a session and a part of the trace for each. Only their calls and waits are side by
+side: one program at a time takes a step, so that what they share needs no other care.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+from ranksim.callers.profiles.probing import window_of
+from ranksim.callers.steps import Send
+from ranksim.check.pacing import Pacer, paced
+from ranksim.check.tasks import Task, tasks
+from ranksim.errors import BadInput
+from ranksim.load.driver import drive
+from ranksim.load.options import LoadOptions
+from ranksim.load.run import LoadRun, Part, RunSettings, reach_to_message
+from ranksim.load.session import CallOutcome
+from ranksim.load.used_up import READINGS, UsedUp
+
+PROFILE = "check"
+"""What the header of the trace names as its profile."""
+
+COUNTED_EVERY = 1.0
+"""Seconds between two messages of counts."""
+
+ENDING = 15.0
+"""Seconds that calls under way have when tasks are stopped."""
+
+
+class Runner:
+    """A run under way, the tasks that it was told to begin, and what they count."""
+
+    def __init__(self, run: LoadRun, out: TextIO) -> None:
+        self.run = run
+        self.tasks = {task.name: task for task in tasks(run.reach)}
+        self.pacer = Pacer(window_of(run.reach))
+        self.began: dict[int, Began] = {}
+        self.seeds = [run.shared.seed]
+        self.answers: Counter[str] = Counter()
+        self.used = UsedUp()
+        self.steps = threading.Lock()
+        self._out = out
+        self._saying = threading.Lock()
+        self._ended = threading.Event()
+
+    def say(self, **message: Any) -> None:
+        """Tell what became of something; that nobody listens any more, the end of the input tells."""
+        with self._saying, suppress(OSError):
+            print(json.dumps(message), file=self._out, flush=True)
+
+    def obey(self, lines: TextIO) -> bool:
+        """Do what is told, until that is to finish, or nobody tells any more; False when it is to abandon."""
+        threading.Thread(target=self._count, daemon=True).start()
+        for line in lines:
+            message = json.loads(line)
+            if "begin" in message:
+                self.begin(self.tasks[message["begin"]["task"]], message["begin"]["number"])
+            elif "stop" in message:
+                self.began[message["stop"]].stop.set()
+            elif "abandon" in message:
+                return False
+            else:
+                break
+        return True
+
+    def begin(self, task: Task, number: int) -> None:
+        """Begin a task, with things and names of its own; `number` is told with all that becomes of it."""
+        seed = self.run.shared.seed + number
+        self.seeds.append(seed)
+        self.began[number] = Began(self, task, number, seed)
+
+    def finish(self) -> None:
+        """Stop all tasks, write the trace, and then remove what was created."""
+        for one in self.began.values():
+            one.stop.set()
+        for one in self.began.values():
+            one.join(ENDING)
+        self._ended.set()
+        try:
+            self.run.finish(removing=False)
+            self.say(written=True)
+        except (OSError, BadInput) as error:
+            self.say(broken=str(error))
+        self.say(done={"left": self.run.remove(self.seeds)})
+
+    def saw(self, send: Send, outcome: CallOutcome) -> None:
+        """Count an answer, and learn from it what was spent."""
+        with self.steps:
+            received = outcome.received
+            answer = f"{received.status} {received.code}".strip() if received.status else "no reply"
+            self.answers[answer] += 1
+            if received.ok and send.operation in READINGS and isinstance(received.data, Mapping):
+                key = self.run.reach.keys.get(send.key)
+                owner = send.key if key is None else key.account or key.name
+                self.used.reading(owner, send.operation, received.data)
+
+    def _count(self) -> None:
+        while not self._ended.wait(COUNTED_EVERY):
+            with self.steps:
+                counts = {"answers": dict(self.answers), "spent": self.used.spent()}
+            self.say(counts=counts)
+
+
+class Began:
+    """A task that was begun: a thread for each of its programs."""
+
+    def __init__(self, runner: Runner, task: Task, number: int, seed: int) -> None:
+        self.runner, self.task, self.number = runner, task, number
+        self.stop = threading.Event()
+        self.laps: dict[int, int] = {}
+        self._left = len(task.users)
+        self._threads = [
+            threading.Thread(target=self._perform, args=(user, program), daemon=True)
+            for user, program in zip(task.users, task.programs(runner.run.reach, seed), strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Wait for its programs, so long for each."""
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _perform(self, user: int, program: Generator[Any, Any, Any]) -> None:
+        runner = self.runner
+        try:
+            part = Part(runner.run.shared, runner.run.target, f"{self.number}.{user}")
+            part.budget = runner.run.part.budget
+            session = part.session(f"{self.task.name} {user}")
+        except OSError as error:
+            runner.say(broken=str(error))
+            return
+        steps = part.guarded(program)
+        steps = paced(steps, runner.pacer, waits=self.task.waits)
+
+        def lap() -> bool:
+            self.laps[user] = self.laps.get(user, 0) + 1
+            return self.laps[user] < self.task.laps
+
+        try:
+            drive(
+                _in_turn(steps, runner.steps),
+                session,
+                part.receiver,
+                on_call=runner.saw,
+                stopped=self.stop.is_set,
+                on_lap=lap,
+                sleep=self.stop.wait,
+            )
+            if not self.stop.is_set():
+                self.laps[user] = max(1, self.laps.get(user, 0))
+        except (OSError, BadInput) as error:
+            runner.say(broken=str(error))
+        finally:
+            session.close()
+            self._close(part)
+
+    def _close(self, part: Part) -> None:
+        """Close a program's part; the last one tells that the task has ended, and which program was cut."""
+        try:
+            part.recorder.close()
+        except OSError as error:
+            self.runner.say(broken=str(error))
+        with self.runner.steps:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            cut = [user for user in self.task.users if not self.laps.get(user)]
+            self.runner.say(ended=self.number, cut=len(cut), stopped=self.stop.is_set())
+
+
+def _in_turn(program: Generator[Any, Any, Any], steps: threading.Lock) -> Generator[Any, Any, Any]:
+    """Run a program so that no other takes a step at the same time."""
+    answer: Any = None
+    while True:
+        with steps:
+            try:
+                step = program.send(answer)
+            except StopIteration as end:
+                return end.value
+        answer = yield step
+
+
+def main() -> int:
+    """Run a check's calls, told on standard input. Return the exit code: 0, or 2 when nothing could begin."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the process that tells what to do
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever else prints does not come between the messages
+    opening = json.loads(sys.stdin.readline() or "{}").get("open")
+    if opening is None:
+        return 0
+    try:
+        target = LoadOptions(**opening["options"]).target()
+        settings = RunSettings(Path(opening["out"]), PROFILE, seed=opening["seed"], gzip=opening["gzip"])
+        run = LoadRun(target, settings)
+    except BadInput as error:
+        print(json.dumps({"problem": str(error)}), file=out, flush=True)
+        return 2
+    runner = Runner(run, out)
+    runner.say(
+        reach=reach_to_message(run.reach),
+        directory=str(run.directory.resolve()),
+        trace=str(run.path.resolve()),
+        clock=asdict(run.clock),
+        receiver=bool(run.shared.receiver),
+    )
+    if not runner.obey(sys.stdin):
+        run.abandon()
+        return 0
+    runner.finish()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

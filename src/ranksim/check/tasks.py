@@ -1,0 +1,185 @@
+"""The tasks of a check: profiles, each with the keys that it takes, and which of them go side by side.
+
+A task takes keys alone where it probes what a key is allowed, and wants quiet accounts where it counts what
+is used up around each of its calls. All others go side by side, at a pace that rate limits admit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.profiles import profile
+from ranksim.callers.profiles.ladder import climbers
+from ranksim.callers.profiles.profile import Needs, Profile
+from ranksim.callers.steps import Program
+
+FIRST = ("scope", "everyday", "walk", "webhooks", "retry", "race")
+"""Profiles that go side by side with the main key."""
+
+USERS = {"everyday": 2}
+"""Fewer users than a profile's own: expensive calls, 20 a minute and key, are what time goes to."""
+
+MEETING = ("race",)
+"""Profiles whose users meet at instants, which no pace may put off."""
+
+PROBES = ("burst", "windows")
+"""Profiles that use up what a key may call, so that no other task can use it meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A profile, or the part of it that some of its users have.
+
+    `users` are the numbers of its users that run, of `of` in all, and `laps` how often they go through.
+    `main` is the key that stands for the main one. `uses` are the keys that it calls with, and of these it
+    takes `alone` what no other task may use meanwhile; `spends` are the accounts that it spends on, of which
+    `quiet` are those where no other task may spend. `needs` is what once through takes, and `waits` says that
+    its calls can be put off to keep a pace.
+    """
+
+    name: str
+    profile: str
+    users: tuple[int, ...]
+    of: int
+    main: str
+    uses: frozenset[str]
+    spends: frozenset[str]
+    needs: Needs
+    alone: frozenset[str] = frozenset()
+    waits: bool = True
+    quiet: frozenset[str] = frozenset()
+    laps: int = 1
+
+    @property
+    def known(self) -> Profile:
+        """The profile."""
+        return profile(self.profile)
+
+    def serves(self, rule: str) -> bool:
+        """Return whether it is for a rule."""
+        return self.known.serves(rule)
+
+    def beside(self, other: Task) -> bool:
+        """Return whether it can go side by side with another."""
+        keys = not (self.alone & other.uses or other.alone & self.uses)
+        return keys and not (self.quiet & other.spends or other.quiet & self.spends)
+
+    def programs(self, reach: Reach, seed: int) -> list[Program]:
+        """Make the programs of its users."""
+        view = standing_in(reach, self.main)
+        return [self.known.program(view, user, self.of, seed) for user in self.users]
+
+
+def standing_in(reach: Reach, main: str) -> Reach:
+    """Return what can be exercised with another key of the account in place of the main one."""
+    if main == reach.main:
+        return reach
+    old, new = reach.keys[reach.main], reach.keys[main]
+    keys = {
+        **reach.keys,
+        main: replace(new, purpose=old.purpose),
+        reach.main: replace(old, purpose=new.purpose),
+    }
+    return replace(reach, keys=keys, main=main, lacks=dict(new.lacks))
+
+
+def tasks(reach: Reach) -> list[Task]:
+    """Return all that a check can do with the keys of a target; nothing without a key that works."""
+    if not reach.main:
+        return []
+    return [*_side_by_side(reach), *_ladders(reach), *_probes(reach), _long(reach)]
+
+
+def _side_by_side(reach: Reach) -> Iterator[Task]:
+    mine, second = _account(reach.keys[reach.main]), _second(reach)
+    keys: Mapping[str, Iterable[KeyReach]] = {
+        "scope": reach.usable(),
+        "retry": (*reach.of("second"), *reach.of("other_account"), second),
+        "race": (*reach.of("second")[:1], *reach.of("near_limit")),
+        "webhooks": reach.of("scoped", "other_account"),
+        "walk": (*reach.of("other_account"), *reach.of("scoped")),
+    }
+    for name in FIRST:
+        known = profile(name)
+        count, spends = USERS.get(name, known.users), {mine}
+        if name == "race":
+            spends |= {_account(key) for key in reach.of("near_limit")}
+        yield Task(
+            name,
+            name,
+            tuple(range(count)),
+            count,
+            second.name if name == "retry" else reach.main,
+            frozenset({reach.main, *(key.name for key in keys.get(name, ()))}),
+            frozenset(spends if name not in ("walk",) else ()),
+            known.once(reach, count),
+            waits=name not in MEETING,
+            laps=4 if name == "walk" else 1,
+        )
+
+
+def _ladders(reach: Reach) -> Iterator[Task]:
+    """A ladder for each key, which counts what each call uses up: no other task spends on its account."""
+    climbing = climbers(reach)
+    for number, key in enumerate(climbing):
+        account = frozenset({_account(key)})
+        alone = replace(reach, keys={key.name: key})
+        needs = profile("ladder").once(alone, 1)
+        yield Task(
+            f"ladder of {key.name}",
+            "ladder",
+            (number,),
+            len(climbing),
+            reach.main,
+            frozenset({key.name}),
+            account,
+            needs,
+            quiet=frozenset() if key.purpose == "scoped" else account,
+        )
+
+
+def _probes(reach: Reach) -> Iterator[Task]:
+    """Probes of rate windows, by a second key of the account where there is one, so that others go on."""
+    second = _second(reach)
+    for name in PROBES:
+        known = profile(name)
+        keys = frozenset({second.name})
+        yield Task(
+            name,
+            name,
+            tuple(range(known.users)),
+            known.users,
+            second.name,
+            keys,
+            frozenset(),
+            known.once(reach, known.users),
+            alone=keys,
+            waits=False,
+        )
+
+
+def _long(reach: Reach) -> Task:
+    known = profile("webhooks-long")
+    return Task(
+        known.name,
+        known.name,
+        (0,),
+        1,
+        reach.main,
+        frozenset({reach.main}),
+        frozenset({_account(reach.keys[reach.main])}),
+        known.once(reach, 1),
+    )
+
+
+def _second(reach: Reach) -> KeyReach:
+    """Return a second key of the main account, or the main one."""
+    mine = reach.keys[reach.main]
+    return next((key for key in reach.of("second") if key.account == mine.account), mine)
+
+
+def _account(key: KeyReach) -> str:
+    """Whose books a key touches, as far as that is known."""
+    return key.account or key.name

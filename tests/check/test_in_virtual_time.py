@@ -1,0 +1,58 @@
+"""What a check decides of a deployment that conforms, and in what order, rehearsed in virtual time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ranksim.clock import MINUTE
+from ranksim.conformance.compare import compare
+from ranksim.conformance.verdict.verdicts import Verdict
+from ranksim.sim.rehearsal import Network
+from ranksim.sim.rehearsal_worlds import make_world
+
+from .in_virtual_time import check
+
+
+@pytest.mark.slow
+def test_ten_minutes_decide_nearly_all_with_keys_of_every_purpose() -> None:
+    service, target = make_world(seed=21)
+    checked = check(service, target, 10 * MINUTE, seed=21, network=Network(loss=0.01))
+    judgement = compare(checked.trace)
+
+    assert [finding.rule.name for finding in judgement.deviating] == []
+    decided, rules = judgement.rules_decided
+    assert (decided >= 95, rules) == (True, 100), [
+        finding.rule.name
+        for finding in judgement.findings
+        if finding.verdict not in (Verdict.CONFORMS, Verdict.DEVIATES)
+    ]
+    assert set(checked.began) == {task.name for task in checked.plan.runs}
+    assert set(checked.ended) == set(checked.began)
+    # What wants a key or an account alone had it.
+    by_name = {task.name: task for task in checked.plan.tasks}
+    for names in checked.together:
+        running = [by_name[name] for name in names]
+        assert all(one.beside(other) for one in running for other in running if one is not other)
+
+
+@pytest.mark.slow
+def test_dry_runs_alone_spend_nothing() -> None:
+    service, target = make_world(seed=22)
+    target = target.model_copy(update={"dry_run_only": True})
+    checked = check(service, target, 4 * MINUTE, seed=22, only=("dry_run", "idempotency", "paging"))
+    spending = {"jobs.create", "keyword_briefs.create", "keywords.create", "scans.create"}
+    for one in checked.trace.exchanges:
+        if spending.intersection(one.operations):
+            assert json.loads(one.body)["dry_run"] is True
+    assert compare(checked.trace).deviating == ()
+
+
+@pytest.mark.slow
+def test_a_spend_cap_is_kept_to() -> None:
+    service, target = make_world(seed=23)
+    target = target.model_copy(update={"spend_cap": 500_000})
+    checked = check(service, target, 5 * MINUTE, seed=23, only=("cost", "quota"))
+    assert checked.budget.spent() <= 500_000
+    assert compare(checked.trace).deviating == ()

@@ -1,0 +1,185 @@
+"""What a check plans from what it reads: tasks, what they cannot decide, and what they use up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from ranksim.callers.discovery import Reach, explore
+from ranksim.callers.target import Target
+from ranksim.check.choice import choose, gain, open_cases, worth
+from ranksim.check.plan import Plan, lines, make_plan
+from ranksim.check.tasks import standing_in, tasks
+from ranksim.clock import HOUR, MINUTE, SECOND
+from ranksim.conformance.compare import RULES
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.errors import BadInput
+from ranksim.sim.rehearsal import Rehearsal
+from ranksim.sim.rehearsal_worlds import make_world
+
+ALL = ("main", "second", "scoped", "other", "test", "late", "tight")
+
+
+@cache
+def reached(*keys: str, environments: int = 2) -> Reach:
+    """What a world with these keys can exercise."""
+    service, target = make_world(seed=1)
+    urls = dict(list(target.environments.items())[:environments])
+    target = target.model_copy(
+        update={"keys": {name: target.keys[name] for name in keys}, "environments": urls}
+    )
+    return Rehearsal(service, target).alone(explore(target))  # type: ignore[no-any-return]  # what a program returns
+
+
+def planned(reach: Reach, *only: str, time: int = 10 * MINUTE, receiver: bool = True) -> Plan:
+    return make_plan(reach, RULES, time, only, receiver=receiver)
+
+
+def with_target(reach: Reach, **changes: object) -> Reach:
+    return replace(reach, target=reach.target.model_copy(update=changes))
+
+
+def test_one_key_does_all_but_what_wants_others() -> None:
+    names = [task.name for task in tasks(reached("main", environments=1))]
+    assert names[:6] == ["scope", "everyday", "walk", "webhooks", "retry", "race"]
+    assert names[6:] == ["ladder of main", "burst", "windows", "webhooks-long"]
+
+
+def test_without_a_key_that_works_there_is_nothing_to_do() -> None:
+    assert tasks(Reach(Target.simple("http://127.0.0.1:9", "rk_1"))) == []
+
+
+def test_each_key_has_a_ladder_and_windows_are_probed_by_the_second_key() -> None:
+    found = {task.name: task for task in tasks(reached(*ALL))}
+    assert {name for name in found if name.startswith("ladder")} == {
+        f"ladder of {key}" for key in ALL if key != "second"
+    }
+    assert found["burst"].alone == {"second"}
+    [program] = found["ladder of tight"].programs(reached(*ALL), 1)
+    assert next(program).key == "tight"
+
+
+def test_a_key_stands_in_for_the_main_one_and_the_main_one_for_it() -> None:
+    reach = standing_in(reached(*ALL), "second")
+    assert (reach.main, [key.name for key in reach.of("second")]) == ("second", ["main"])
+    assert standing_in(reached(*ALL), "main") is reached(*ALL)
+
+
+def test_tasks_that_want_a_key_or_an_account_alone_are_not_beside_others() -> None:
+    one = {task.name: task for task in tasks(reached("main", environments=1))}
+    assert not one["burst"].beside(one["walk"])
+    assert not one["ladder of main"].beside(one["race"])
+    assert one["walk"].beside(one["race"])
+    many = {task.name: task for task in tasks(reached(*ALL))}
+    assert many["burst"].beside(many["ladder of main"])
+    assert many["ladder of late"].beside(many["everyday"])
+    assert many["ladder of main"].beside(many["ladder of late"])
+
+
+# What cannot be decided
+
+
+def held_back(plan: Plan) -> set[str]:
+    return {rule for rule in plan.rules if plan.held_back(rule)}
+
+
+def test_what_other_keys_would_decide_is_said() -> None:
+    assert held_back(planned(reached(*ALL))) == {"idempotency.retention"}
+    alone = planned(reached("main", environments=1))
+    assert held_back(alone) >= {
+        "access.scope",
+        "access.scoped_endpoints",
+        "access.environment",
+        "rate.per_key",
+        "guards.health",
+        "idempotency.retention",
+    }
+    said = "\n".join(lines(alone))
+    assert "not guards.health: no key's account is past due; wants a key with `purpose: past_due`" in said
+    assert f"can decide {100 - len(held_back(alone))} of 100 rules with these keys" in said
+
+
+def test_settings_and_hours_hold_rules_back() -> None:
+    reach = reached(*ALL)
+    assert held_back(planned(reach, receiver=False)) > {"webhook.sent", "webhook.test"}
+    assert "webhooks" not in [task.name for task in planned(reach, receiver=False).tasks]
+    assert "quota.refused" in held_back(planned(with_target(reach, dry_run_only=True)))
+    assert "slots.refused" in held_back(planned(with_target(reach, exclusive=False)))
+    fast = planned(with_target(reach, time_scale=240), time=HOUR)
+    assert held_back(fast) == set()
+    assert "webhooks-long" in [task.name for task in fast.runs]
+
+
+def test_only_some_rules() -> None:
+    plan = planned(reached(*ALL), "rate", "webhook.sent")
+    assert len(plan.rules) == 11
+    assert {task.name for task in plan.tasks} == {"burst", "windows", "everyday", "webhooks", "webhooks-long"}
+    with pytest.raises(BadInput, match=r"--only: no rule is named 'rates'; .* families: rate, guards, cost"):
+        planned(reached(*ALL), "rates")
+
+
+def test_what_it_takes_is_said() -> None:
+    said = lines(planned(reached(*ALL)))
+    assert said[0] == "key main: full of acc_0000000001, production"
+    [uses] = [line for line in said if line.startswith("uses up at most")]
+    assert "slots stay held to the month's end" in uses
+    [money] = [line for line in said if line.startswith("money: ")]
+    assert money.startswith("money: no --spend-cap bounds it, the ceilings of these accounts at ")
+    capped = lines(planned(with_target(reached(*ALL), spend_cap=2_000_000)))
+    assert any("money: stops spending at 2.00 USD" in line for line in capped)
+    assert "spends nothing: dry runs only" in lines(planned(with_target(reached(*ALL), dry_run_only=True)))
+    [long] = [line for line in said if line.startswith("  not webhooks-long")]
+    assert long.endswith("and would want --time 9 h 40 min")
+
+
+# What to begin next
+
+
+def test_what_decides_most_for_its_time_and_cost_comes_first() -> None:
+    plan = planned(reached(*ALL))
+    undecided = dict.fromkeys(plan.rules, 1)
+    first = choose(plan, [], {}, undecided, plan.time)
+    assert first is not None
+    assert all(worth(plan, first, undecided) >= worth(plan, task, undecided) for task in plan.runs)
+    webhooks = choose(
+        plan, [], {}, {rule: 1 for rule in plan.rules if rule.startswith("webhook.")}, plan.time
+    )
+    assert webhooks is not None
+    assert webhooks.name == "webhooks"
+
+
+def test_what_does_not_fit_the_time_or_the_running_tasks_is_not_begun() -> None:
+    plan = planned(reached("main", environments=1), "rate")
+    undecided = dict.fromkeys(plan.rules, 1)
+    by_name = {task.name: task for task in plan.tasks}
+    assert choose(plan, [by_name["everyday"]], {"everyday": 1}, undecided, plan.time) is None
+    chosen = choose(plan, [], {"everyday": 1}, undecided, plan.time)
+    assert chosen is not None
+    assert chosen.name == "burst"
+    assert choose(plan, [], {"everyday": 1}, undecided, SECOND) is None
+
+
+def test_a_task_comes_again_only_for_what_is_undecided_and_keeps_no_first_one_waiting() -> None:
+    plan = planned(reached(*ALL), "webhook", "rate")
+    rounds = {task.name: 1 for task in plan.tasks}
+    assert choose(plan, [], rounds, {}, plan.time) is None
+    chosen = choose(plan, [], rounds, {"webhook.sent": 2}, plan.time)
+    assert chosen is not None
+    assert chosen.name == "webhooks"
+    assert choose(plan, [], {**rounds, "webhooks": 3}, {"webhook.sent": 2}, plan.time) is None
+    assert gain(plan, chosen, {"webhook.sent": 2, "rate.read": 7}) == 2
+    held = planned(reached(*ALL), "webhook", receiver=False)
+    assert gain(held, chosen, {"webhook.sent": 2}) == 0
+
+
+def test_open_cases_are_those_that_nothing_decided() -> None:
+    rules = [Rule(name, "…", (), cases=cases) for name, cases in (
+        ("a.one", ("x", "y", "z")), ("a.two", ()), ("a.three", ()), ("a.four", ("x",)),
+    )]  # fmt: skip
+    tally = Tally(rules)
+    tally.held("a.one", case="x")
+    tally.held("a.two")
+    tally.broke("a.three", Evidence("it broke"))
+    assert open_cases(tally.findings()) == {"a.one": 2, "a.four": 1}
