@@ -16,8 +16,8 @@ from ranksim.callers.steps import Lap, Pause, Program, Spawn
 from ranksim.callers.target import Target
 from ranksim.check.choice import choose
 from ranksim.check.pacing import Pacer, paced
-from ranksim.check.plan import CLOSING, Plan, make_plan
-from ranksim.check.tasks import Task
+from ranksim.check.plan import CLOSING, CheckPlan, make_plan
+from ranksim.check.tasks import CheckTask
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import RULES
 from ranksim.sim.rehearsal import USUAL, Rehearsal, RehearsedService
@@ -28,7 +28,7 @@ from ranksim.trace import Trace
 class Checked:
     """What came of it: the plan, when each task began and ended (µs after the first), and the trace."""
 
-    plan: Plan
+    plan: CheckPlan
     began: dict[str, Micros] = field(default_factory=dict)
     ended: dict[str, Micros] = field(default_factory=dict)
     together: list[frozenset[str]] = field(default_factory=list)
@@ -62,13 +62,13 @@ def check(
 
 
 def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Micros, seed: int) -> Program:
-    running: dict[str, Task] = {}
+    running: dict[str, CheckTask] = {}
     programs: Counter[str] = Counter()
     pacer = Pacer(window_of(reach))
     rounds: Counter[str] = Counter()
     undecided = dict.fromkeys(checked.plan.rules, 1)
 
-    def ended(task: Task) -> None:
+    def ended(task: CheckTask) -> None:
         programs[task.name] -= 1
         if not programs[task.name]:
             del running[task.name]
@@ -93,7 +93,7 @@ def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Mic
             yield Pause(SECOND)
 
 
-def _once(program: Generator[Any, Any, Any], task: Task, ended: Any) -> Program:
+def _once(program: Generator[Any, Any, Any], task: CheckTask, ended: Any) -> Program:
     """Run a program until it has been through as often as its task says."""
     answer, laps = None, 0
     while True:

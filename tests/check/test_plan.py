@@ -10,7 +10,7 @@ import pytest
 from ranksim.callers.discovery import Reach, explore
 from ranksim.callers.target import Target
 from ranksim.check.choice import choose, gain, open_cases, worth
-from ranksim.check.plan import Plan, lines, make_plan
+from ranksim.check.plan import CheckPlan, lines, make_plan
 from ranksim.check.tasks import standing_in, tasks
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.conformance.compare import RULES
@@ -33,7 +33,7 @@ def reached(*keys: str, environments: int = 2) -> Reach:
     return Rehearsal(service, target).alone(explore(target))  # type: ignore[no-any-return]  # what a program returns
 
 
-def planned(reach: Reach, *only: str, time: int = 10 * MINUTE, receiver: bool = True) -> Plan:
+def planned(reach: Reach, *only: str, time: int = 10 * MINUTE, receiver: bool = True) -> CheckPlan:
     return make_plan(reach, RULES, time, only, receiver=receiver)
 
 
@@ -81,7 +81,7 @@ def test_tasks_that_want_a_key_or_an_account_alone_are_not_beside_others() -> No
 # What cannot be decided
 
 
-def held_back(plan: Plan) -> set[str]:
+def held_back(plan: CheckPlan) -> set[str]:
     return {rule for rule in plan.rules if plan.held_back(rule)}
 
 

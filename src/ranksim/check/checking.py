@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,8 +13,8 @@ from typing import Any
 
 from ranksim.check.choice import MOST_ROUNDS, choose, gain, open_cases
 from ranksim.check.crew import GONE, Crew
-from ranksim.check.plan import CLOSING, Plan
-from ranksim.check.tasks import Task
+from ranksim.check.plan import CLOSING, CheckPlan
+from ranksim.check.tasks import CheckTask
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.contract.policy import Policy
@@ -29,7 +30,7 @@ HEARD_EVERY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class CheckRecording:
     """Where a run records: the directory of its parts, the trace that they will be, and the clock of both."""
 
     directory: Path
@@ -37,7 +38,7 @@ class Recording:
     clock: AnchoredClock
 
     @classmethod
-    def of(cls, opened: Mapping[str, Any]) -> Recording:
+    def of(cls, opened: Mapping[str, Any]) -> CheckRecording:
         """Read it from what the process says that makes the calls."""
         clock = AnchoredClock(**opened["clock"])
         return cls(Path(opened["directory"]), Path(opened["trace"]), clock)
@@ -54,13 +55,13 @@ class Recording:
 class Checking:
     """What a check knows while it runs; `show` is called whenever there is news."""
 
-    plan: Plan
+    plan: CheckPlan
     crew: Crew
-    recording: Recording
+    recording: CheckRecording
     policy: Policy | None
     show: Callable[[Checking], None]
     began: float = field(default_factory=time.monotonic)
-    running: dict[int, Task] = field(default_factory=dict)
+    running: dict[int, CheckTask] = field(default_factory=dict)
     rounds: Counter[str] = field(default_factory=Counter)
     cut: dict[str, int] = field(default_factory=dict)
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
@@ -77,6 +78,7 @@ class Checking:
     """Whether it is known what is left of what was created."""
     gone: bool = False
     """Whether the process has ended that makes the calls."""
+    _judging: threading.Thread | None = None
     _asked: int = 0
     _judged: float = 0.0
     _pause: float = JUDGED_EVERY
@@ -137,8 +139,14 @@ class Checking:
                 self.crew.tell(stop=number)
 
     def _judge_when_due(self) -> None:
-        if time.monotonic() - self._judged < self._pause:
+        """Have what is recorded judged beside everything else, once the last time is long enough ago."""
+        if self._judging is not None and self._judging.is_alive():
             return
+        if time.monotonic() - self._judged >= self._pause:
+            self._judging = threading.Thread(target=self._judge, daemon=True)
+            self._judging.start()
+
+    def _judge(self) -> None:
         began = time.monotonic()
         self.judgement = self.recording.judged(self.policy)
         self._judged = time.monotonic()
@@ -177,6 +185,8 @@ class Checking:
         """Have the other process end in good order, at once when asked again; judge all that is there."""
         self.crew.tell(finish=True)
         self._wait(lambda: self.whole or self.tidied)
+        if self._judging is not None:
+            self._judging.join()
         self.judgement = self.recording.judged(self.policy)
         self._wait(lambda: self.tidied)
         self.crew.close()

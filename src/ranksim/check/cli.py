@@ -19,9 +19,9 @@ from ranksim.report.terminal import print_out, rendered, say
 
 if TYPE_CHECKING:
     from ranksim.callers.target import Target
-    from ranksim.check.checking import Checking, Recording
+    from ranksim.check.checking import Checking, CheckRecording
     from ranksim.check.crew import Crew
-    from ranksim.check.plan import Plan
+    from ranksim.check.plan import CheckPlan
     from ranksim.contract.policy import Policy
     from ranksim.load.options import LoadOptions
 
@@ -208,11 +208,11 @@ def _check(wanted: _Wanted) -> None:
     _report(wanted, checking, recording)
 
 
-def _run(wanted: _Wanted, crew: "Crew", plan: "Plan", opened: Any) -> "tuple[Checking, Recording]":
-    from ranksim.check.checking import Checking, Recording
+def _run(wanted: _Wanted, crew: "Crew", plan: "CheckPlan", opened: Any) -> "tuple[Checking, CheckRecording]":
+    from ranksim.check.checking import Checking, CheckRecording
     from ranksim.check.live import shown
 
-    recording = Recording.of(opened)
+    recording = CheckRecording.of(opened)
     with shown() as show:
         checking = Checking(plan, crew, recording, wanted.policy, show)
         with _stopping(checking):
@@ -220,7 +220,7 @@ def _run(wanted: _Wanted, crew: "Crew", plan: "Plan", opened: Any) -> "tuple[Che
     return checking, recording
 
 
-def _report(wanted: _Wanted, checking: "Checking", recording: "Recording") -> None:
+def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") -> None:
     """Write what a check leaves, print what it found, and end with its exit code."""
     from ranksim.conformance.report.as_dict import plain
     from ranksim.report import judgement as report
@@ -248,7 +248,7 @@ def _report(wanted: _Wanted, checking: "Checking", recording: "Recording") -> No
         raise typer.Exit(DEVIATES)
 
 
-def _ending(wanted: _Wanted, checking: "Checking", recording: "Recording") -> list[str]:
+def _ending(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") -> list[str]:
     """Say what was not decided and not run, what was used up, and what was not removed."""
     from ranksim.report import units
 
@@ -271,7 +271,7 @@ def _ending(wanted: _Wanted, checking: "Checking", recording: "Recording") -> li
     return said
 
 
-def _write(wanted: _Wanted, found: dict[str, Any], recording: "Recording") -> list[str]:
+def _write(wanted: _Wanted, found: dict[str, Any], recording: "CheckRecording") -> list[str]:
     """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them."""
     from ranksim.conformance.calibrate.calibrate import calibrate
     from ranksim.files import new_file

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ranksim.callers.budget import micros_of, spent_of
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.check.out_of_reach import Lack, lacking
-from ranksim.check.tasks import Task, tasks
+from ranksim.check.tasks import CheckTask, tasks
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.verdict.verdicts import Rule
 from ranksim.errors import BadInput
@@ -19,11 +19,11 @@ CLOSING = 30 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CheckPlan:
     """What a check would do: its tasks, the rules that it is for, what holds others back, and its bounds."""
 
     reach: Reach
-    tasks: tuple[Task, ...]
+    tasks: tuple[CheckTask, ...]
     rules: tuple[str, ...]
     lacks: tuple[Lack, ...]
     time: Micros
@@ -38,20 +38,20 @@ class Plan:
         """The rules that nothing keeps from being decided."""
         return [rule for rule in self.rules if self.held_back(rule) is None]
 
-    def too_long(self, task: Task) -> bool:
+    def too_long(self, task: CheckTask) -> bool:
         """Return whether going once through a task takes longer than the whole check may."""
         return task.needs.length > self.time - CLOSING
 
     @property
-    def runs(self) -> list[Task]:
+    def runs(self) -> list[CheckTask]:
         """The tasks that time allows, one by one."""
         return [task for task in self.tasks if not self.too_long(task)]
 
 
 def make_plan(
     reach: Reach, known: Sequence[Rule], time: Micros, only: Sequence[str] = (), *, receiver: bool
-) -> Plan:
-    """Plan a check of so long (µs) for the rules that `only` names, or all; raises BadInput for other names.
+) -> CheckPlan:
+    """Plan a check of so long (µs) for the rules that `only` names, or all. Raises BadInput.
 
     `receiver` says that webhooks can be received.
     """
@@ -59,7 +59,9 @@ def make_plan(
     serving = [task for task in tasks(reach) if any(task.serves(rule) for rule in rules)]
     if not receiver:
         serving = [task for task in serving if not task.profile.startswith("webhooks")]
-    return Plan(reach, tuple(serving), rules, tuple(lacking(reach, time, receiver=receiver)), time, receiver)
+    return CheckPlan(
+        reach, tuple(serving), rules, tuple(lacking(reach, time, receiver=receiver)), time, receiver
+    )
 
 
 def wanted_rules(known: Sequence[Rule], only: Sequence[str]) -> tuple[str, ...]:
@@ -84,7 +86,7 @@ def _named(rule: str, name: str) -> bool:
 # In words
 
 
-def lines(plan: Plan) -> list[str]:
+def lines(plan: CheckPlan) -> list[str]:
     """Return the plan as lines of text."""
     reach, target = plan.reach, plan.reach.target
     decidable = plan.decidable
@@ -116,11 +118,11 @@ def _key(key: KeyReach) -> str:
     return f"key {key.name}: {key.purpose.replace('_', ' ')}{whose}, {key.environment}"
 
 
-def _length(task: Task) -> str:
+def _length(task: CheckTask) -> str:
     return f"{task.name} {units.duration(task.needs.length)}"
 
 
-def _spending(plan: Plan) -> list[str]:
+def _spending(plan: CheckPlan) -> list[str]:
     """Return the most that a check uses up, and what is left of it."""
     target, runs = plan.reach.target, plan.runs
     if target.dry_run_only:

@@ -32,7 +32,7 @@ from typing import Any, TextIO
 from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Send
 from ranksim.check.pacing import Pacer, paced
-from ranksim.check.tasks import Task, tasks
+from ranksim.check.tasks import CheckTask, tasks
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import LoadOptions
@@ -86,7 +86,7 @@ class Runner:
                 break
         return True
 
-    def begin(self, task: Task, number: int) -> None:
+    def begin(self, task: CheckTask, number: int) -> None:
         """Begin a task, with things and names of its own; `number` is told with all that becomes of it."""
         seed = self.run.shared.seed + number
         self.seeds.append(seed)
@@ -127,7 +127,7 @@ class Runner:
 class Began:
     """A task that was begun: a thread for each of its programs."""
 
-    def __init__(self, runner: Runner, task: Task, number: int, seed: int) -> None:
+    def __init__(self, runner: Runner, task: CheckTask, number: int, seed: int) -> None:
         self.runner, self.task, self.number = runner, task, number
         self.stop = threading.Event()
         self.laps: dict[int, int] = {}

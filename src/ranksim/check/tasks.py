@@ -29,7 +29,7 @@ PROBES = ("burst", "windows")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class CheckTask:
     """A profile, or the part of it that some of its users have.
 
     `users` are the numbers of its users that run, of `of` in all, and `laps` how often they go through.
@@ -61,7 +61,7 @@ class Task:
         """Return whether it is for a rule."""
         return self.known.serves(rule)
 
-    def beside(self, other: Task) -> bool:
+    def beside(self, other: CheckTask) -> bool:
         """Return whether it can go side by side with another."""
         keys = not (self.alone & other.uses or other.alone & self.uses)
         return keys and not (self.quiet & other.spends or other.quiet & self.spends)
@@ -85,14 +85,14 @@ def standing_in(reach: Reach, main: str) -> Reach:
     return replace(reach, keys=keys, main=main, lacks=dict(new.lacks))
 
 
-def tasks(reach: Reach) -> list[Task]:
+def tasks(reach: Reach) -> list[CheckTask]:
     """Return all that a check can do with the keys of a target; nothing without a key that works."""
     if not reach.main:
         return []
     return [*_side_by_side(reach), *_ladders(reach), *_probes(reach), _long(reach)]
 
 
-def _side_by_side(reach: Reach) -> Iterator[Task]:
+def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
     mine, second = _account(reach.keys[reach.main]), _second(reach)
     keys: Mapping[str, Iterable[KeyReach]] = {
         "scope": reach.usable(),
@@ -106,7 +106,7 @@ def _side_by_side(reach: Reach) -> Iterator[Task]:
         count, spends = USERS.get(name, known.users), {mine}
         if name == "race":
             spends |= {_account(key) for key in reach.of("near_limit")}
-        yield Task(
+        yield CheckTask(
             name,
             name,
             tuple(range(count)),
@@ -120,14 +120,14 @@ def _side_by_side(reach: Reach) -> Iterator[Task]:
         )
 
 
-def _ladders(reach: Reach) -> Iterator[Task]:
+def _ladders(reach: Reach) -> Iterator[CheckTask]:
     """A ladder for each key, which counts what each call uses up: no other task spends on its account."""
     climbing = climbers(reach)
     for number, key in enumerate(climbing):
         account = frozenset({_account(key)})
         alone = replace(reach, keys={key.name: key})
         needs = profile("ladder").once(alone, 1)
-        yield Task(
+        yield CheckTask(
             f"ladder of {key.name}",
             "ladder",
             (number,),
@@ -140,13 +140,13 @@ def _ladders(reach: Reach) -> Iterator[Task]:
         )
 
 
-def _probes(reach: Reach) -> Iterator[Task]:
+def _probes(reach: Reach) -> Iterator[CheckTask]:
     """Probes of rate windows, by a second key of the account where there is one, so that others go on."""
     second = _second(reach)
     for name in PROBES:
         known = profile(name)
         keys = frozenset({second.name})
-        yield Task(
+        yield CheckTask(
             name,
             name,
             tuple(range(known.users)),
@@ -160,9 +160,9 @@ def _probes(reach: Reach) -> Iterator[Task]:
         )
 
 
-def _long(reach: Reach) -> Task:
+def _long(reach: Reach) -> CheckTask:
     known = profile("webhooks-long")
-    return Task(
+    return CheckTask(
         known.name,
         known.name,
         (0,),
