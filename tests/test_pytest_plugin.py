@@ -54,6 +54,57 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+WORLDS = """\
+import pytest
+from ranksim.testing import World
+
+
+def ask(world):
+    client = world.client()
+    domain = client.post("/v1/domains", json={"host": "a.example"}).json()["data"]["id"]
+    for _ in range(2):
+        answer = client.post("/v1/jobs", json={"kind": "crawl", "domain_id": domain})
+    world.clock.advance("1s")
+    answer.raise_for_status()
+
+
+def test_with_a_fixture(ranksim):
+    ask(ranksim)
+
+
+def test_with_its_own():
+    with World() as world:
+        ask(world)
+
+
+def test_without_any_request(ranksim):
+    ranksim.requests.assert_made(operation="jobs.create")
+
+
+def test_that_has_none():
+    assert not "a world"
+
+
+def test_that_passes(ranksim):
+    ranksim.client().get("/v1/domains")
+"""
+
+
+@pytest.mark.slow
+def test_a_test_that_fails_shows_the_clock_and_what_refused_its_last_requests(project: Path) -> None:
+    (project / "test_worlds.py").write_text(WORLDS)
+    done = run(project, "--tb=short", "test_worlds.py")
+    assert "4 failed, 1 passed" in done.stdout
+    assert done.stdout.count(" ranksim http://ranksim.test ") == 3
+    assert done.stdout.count("\nclock 2026-03-02T09:00:01Z (manual), next due 2026-") == 2
+    assert done.stdout.count("\nthe last 3 of 3 requests:\n") == 2
+    assert done.stdout.count("  POST    /v1/jobs  409 cooldown_active (check 6, cooldown)  key demo  ") == 2
+    assert done.stdout.count('\n    sent     {"kind":"crawl","domain_id":"dom_') == 2
+    assert done.stdout.count('"code":"cooldown_active"') == 2
+    assert "\nclock 2026-03-02T09:00:00Z (manual), nothing is due\nno requests\n" in done.stdout
+    assert "testing/requests.py" not in done.stdout  # the failure is in the test, not in what it asserts with
+
+
 def test_the_project_file_names_the_plugin() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"ranksim": pytest_plugin.__name__}

@@ -216,6 +216,15 @@ def test_faults_and_limits_are_set_in_python(kind: Kind) -> None:
         assert world.client().post("/v1/jobs", json=body).json()["code"] == "cooldown_active"
 
 
+def test_a_world_says_what_it_is() -> None:
+    with World() as world:
+        world.client().get("/v1/domains")
+        assert repr(world) == "<World http://ranksim.test, clock 2026-03-02T09:00:00Z>"
+        assert repr(world.requests.search()) == "[<request 1 (GET /v1/domains, answered 200)>]"
+    assert repr(world).endswith(", closed>")
+    assert world.told().startswith("clock 2026-03-02T09:00:00Z (manual), nothing is due\nthe last 1 of 1 req")
+
+
 def test_a_blocking_call_from_the_worlds_own_loop_is_refused_not_stuck() -> None:
     with World() as world:
 

@@ -4,6 +4,9 @@
 recording webhook receiver, `ranksim_server` the same world on a port. The environment variable RANKSIM_TARGET
 (inproc, server, or the URL of a real sandbox, with RANKSIM_KEY) says what the tests run on.
 
+When a test fails, its report has the clock of each of its worlds and their last requests, with what refused
+them.
+
 Every scenario file in a tested directory is a test of its own expectations. A file is a scenario when its
 name matches the ini option `ranksim_scenarios` ("*.yaml") and one of its first lines says `scenario: 1`.
 Where `expected/NAME.json` stands beside it, the digest of the result must equal it; `--ranksim-update`
@@ -15,7 +18,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +126,33 @@ def marked(item: pytest.Item) -> dict[str, Any]:
     if isinstance(said.get("policy"), str | Path):
         said["policy"] = item.path.parent / said["policy"]
     return said
+
+
+# What a world tells when a test fails
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add a section to the report of a test that failed: what each of its worlds tells."""
+    report = yield
+    if report.failed and report.when == "call" and call.excinfo is not None:
+        for world in _worlds(item, call.excinfo):
+            report.sections.append((f"ranksim {world.url}", world.told()))
+    return report
+
+
+def _worlds(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> list[World]:
+    """Find the worlds of a test: its fixtures, and the variables of the functions that it failed in."""
+    testing = sys.modules.get("ranksim.testing.world")
+    if testing is None:  # a suite that has no world pays nothing
+        return []
+    seen = list(getattr(item, "funcargs", {}).values())
+    for entry in failure.traceback:
+        seen += entry.frame.f_locals.values()
+    worlds = {id(one): one for one in seen if isinstance(one, testing.World)}
+    return list(worlds.values())
 
 
 # Scenarios

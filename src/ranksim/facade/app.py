@@ -44,6 +44,7 @@ from ranksim.serving.control_auth import refusal, take_token
 
 if TYPE_CHECKING:
     from ranksim.facade.http.graphql import GraphqlEndpoint
+    from ranksim.facade.terminal import Terminal
 
 log = logging.getLogger("ranksim.facade")
 access = logging.getLogger("ranksim.access")
@@ -136,6 +137,8 @@ class Facade:
         self.max_body = max_body
         self.strict_query = strict_query
         self.access_log = access_log
+        self.terminal: Terminal | None = None
+        """What tells of calls and webhooks beside, while this is served."""
         self._endpoint: GraphqlEndpoint | None = None
         self._pages: dict[Callable[[Policy], bytes], asyncio.Future[bytes]] = {}
         self._deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
@@ -282,6 +285,8 @@ class Facade:
                 answer = await ask()
             if request.close:
                 answer.headers.append((b"connection", b"close"))
+            if fault is not None and fault.rules:
+                answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))
             for reply in answer.replies:
                 twin.replies[reply.operation, reply.status] += 1
             if twin.requests is not None or self.access_log:
@@ -458,9 +463,13 @@ class Facade:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 await self.twin.start()
+                if self.terminal is not None:
+                    self.terminal.start()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self.twin.close()
+                if self.terminal is not None:
+                    await self.terminal.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

@@ -53,7 +53,7 @@ def serve(
             metavar="virtual|wall",
             help="What webhooks are signed with: the clock, or wall time, as receivers check it.",
         ),
-    ] = "virtual",
+    ] = "wall",
     settle_timeout: Annotated[
         float,
         typer.Option(
@@ -122,6 +122,13 @@ def serve(
             help="Trust these certificate authorities (PEM) for webhook receivers, besides the system's.",
         ),
     ] = None,
+    lines: Annotated[
+        bool | None,
+        typer.Option(
+            "--lines/--quiet",
+            help="Write a line for every call and webhook attempt, or none; usually on a terminal alone.",
+        ),
+    ] = None,
     docs: Annotated[bool, typer.Option(help="Serve /openapi.json, /schema.graphql and /docs.")] = True,
     access_log: Annotated[bool, typer.Option(help="Log every request.")] = False,
     log_format: Annotated[str, typer.Option(metavar="text|json", help="How to log, on stderr.")] = "text",
@@ -146,6 +153,7 @@ def serve(
             import_module(name)
         from ranksim.facade.http_sender import HttpSender
         from ranksim.facade.sender import Receivers
+        from ranksim.facade.terminal import Terminal
         from ranksim.facade.twin import Twin
     except ModuleNotFoundError as error:
         raise missing(f"serving needs {error.name}", "server") from None
@@ -190,6 +198,8 @@ def serve(
                 access_log=access_log,
                 control_names=names_of(host, control_host or ()),
             )
+            if lines or (lines is None and sys.stdout.isatty() and not json):
+                facade.terminal = Terminal(twin, sys.stdout)
             server.set_up_logging(log_format)
             port = listener.getsockname()[1]
             sender.own_ports.add(port)

@@ -87,7 +87,7 @@ class FieldDifference:
         return f"{self.field}: expected {self.expected!r}, found {found}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class JournalEntry:
     """An exchange with its number, which counts from 1."""
 
@@ -114,6 +114,9 @@ class JournalEntry:
             "response_headers": _texts(one.response_headers),
             "response": _content(one.response),
         }
+
+    def __repr__(self) -> str:
+        return f"<{self.text()}>"
 
     def text(self) -> str:
         """Return a few words that say which it is."""

@@ -155,6 +155,8 @@ def _line_of(came: "Received") -> str:
     verdict = {None: "unverified", True: "valid", False: f"INVALID, {came.problem}"}[came.valid]
     answer = "no answer" if came.status is None else str(came.status)
     event = f"{came.event_type} {came.event_id} attempt {came.attempt}" if came.event_id else "no event"
+    if "tolerance" in came.problem:
+        verdict += ", which serve --signature-clock wall meets and --tolerance -1 ignores"
     return f"{iso(came.received)} {came.method} {came.path} {event}, signature {verdict}: {answer}"
 
 

@@ -30,6 +30,7 @@ class Requests:
 
         The AssertionError names the requests that came near, and what tells them apart.
         """
+        __tracebackhide__ = True
         wanted = Expected(**expected)
         least = 1 if times is None else times
         verdict = self._thread.run(lambda: self._journal().verify(wanted, least, times))

@@ -313,6 +313,23 @@ class World:
         """
         return self.run(lambda: self.twin.administer(method, **arguments))
 
+    def told(self) -> str:
+        """Return what explains a failure: the clock, and the last requests with what refused them."""
+        from ranksim.testing.told import told
+
+        if self._closed:
+            return told(self.twin)
+        try:
+            return self.thread.call(self._told(told), patience_s=10)
+        except TimeoutError:
+            return "this world does not answer: something in it blocks its loop"
+
+    async def _told(self, told: Callable[[Twin], str]) -> str:
+        return told(self.twin)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}, clock {self.clock}{', closed' if self._closed else ''}>"
+
     # Worlds
 
     def snapshot(self) -> bytes:

@@ -133,6 +133,17 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(story())
 
 
+def test_the_address_that_is_printed_lists_what_there_is() -> None:
+    async def story() -> None:
+        async with panel() as control:
+            for path in ("/_ranksim", "/_ranksim/"):
+                listed = ok(await control.client.get(path))
+                assert listed["GET /_ranksim/clock"] == "Read the clock"
+                assert {"GET /_ranksim/events", "POST /_ranksim/trigger"} < listed.keys()
+
+    run(story)
+
+
 # The clock
 
 
@@ -713,8 +724,7 @@ def test_without_a_journal_there_are_no_requests() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "more", "status", "detail"),
     [
-        ("GET", "", {}, 404, "There is nothing here"),
-        ("GET", "/", {}, 404, "There is nothing here"),
+        ("GET", "//", {}, 404, "There is nothing here"),
         ("GET", "/nothing", {}, 404, "There is nothing here"),
         ("GET", "/accounts/", {}, 404, "There is nothing here"),
         ("PUT", "/clock", {}, 405, "This path takes GET, PATCH."),

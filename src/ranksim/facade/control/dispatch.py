@@ -21,7 +21,7 @@ from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.control import schemas
 from ranksim.facade.control.commands import Conflict, ControlRequest, Missing
 from ranksim.facade.control.document import document
-from ranksim.facade.control.routes import PREFIX, Route, find
+from ranksim.facade.control.routes import PREFIX, ROUTES, Route, find
 from ranksim.facade.event_stream import stream
 from ranksim.facade.http import requests
 from ranksim.facade.http.requests import JSON
@@ -153,5 +153,18 @@ async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> Non
     await stream(twin, query.after if told is None else told, scope, receive, send, query.most)
 
 
-ALONE = {"/events": _events, "/openapi.json": _openapi}
+async def _index(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
+    """Say what there is; browsers are shown the page here."""
+    commands = {
+        f"{route.method} {PREFIX}{route.path}": (route.command.__doc__ or "").partition(". ")[0].rstrip(".")
+        for route in ROUTES
+    }
+    beside = {
+        f"GET {PREFIX}/events": "Follow what happens",
+        f"GET {PREFIX}/openapi.json": "All of it in detail",
+    }
+    await send_json(send, 200, to_json({**beside, **commands}), body=scope["method"] != "HEAD")
+
+
+ALONE = {"": _index, "/": _index, "/events": _events, "/openapi.json": _openapi}
 """What streams, and what describes."""
