@@ -1,16 +1,20 @@
-"""How much faster one checkout is than another: `python benchmarks/ratios.py --before ../other`, a table.
+"""How much faster one checkout is than another: `python benchmarks/ratios.py --before ../other`, the tables.
 
 Both run in turn, in small slices, several processes of each, and the best slice of each thing counts: of
 processor time, so that what else the machine does disturbs little. The last column is the same for the other
-checkout against itself: what differs there is noise. `--whole` runs scenarios, from their files here.
+checkout against itself: what differs there is noise. Calls come first, then scenarios, then commands as they
+start, and last what a request costs the facade, against a bare handler and against Locust: shares of one run.
+`--whole` runs the real month to its end instead, once on each side, and tells its peak memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
@@ -29,7 +33,7 @@ CALLS = {
 }
 """What is done, how often in a slice, and how many times faster it was to become."""
 
-WHOLE = {
+SCENARIOS = {
     "real-arrivals-month": (6, 2.2),
     "agency-month": (0, 1.3),
     "retry-storm-obey": (0, 1.0),
@@ -37,19 +41,34 @@ WHOLE = {
 }
 """Scenarios, of how many hours (0: all), and how many times faster they were to become."""
 
+COMMANDS = {
+    "ranksim --help": (("-m", "ranksim", "--help"), 1.5),
+    "testing.World()": (("-c", "from ranksim.testing import World; World()"), 1.85),
+    "ranksim run quickstart": (("-m", "ranksim", "run", "scenarios/quickstart.yaml"), 1.42),
+}
+"""What is started, and how many times faster it was to become."""
+
+FACADE = ("facade_costs.py", "locust_costs.py")
+"""What prints its own tables: shares of one run, not ratios of two checkouts."""
+
+
+def environment(checkout: Path) -> dict[str, str]:
+    """Return the environment in which a checkout runs; its byte code is kept."""
+    given = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PYTHONHASHSEED": "0"}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)
+    return given
+
 
 class Process:
     """A process in which a checkout is measured."""
 
     def __init__(self, checkout: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PYTHONHASHSEED": "0"}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "benchmarks" / "measured.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=environment(checkout),
             cwd=HERE,
         )
 
@@ -60,53 +79,102 @@ class Process:
         print(name, count, file=self.process.stdin, flush=True)
         return int(self.process.stdout.readline())
 
-    def close(self) -> None:
-        """End the process."""
+    def close(self) -> int:
+        """End the process; return the most memory that one that has ended ever had, in KiB."""
         self.process.communicate()
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
-def best_of(sides: dict[str, Path], name: str, count: int, processes: int, slices: int) -> dict[str, int]:
-    """Measure a thing on each side in turn; return the least processor time of a slice of each, in ns."""
-    best: dict[str, int] = {}
+def started(checkout: Path, command: Iterable[str]) -> int:
+    """Run a command to its end; return the processor time that it took, in ns."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, *command], stdout=subprocess.DEVNULL, check=True, env=environment(checkout), cwd=HERE
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9)
+
+
+Sides = dict[str, Path]
+Best = dict[str, int]
+
+
+def best_of(measures: dict[str, Callable[[], int]], slices: int) -> Best:
+    """Measure each side in turn; return the least of each."""
+    best: Best = {}
+    for number in range(slices):
+        for side in list(measures) if number % 2 else reversed(measures):
+            took = measures[side]()
+            best[side] = min(best.get(side, took), took)
+    return best
+
+
+def in_processes(sides: Sides, name: str, count: int, processes: int, slices: int) -> Best:
+    """Measure a thing in several processes of each side; return the least of each, in ns."""
+    best: Best = {}
     for _ in range(processes):
         running = {side: Process(checkout) for side, checkout in sides.items()}
-        for number in range(slices):
-            order = list(running) if number % 2 else list(reversed(running))
-            for side in order:
-                took = running[side].measure(name, count)
-                best[side] = min(best.get(side, took), took)
+        measures = {side: lambda one=one: one.measure(name, count) for side, one in running.items()}
+        for side, took in best_of(measures, slices).items():
+            best[side] = min(best.get(side, took), took)
         for process in running.values():
             process.close()
     return best
 
 
+def show(name: str, best: Best, aim: float, divisor: float, unit: str) -> None:
+    """Print a row."""
+    before, now, again = (best[side] / divisor for side in ("before", "now", "before again"))
+    times, noise = before / now, before / again
+    print(
+        f"| {name} | {before:.1f} {unit} | {now:.1f} {unit} | {times:.2f} | {aim} | {noise:.2f} |", flush=True
+    )
+
+
+def whole(sides: Sides) -> None:
+    """Run the real month to its end, on each side in turn; memory is the most that any side had so far."""
+    for side in ("now", "before"):
+        process = Process(sides[side])
+        took = process.measure("real-arrivals-month", 0)
+        print(f"{side}: {took / 1e9:.0f} s, at most {process.close() / 1024:.0f} MB", flush=True)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, required=True, help="the other checkout")
-    parser.add_argument("--whole", action="store_true", help="run whole scenarios")
+    parser.add_argument("--whole", action="store_true", help="run the real month to its end")
     parser.add_argument("--only", nargs="*", help="measure these things alone")
     parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--slices", type=int, default=0, help="default: 20 of calls, 2 of scenarios")
+    parser.add_argument("--slices", type=int, default=20, help="of calls; a fifth of it otherwise")
     given = parser.parse_args()
     before = given.before.resolve()
     sides = {"before": before, "now": HERE, "before again": before}
-    things = WHOLE if given.whole else CALLS
+    if given.whole:
+        whole(sides)
+        return
+
+    def wanted(name: str) -> bool:
+        return not given.only or name in given.only
+
+    few = max(2, given.slices // 5)
     print("| | before | now | times | aim | before against itself |")
     print("|---|---|---|---|---|---|")
-    for name, (count, aim) in things.items():
-        if given.only and name not in given.only:
-            continue
-        slices = given.slices or (2 if given.whole else 20)
-        best = best_of(sides, name, count, 1 if given.whole else given.processes, slices)
-        shown = {side: took / 1e9 if given.whole else took / 1e3 / count for side, took in best.items()}
-        unit = "s" if given.whole else "µs"
-        print(
-            f"| {name} | {shown['before']:.1f} {unit} | {shown['now']:.1f} {unit} "
-            f"| {shown['before'] / shown['now']:.2f} | {aim} "
-            f"| {shown['before'] / shown['before again']:.2f} |",
-            flush=True,
-        )
+    for name, (count, aim) in CALLS.items():
+        if wanted(name):
+            best = in_processes(sides, name, count, given.processes, given.slices)
+            show(name, best, aim, 1e3 * count, "µs")
+    for name, (hours, aim) in SCENARIOS.items():
+        if wanted(name):
+            show(name, in_processes(sides, name, hours, 1, few), aim, 1e9, "s")
+    for name, (command, aim) in COMMANDS.items():
+        if wanted(name):
+            starts = {side: lambda at=at, it=command: started(at, it) for side, at in sides.items()}
+            show(name, best_of(starts, few), aim, 1e6, "ms")
+    for script in FACADE:
+        if wanted(script):
+            print(flush=True)
+            subprocess.run([sys.executable, str(HERE / "benchmarks" / script)], check=True)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any, TypeAlias
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 import typer
 
@@ -37,6 +35,9 @@ Token: TypeAlias = Annotated[
 
 def ask(url: str, token: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float) -> bytes:
     """Send one request to a control API, with `body` as JSON a POST. Raises BadInput with what it said."""
+    from urllib.error import HTTPError, URLError  # read late: --help and most commands ask nothing
+    from urllib.request import Request, urlopen
+
     content = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"} if body is not None else {}
     if token:

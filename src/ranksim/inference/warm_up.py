@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 BATCH = 5
 """Observations that MSER-5 averages before it looks."""
 
@@ -42,6 +40,8 @@ def mser5(series: Sequence[float]) -> int:
     batches = len(series) // BATCH
     if batches < 2:
         return 0
+    import numpy as np  # read late: most runs drop nothing, and it takes longer to read than to start
+
     means = np.asarray(series[: batches * BATCH], dtype=np.float64).reshape(batches, BATCH).mean(axis=1)
     errors = [float(means[cut:].var()) / (batches - cut) for cut in range(batches // 2 + 1)]
     return errors.index(min(errors)) * BATCH
@@ -55,6 +55,8 @@ def welch(runs: Sequence[Sequence[float]]) -> int:
     observations. Source: P. D. Welch, "The statistical analysis of simulation results", in S. S. Lavenberg
     (ed.), "Computer Performance Modeling Handbook", 1983, section 6.5; he looks at a plot, this compares.
     """
+    import numpy as np  # as above
+
     rows = np.asarray(runs, dtype=np.float64)
     if len(rows) < 2 or rows.shape[1] < 2 * BATCH:
         return 0

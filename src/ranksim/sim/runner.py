@@ -6,11 +6,8 @@ on the number of processes.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -28,13 +25,14 @@ from ranksim.report.units import level
 from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
 from ranksim.sim.metrics import check_name, scalars, unknown
-from ranksim.sim.processes import Workers
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication, ReplicationTally
 from ranksim.sim.world import World
 from ranksim.trace import TraceWriter
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ranksim.sim.scenario import Scenario
     from ranksim.sim.world import Recorder
 
@@ -286,6 +284,11 @@ def _on_processes(
     one: Callable[..., One], most: int, workers: int, trace: Recorder | None
 ) -> Generator[One, None, None]:
     """Spread replications over processes; whatever ends this early ends the processes too."""
+    import multiprocessing  # read late: most runs need no other process
+    from concurrent.futures.process import BrokenProcessPool
+
+    from ranksim.sim.processes import Workers
+
     others = set(multiprocessing.active_children())
     executor = Workers(workers)
     waiting: deque[Future[One]] = deque()
