@@ -128,7 +128,7 @@ def test_run_prints_a_summary(scenario: Path) -> None:
     ]
     for title in (
         "Calls",
-        "Slots, allowances and spending",
+        "Slots, allowances and provider cost",
         "Jobs",
         "Waits for a worker",
         "Webhook endpoints",

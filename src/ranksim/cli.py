@@ -337,7 +337,16 @@ def _heading(scenario: "Scenario", result: "Result", command: str) -> "Heading":
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
         overrides=overrides(scenario.policy),
         command=command,
+        invoice=_invoice(scenario),
     )
+
+
+def _invoice(scenario: "Scenario") -> int:
+    """What all accounts pay a month, by the plans and add-ons that they start with (µUSD)."""
+    from ranksim.fleet.offers import price_of, sold_of
+
+    sold = (sold_of(account.plan, account.add_ons) for account in scenario.accounts.values())
+    return sum(price_of(scenario.policy.catalogue, one) for one in sold)
 
 
 def _command(scenario: Path, result: "Result", arrivals: Path | None) -> str:

@@ -94,7 +94,7 @@ def test_two_sides_are_compared() -> None:
     assert found.share == 0.5
     assert found.sentence == (
         "Of 2 calls of 2 customers, 1 are refused under B; 50 % of the customers meet a refusal that they "
-        "never met under A. B bills 116.00 USD at a cost of 0.27 USD, A 516.00 USD at 0.63 USD."
+        "never met under A. B bills 116.00 USD at a provider cost of 0.27 USD, A 516.00 USD at 0.63 USD."
     )
     assert found.refusals == [{"code": "quota_exhausted", "recorded": 0, "a": 0, "b": 1}]
 

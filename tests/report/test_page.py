@@ -52,7 +52,7 @@ def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
         "jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above",
         "74,283",
         "cooldown_active",
-        "8.80 USD (8.36 USD to 9.24 USD)",
+        "8.80 ± 0.44 USD",
         "assumptions.window = gcra",
         "one sample in 2 is kept",
         "ranksim run scenarios/quickstart.yaml --seed 7 --replications 20",

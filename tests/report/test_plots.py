@@ -95,7 +95,7 @@ def test_labels_at_line_ends_do_not_overlap(fake: Any) -> None:
     [
         ("slots", "Slots used (fullest 5 of 12 accounts)"),
         ("meters", "Metered allowances used (fullest 5 of 24 allowances)"),
-        ("spend", "Monthly cost ceiling used (fullest 5 of 12 accounts)"),
+        ("spend", "Ceiling of a month's provider cost used (fullest 5 of 12 accounts)"),
         ("windows", "Calls by rate class (busiest 5 of 24 windows); dotted: refused"),
     ],
 )

@@ -25,16 +25,17 @@ def written(heading: Heading, tables: Tables, width: int) -> list[str]:
 
 def test_it_begins_with_the_run_and_the_verdict(heading: Heading, tables: Tables) -> None:
     lines = [line.rstrip() for line in written(heading, tables, 100)]
-    assert lines[:10] == [
+    assert lines[:11] == [
         "A small agency & its <b>nightly</b> runs",
         "10 d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
-        "Counts are means over the replications, with 95 % intervals.",
+        "Numbers are means over the replications, with 95 % intervals where one is known.",
         "",
         "1 of 2 expectations failed.",
         "  holds   refusals.total is 110 (100 to 120), as expected at most 150",
         "  failed  jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above",
         "",
-        "74,283 calls, 0.1 % of them refused, 820 jobs done, 1,640 webhook events, 8.80 USD spent at the end",
+        "74,283 calls, 0.1 % of them refused, 820 jobs done, 1,640 webhook events, 9.44 USD highest provider",
+        "cost of a month",
         "",
     ]
     assert lines[-4:] == [
@@ -52,8 +53,10 @@ def test_it_fits_the_terminal(heading: Heading, tables: Tables, width: int) -> N
     text = "\n".join(line.rstrip() for line in lines)
     for line in (
         "keyword_briefs.create  limited  429          8",
-        "    10 (8 to 12)  10.9 %",
-        "endpoint  events  acknowl.  lost  pending  twice  disabled",
+        " 10 ± 2  10.9 %",
+        "endpoint     ops"
+        if width == 60
+        else "endpoint  events  acknowledged    lost  pending  sent twice  disabled",
     ):
         assert line in text
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from ranksim.report.tables import View, bounded, to_rich, views
@@ -39,27 +42,27 @@ def test_only_the_first_rows_are_shown_and_it_is_said_how_many_more_there_are(ta
 def test_refusals_stand_in_the_order_of_the_checks_with_their_intervals(tables: Tables) -> None:
     tables["refusals"].reverse()
     assert shown(tables, "Refusals")[1:] == [
-        ("before the checks", "rate_limited", "40 (32 to 48)", "43.5 %"),
-        ("3 cost ceiling", "cost_cap_reached", "22 (17.6 to 26.4)", "23.9 %"),
-        ("4 quota", "quota_exhausted", "16 (12.8 to 19.2)", "17.4 %"),
-        ("5 slots", "slot_limit_exceeded", "10 (8 to 12)", "10.9 %"),
-        ("6 cooldown", "cooldown_active", "4 (3.2 to 4.8)", "4.3 %"),
+        ("before the checks", "rate_limited", "40 ± 8", "43.5 %"),
+        ("3 cost ceiling", "cost_cap_reached", "22 ± 4.4", "23.9 %"),
+        ("4 quota", "quota_exhausted", "16 ± 3.2", "17.4 %"),
+        ("5 slots", "slot_limit_exceeded", "10 ± 2", "10.9 %"),
+        ("6 cooldown", "cooldown_active", "4 ± 0.8", "4.3 %"),
     ]
 
 
 def test_resources_are_ordered_by_how_full_they_got(tables: Tables) -> None:
-    assert shown(tables, "Slots, allowances and spending")[1:] == [
-        ("acme", "slots", "510 (484.5 to 535.5)", "510", "500"),
-        ("acme", "research_lookups", "100 (95 to 105)", "100", "100"),
-        ("acme", "spending", "8.80 USD (8.36 USD to 9.24 USD)", "9.44 USD", "10.00 USD"),
-        ("acme", "keyword_brief_refreshes", "53.3 (50.7 to 56)", "53.3", "60"),
+    assert shown(tables, "Slots, allowances and provider cost")[1:] == [
+        ("acme", "slots", "510 ± 25.5", "510", "500"),
+        ("acme", "research_lookups", "100 ± 5", "100", "100"),
+        ("acme", "provider cost", "8.80 ± 0.44 USD", "9.44 USD", "10.00 USD"),
+        ("acme", "keyword_brief_refreshes", "53.3 ± 2.7", "53.3", "60"),
     ]
 
 
 def test_a_resource_without_a_limit_is_shown_last(tables: Tables) -> None:
     for row in tables["slots"]:
         row["limit"] = 0
-    assert shown(tables, "Slots, allowances and spending")[-1][1] == "slots"
+    assert shown(tables, "Slots, allowances and provider cost")[-1][1] == "slots"
 
 
 def test_jobs_and_waits(tables: Tables) -> None:
@@ -68,21 +71,21 @@ def test_jobs_and_waits(tables: Tables) -> None:
         ("crawl", "20", "20", "0", "0"),
     ]
     assert shown(tables, "Waits for a worker")[1:] == [
-        ("rank_run", "41 s", "12 s", "4 min", "31 min", "87.4 %"),
+        ("rank_run", "41 s ± 2 s", "12 s", "4 min", "31 min", "87.4 %"),
         ("crawl", "0 µs", "0 µs", "0 µs", "3 s", "–"),
     ]
 
 
 def test_deliveries(tables: Tables) -> None:
-    assert shown(tables, "Webhook endpoints")[1] == ("ops", "820", "790", "20", "10", "3", "1")
+    assert shown(tables, "Webhook endpoints")[1] == ("ops", "820", "790", "20 ± 1", "10", "3", "1")
     assert shown(tables, "Webhook attempts")[1:3] == [
         ("1", "1,640", "1,400", "240"),
         ("2", "820", "700", "120"),
     ]
     assert shown(tables, "Delays of webhook deliveries") == [
         ("endpoint", "p50", "p95", "p99", "max"),
-        ("ops", "200 ms", "1 min 6 s", "6 h", "16 h 48 min"),
-        ("slack", "200 ms", "1 min 6 s", "6 h", "16 h 48 min"),
+        ("ops", "200 ms ± 10 ms", "1 min 6 s ± 3.3 s", "6 h ± 18 min 20 s", "16 h 48 min ± 50 min"),
+        ("slack", "200 ms ± 10 ms", "1 min 6 s ± 3.3 s", "6 h ± 18 min 20 s", "16 h 48 min ± 50 min"),
     ]
 
 
@@ -104,3 +107,43 @@ def test_text_from_outside_is_no_markup(tables: Tables) -> None:
         for view in views(tables):
             console.print(to_rich(view))
     assert "[red]rank[/]" in capture.get()
+
+
+WIDE = View(
+    "Margins",
+    ("plan", "metric", "margin of all customers", "blocked"),
+    2,
+    (("professional", "jobs.rank_run.wait.within.5m", "−156,459.18 ± 1,272.41 USD", "21.6 (20 to 25) %"),),
+    "of all customers",
+)
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 100, 100_000])
+def test_no_cell_is_ever_cut_or_broken_but_by_words_that_are_longer_than_the_terminal(width: int) -> None:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(to_rich(WIDE))
+    lines = capture.get().splitlines()
+    assert max(len(line) for line in lines if "─" not in line) <= width
+    text = re.sub(r"[\s─]", "", "".join(lines))
+    if width >= 60:
+        for cell in (*WIDE.headings, *WIDE.rows[0]):
+            assert re.sub(r"\s", "", cell) in text, cell
+        assert WIDE.rows[0][1] in capture.get()
+        assert WIDE.rows[0][2] in capture.get()
+    whole = Counter("".join((WIDE.title, *WIDE.headings, *WIDE.rows[0], WIDE.note)).replace(" ", ""))
+    assert Counter(text) == whole, "a character was lost"
+
+
+def test_a_narrow_terminal_stacks_the_rows() -> None:
+    console = Console(width=60)
+    with console.capture() as capture:
+        console.print(to_rich(WIDE))
+    assert [line.rstrip() for line in capture.get().splitlines()] == [
+        "Margins",
+        "plan                    professional",
+        "metric                  jobs.rank_run.wait.within.5m",
+        "margin of all customers −156,459.18 ± 1,272.41 USD",
+        "blocked                 21.6 (20 to 25) %",
+        "of all customers",
+    ]

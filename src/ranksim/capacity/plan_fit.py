@@ -25,6 +25,7 @@ from ranksim.capacity.portfolio import (
 from ranksim.clock import DAY, Micros
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy
+from ranksim.fleet.offers import price_of, sold_of
 from ranksim.report import units
 from ranksim.report.answer import Row
 from ranksim.report.tables import View
@@ -192,8 +193,8 @@ class Fit:
     def _plans_view(self) -> View:
         times = _times(self.growth)
         headings = (
-            "plan", "fits", f"at {times}", "what breaks first", "price a month", f"price at {times}",
-            "provider cost", f"at {times}", "breaks at", "from day",
+            "plan", "fits", f"fits at {times}", "what breaks first", "price a month", f"price at {times}",
+            "provider cost", f"provider cost at {times}", "breaks at", "from day",
         )  # fmt: skip
         rows = []
         for plan in self.plans:
@@ -305,7 +306,7 @@ def _size(portfolio: Portfolio, plan: Plan, policy: Policy, needed: Sequence[Lim
     enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
     fits = all(limit.metric in enlarged for limit in lacking)
     bought = {name: portfolio.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
-    price = plan.price + sum(policy.catalogue.add_ons[name].price * count for name, count in bought.items())
+    price = price_of(policy.catalogue, sold_of(plan.name, bought))
     cost = provider_cost(portfolio, plan, policy)
     return Size(portfolio.domains, fits, helps if fits else {}, price if fits else None, cost)
 

@@ -84,7 +84,7 @@ class ColumnBackTest:
         last, name = self.served[-1], "AB"[len(self.served) - 1]
         against = "under A" if name == "B" else "when they were recorded"
         billed, cost = (units.usd(int(amounts.sum())) for amounts in (last.revenue, last.cost))
-        money = f"{name} bills {billed} at a cost of {cost}"
+        money = f"{name} bills {billed} at a provider cost of {cost}"
         if name == "B":
             first = self.served[0]
             money += f", A {units.usd(int(first.revenue.sum()))} at {units.usd(int(first.cost.sum()))}"

@@ -29,7 +29,7 @@ from ranksim.pricing.changes import Change, changes, taken_over, terms_view, tol
 from ranksim.pricing.common import check_replications
 from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.answer import HEADINGS, Row, Tables, views_of
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
@@ -394,7 +394,7 @@ def _span(row: Row) -> str:
 def _spread(row: Row) -> Row:
     """A row whose difference is shown with its interval."""
     return row | {
-        "metric": row["metric"].replace("_", " "),
+        "metric": HEADINGS.get(row["metric"], row["metric"].replace("_", " ")),
         "mean_of": f"{units.count(row['of'])} {row['base']}",
         "difference_low": row["low"],
         "difference_high": row["high"],

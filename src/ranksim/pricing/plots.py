@@ -132,7 +132,7 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
         labels.append((values[-1], plan, colour))
     ax.axhline(100 * risk, color=INK, linestyle="--", linewidth=1)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("cost ceiling, USD a billing month")
+    ax.set_xlabel("ceiling of provider cost, USD a billing month")
     ax.set_ylabel("% of customers, upper bound")
     ax.set_title("Chance of a negative margin, by ceiling tried")
     plain_axes(ax)

@@ -51,8 +51,12 @@ def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: 
     """
     words = sum(quantity == "text" for quantity in columns.values())
     cells = tuple(tuple(_cell(row, column, quantity) for column, quantity in columns.items()) for row in rows)
-    headings = tuple(column.replace("_", " ") for column in columns)
+    headings = tuple(HEADINGS.get(column, column.replace("_", " ")) for column in columns)
     return [View(title, headings, words, cells, note)] if rows else []
+
+
+HEADINGS = {"cost": "provider cost", "revenue": "revenue (invoices)"}
+"""Columns whose name alone does not say whose money it is."""
 
 
 def _cell(row: Row, column: str, quantity: str) -> str:

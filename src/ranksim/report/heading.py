@@ -21,7 +21,8 @@ class ExpectationVerdict:
 class Heading:
     """The plain facts of a run. `start` is an instant, `length` a duration (µs); `command` repeats the run.
 
-    `overrides` are the assumptions that differ from their default: U number, statement, value.
+    `overrides` are the assumptions that differ from their default: U number, statement, value. `invoice` is
+    what all accounts pay a month (µUSD), by the plans and add-ons that they start with.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Heading:
     notes: tuple[str, ...] = ()
     overrides: tuple[tuple[str, str, str], ...] = ()
     command: str = ""
+    invoice: int | None = None
 
     @property
     def line(self) -> str:
@@ -66,6 +68,12 @@ class Heading:
         )
 
 
+def numbers_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
+    """The few numbers to see first, the invoice beside what the work costs the provider."""
+    invoice = [] if heading.invoice is None else [("invoice of a month", units.usd(heading.invoice))]
+    return [*key_numbers(tables), *invoice]
+
+
 def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
     """The few numbers to see first: label and value; a mean over the replications where there are several."""
     calls = sum(row["count"] for row in tables.get("calls", ()))
@@ -78,8 +86,10 @@ def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple
     if tables.get("endpoints"):
         events = sum(row["events"] for row in tables["endpoints"])
         numbers.append(("webhook events", units.count(round(events))))
-    last = {row["account"]: row for row in tables.get("spend", ())}
-    if last:
-        spent = sum(row["settled_uusd"] + row["reserved_uusd"] for row in last.values())
-        numbers.append(("spent at the end", units.usd(spent)))
+    spent: dict[str, float] = {}
+    for row in tables.get("spend", ()):
+        month = row["settled_uusd"] + row["reserved_uusd"]
+        spent[row["account"]] = max(month, spent.get(row["account"], 0))
+    if spent:
+        numbers.append(("highest provider cost of a month", units.usd(sum(spent.values()))))
     return numbers

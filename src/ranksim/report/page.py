@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ranksim.report.heading import Heading, key_numbers
+from ranksim.report.heading import Heading, numbers_of
 from ranksim.report.tables import View, bounded, views
 
 MOST_ROWS = 200
@@ -107,7 +107,9 @@ def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[st
     kind = "bad" if failed else "good" if heading.verdicts else "soft"
     parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
     parts.append('<ul class="numbers">')
-    parts += [f"<li><b>{escape(value)}</b>{escape(label)}</li>" for label, value in key_numbers(tables)]
+    parts += [
+        f"<li><b>{escape(value)}</b>{escape(label)}</li>" for label, value in numbers_of(heading, tables)
+    ]
     parts.append("</ul>")
     return parts
 
@@ -172,7 +174,11 @@ def _foot(heading: Heading) -> list[str]:
     parts = []
     if heading.command:
         parts += ["<h2>Run it again</h2>", f"<pre>{escape(heading.command)}</pre>"]
-    many = " Counts are means over the replications, with 95 % intervals." if heading.replications > 1 else ""
+    many = (
+        " Numbers are means over the replications, with 95 % intervals where one is known."
+        if heading.replications > 1
+        else ""
+    )
     parts.append(
         f"<footer>ranksim {escape(heading.version)}, seed {heading.seed}: the same seed, the same result."
         f"{many} What the specification leaves open is assumed; “ranksim assumptions” lists it.</footer>"

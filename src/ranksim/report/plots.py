@@ -122,14 +122,14 @@ def _spend(tables: Tables, ax: Axes) -> None:
             limit="ceiling_uusd",
             noun="ceiling",
         )
-        ax.set_title(f"Spending of {account} in the billing month")
+        ax.set_title(f"Provider cost of {account} in the billing month")
         ax.set_ylabel("USD")
         return
     lines = {
         name: _shares(rows, ("settled_uusd", "reserved_uusd"), "ceiling_uusd")
         for name, rows in accounts.items()
     }
-    _share_lines(ax, lines, "Monthly cost ceiling used", "accounts")
+    _share_lines(ax, lines, "Ceiling of a month's provider cost used", "accounts")
 
 
 def _windows(tables: Tables, ax: Axes) -> None:

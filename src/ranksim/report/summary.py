@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranksim.report.heading import Heading, key_numbers
+from ranksim.report.heading import Heading, numbers_of
 from ranksim.report.tables import Tables, to_rich, views
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
 
     parts: list[RenderableType] = [Text(heading.title or heading.name, style="bold"), Text(heading.line)]
     if heading.replications > 1:
-        parts.append(Text("Counts are means over the replications, with 95 % intervals."))
+        parts.append(Text("Numbers are means over the replications, with 95 % intervals where one is known."))
     parts += [Text(), Text(heading.verdict, style=_style(heading))]
     if heading.verdicts:
         parts.append(_verdicts(heading))
-    parts += [Text(), Text(", ".join(f"{value} {label}" for label, value in key_numbers(tables)))]
+    parts += [Text(), Text(", ".join(f"{value} {label}" for label, value in numbers_of(heading, tables)))]
     for view in views(tables, TOP):
         parts += [Text(), to_rich(view)]
     if heading.overrides:

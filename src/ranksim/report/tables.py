@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ranksim.report import units
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, Group, RenderResult
     from rich.table import Table
 
 Row: TypeAlias = Mapping[str, Any]
@@ -74,17 +75,19 @@ def refusals(tables: Tables) -> View:
 
 
 def resources(tables: Tables) -> View:
-    """Slots, allowances and spending of each account at the end and at the highest; the fullest first."""
+    """Slots, allowances and provider cost of each account, at the end and highest; the fullest first."""
     rows = []
     for group in _grouped(tables.get("slots", ()), "account").values():
         rows.append(_level(group, "slots", ("active", "held"), "limit", "count"))
     for (_, metric), group in _grouped(tables.get("meters", ()), "account", "metric").items():
         rows.append(_level(group, metric, ("used",), "limit", "count"))
     for group in _grouped(tables.get("spend", ()), "account").values():
-        rows.append(_level(group, "spending", ("settled_uusd", "reserved_uusd"), "ceiling_uusd", "money"))
+        rows.append(
+            _level(group, "provider cost", ("settled_uusd", "reserved_uusd"), "ceiling_uusd", "money")
+        )
     rows.sort(key=lambda item: -item[0])
     headings = ("account", "resource", "at the end", "highest", "limit")
-    return View("Slots, allowances and spending", headings, 2, tuple(cells for _, cells in rows))
+    return View("Slots, allowances and provider cost", headings, 2, tuple(cells for _, cells in rows))
 
 
 def jobs(tables: Tables) -> View:
@@ -96,13 +99,13 @@ def jobs(tables: Tables) -> View:
 
 def waits(tables: Tables) -> View:
     """How long jobs wait for a worker, and how busy the workers are."""
-    columns = ("wait_mean", "wait_p50", "wait_p95", "wait_p99")
+    quantiles = ("wait_p50", "wait_p95", "wait_p99")
     rows = [
         (
-            *_row(row, "kind", columns, "duration"),
-            units.write(
-                "share", row.get("utilisation"), row.get("utilisation_low"), row.get("utilisation_high")
-            ),
+            str(row["kind"]),
+            units.write("duration", row["wait_mean"], row.get("low"), row.get("high")),
+            *(_spanned(row, quantile, "duration") for quantile in quantiles),
+            _spanned(row, "utilisation", "share"),
         )
         for row in tables.get("jobs", ())
     ]
@@ -112,27 +115,29 @@ def waits(tables: Tables) -> View:
 def endpoints(tables: Tables) -> View:
     """What became of the webhook events of each endpoint."""
     rows = [
-        _row(
-            row,
-            "endpoint",
-            ("events", "acknowledged", "lost", "pending", "duplicates", "disabled"),
-            "count",
+        (
+            *_row(row, "endpoint", ("events", "acknowledged"), "count"),
+            units.write("count", row["lost"], row.get("low"), row.get("high")),
+            *(units.write("count", row[column]) for column in ("pending", "duplicates", "disabled")),
         )
         for row in tables.get("endpoints", ())
     ]
-    headings = ("endpoint", "events", "acknowl.", "lost", "pending", "twice", "disabled")
+    headings = ("endpoint", "events", "acknowledged", "lost", "pending", "sent twice", "disabled")
     return View("Webhook endpoints", headings, 1, tuple(rows))
 
 
 def attempts(tables: Tables) -> View:
     """Webhook attempts by their number, all endpoints together."""
-    columns = ("sent", "acknowledged", "failed")
     groups = _grouped(tables.get("deliveries", ()), "attempt")
     rows = [
-        (str(attempt), *(units.count(_sum(group, column)) for column in columns))
+        (
+            str(attempt),
+            _counted(group, "sent"),
+            *(units.count(_sum(group, column)) for column in ("acknowledged", "failed")),
+        )
         for (attempt,), group in sorted(groups.items())
     ]
-    return View("Webhook attempts", ("attempt", *columns), 1, tuple(rows))
+    return View("Webhook attempts", ("attempt", "sent", "acknowledged", "failed"), 1, tuple(rows))
 
 
 def delays(tables: Tables) -> View:
@@ -141,8 +146,11 @@ def delays(tables: Tables) -> View:
     quantiles = list(dict.fromkeys(row["quantile"] for row in tables.get("delays", ())))
     rows = []
     for (endpoint,), group in groups.items():
-        known = {row["quantile"]: row["delay"] for row in group}
-        rows.append((endpoint, *(units.write("duration", known.get(quantile)) for quantile in quantiles)))
+        known = {row["quantile"]: (row["delay"], row.get("low"), row.get("high")) for row in group}
+        nothing = (None, None, None)
+        rows.append(
+            (endpoint, *(units.write("duration", *known.get(quantile, nothing)) for quantile in quantiles))
+        )
     names = (quantile_name(quantile) for quantile in quantiles)
     return View("Delays of webhook deliveries", ("endpoint", *names), 1, tuple(rows))
 
@@ -152,12 +160,31 @@ def quantile_name(quantile: float) -> str:
     return "max" if quantile == 1 else f"p{quantile * 100:g}"
 
 
-WORD = 24
-"""Characters of a word that a first column has room for, however narrow the terminal."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A view on a terminal: as a table where its numbers and words fit whole, else row by row, stacked."""
+
+    view: View
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, or the rows, whichever loses nothing."""
+        from rich.measure import Measurement
+
+        table = _table(self.view)
+        least = Measurement.get(console, options.update(max_width=WIDEST), table).minimum
+        yield table if least <= options.max_width else _stacked(self.view)
 
 
-def to_rich(view: View) -> Table:
-    """The view as a table for a terminal, which wraps text where the terminal is narrow."""
+WIDEST = 100_000
+"""Columns of what has no width, such as a pipe."""
+
+
+def to_rich(view: View) -> Shown:
+    """The view for a terminal, which breaks text between words where it is narrow, and never a number."""
+    return Shown(view)
+
+
+def _table(view: View) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -166,18 +193,35 @@ def to_rich(view: View) -> Table:
         title=Text(view.title, style="bold"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0),
         caption=Text(view.note) if view.note else None, caption_justify="left", show_edge=False,
     )  # fmt: skip
-    words = [word for row in view.rows for word in row[0].split()]
-    whole = min(WORD, max(map(len, words), default=0))
     for index, heading in enumerate(view.headings):
+        is_number = index >= view.words
+        cells = [row[index] for row in view.rows]
+        words = (word for text in (*([] if is_number else cells), heading) for word in text.split())
+        whole = max((len(text) for text in (*(cells if is_number else ()), *words)), default=1)
         table.add_column(
-            Text(heading),
-            justify="left" if index < view.words else "right",
-            overflow="fold",
-            min_width=None if index else whole,
+            Text(heading), justify="right" if is_number else "left", min_width=whole, overflow="fold"
         )
     for row in view.rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
+
+
+def _stacked(view: View) -> Group:
+    """The rows one below the other, a line a cell; what a row says nothing of is left out."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(overflow="fold", max_width=max(map(len, view.headings), default=1))
+    grid.add_column(overflow="fold")
+    for at, row in enumerate(view.rows):
+        if at:
+            grid.add_row("", "")
+        for heading, cell in zip(view.headings, row, strict=True):
+            grid.add_row(Text(heading), Text(cell))
+    note = [Text(view.note)] if view.note else []
+    return Group(Text(view.title, style="bold"), grid, *note)
 
 
 def bounded(view: View, top: int | None) -> View:
@@ -201,10 +245,15 @@ def _sum(rows: Iterable[Row], column: str) -> float:
     return total
 
 
-def _counted(rows: Sequence[Row]) -> str:
+def _counted(rows: Sequence[Row], column: str = "count") -> str:
     """The count of rows together; only of a single row is the interval known."""
     interval = (rows[0].get("low"), rows[0].get("high")) if len(rows) == 1 else ()
-    return units.write("count", _sum(rows, "count"), *interval)
+    return units.write("count", _sum(rows, column), *interval)
+
+
+def _spanned(row: Row, column: str, quantity: str) -> str:
+    """A value with the interval that stands beside it in the row."""
+    return units.write(quantity, row.get(column), row.get(f"{column}_low"), row.get(f"{column}_high"))
 
 
 def _level(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,16 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranksim.errors import BadInput
+from ranksim.report.tables import WIDEST
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
 def rendered(parts: Iterable[RenderableType]) -> str:
-    """The text of some parts for stdout: as wide as the terminal, in colour on a terminal alone."""
+    """The text of some parts for stdout: as wide as the terminal, in colour on a terminal alone.
+
+    What is no terminal has no width, unless COLUMNS says so: nothing is broken or stacked there.
+    """
     from rich.console import Console
 
     console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDEST
     with console.capture() as capture:
         for part in parts:
             console.print(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, iso
@@ -68,7 +69,7 @@ def level(value: Number) -> str:
 
 def usd(micros: Number) -> str:
     """An amount in micro-dollars as dollars: 1,234.50 USD; below ten cents with three digits that matter."""
-    return _dollars(micros, _decimals(micros)) + " USD"
+    return _usd(micros, _decimals(micros))
 
 
 def duration(us: Number) -> str:
@@ -108,13 +109,41 @@ FORMATS: dict[str, Callable[[Number], str]] = {
 
 
 def write(quantity: str, value: Any, low: Number | None = None, high: Number | None = None) -> str:
-    """A value of a quantity (a key of `FORMATS`), followed by its interval, where it has one that is wide."""
+    """A value of a quantity (a key of `FORMATS`), and its interval, where it has one that is wide.
+
+    An interval with the value in its middle is told by its half, another by both ends; the unit stands once:
+    −5,230 ± 272 USD, 12 (10.8 to 14), 21.6 (20 to 24) %.
+    """
     form = FORMATS.get(quantity)
     if form is None or value is None or isinstance(value, str):
         return text(value)
     if low is None or high is None or form(low) == form(high):
         return form(value)
-    return f"{form(value)} ({form(low)} to {form(high)})"
+    unit = UNITS.get(quantity, "")
+    if quantity == "money":
+        cents = 0 if min(abs(value - low), abs(high - value)) >= WHOLE else _decimals(value or high or low)
+        form = partial(_usd, decimals=cents)
+    halves = {_half(quantity, form, value - low), _half(quantity, form, high - value)}
+    if len(halves) == 1 and quantity != "instant":
+        return f"{form(value).removesuffix(unit)} ± {halves.pop().removesuffix(unit)}{unit}"
+    ends = f"{form(low).removesuffix(unit)} to {form(high).removesuffix(unit)}"
+    return f"{form(value).removesuffix(unit)} ({ends}){unit}"
+
+
+UNITS = {"share": " %", "points": " points", "money": " USD"}
+"""Quantities whose unit is the same for every value."""
+
+WHOLE = 10 * MICRO_USD
+"""From this half of an interval on, cents say nothing (µUSD)."""
+
+
+def _usd(micros: Number, decimals: int) -> str:
+    return _dollars(micros, decimals) + " USD"
+
+
+def _half(quantity: str, form: Callable[[Number], str], width: Number) -> str:
+    """Half an interval; of durations two digits are enough, of all else three."""
+    return form(float(f"{width:.{2 if quantity == 'duration' else 3}g}"))
 
 
 def _decimals(micros: Number) -> int:
