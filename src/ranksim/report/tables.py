@@ -161,7 +161,7 @@ def quantile_name(quantile: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FittedView:
     """A view on a terminal: as a table where its numbers and words fit whole, else row by row, stacked."""
 
     view: View
@@ -179,9 +179,9 @@ WIDEST = 100_000
 """Columns of what has no width, such as a pipe."""
 
 
-def to_rich(view: View) -> Shown:
+def to_rich(view: View) -> FittedView:
     """The view for a terminal, which breaks text between words where it is narrow, and never a number."""
-    return Shown(view)
+    return FittedView(view)
 
 
 def _table(view: View) -> Table:
