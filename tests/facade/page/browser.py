@@ -175,7 +175,7 @@ class Tab:
         return str(self.run(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def errors(self) -> list[str]:
-        """Return what went wrong in the page so far: exceptions, and what its policy refused."""
+        """Return what went wrong in the page so far: exceptions, and what its policy refused, not answers."""
         mine = [one for one in self.browser.said if one.get("sessionId") == self.session]
         thrown = [
             str(one["params"]["exceptionDetails"])
@@ -183,7 +183,8 @@ class Tab:
             if one["method"] == "Runtime.exceptionThrown"
         ]
         logged = [one["params"]["entry"] for one in mine if one["method"] == "Log.entryAdded"]
-        return thrown + [str(one["text"]) for one in logged if one["level"] == "error"]
+        mine = [one for one in logged if one["level"] == "error" and one["source"] != "network"]
+        return thrown + [str(one["text"]) for one in mine]
 
     def close(self) -> None:
         """Close the tab."""
