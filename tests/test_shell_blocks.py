@@ -36,6 +36,7 @@ PAGES = [
 LEFT_OUT = {
     r"^python3 -m venv ": "the README's two commands: the first makes this environment, the gate runs both",
     r"--scheduler tcp://": "wants a Dask cluster; tests/study/test_cluster.py has one",
+    r"ranksim check --target": "wants a target file of the reader's; tests/check has the command",
     r"--expect-workers|--worker\b": "wants two processes; tests/load/test_distributed.py has them",
 }
 SHORTENED = [
@@ -43,12 +44,13 @@ SHORTENED = [
     (r"-t 5m", "-t 5s"),
     (r"-u 200?\b", "-u 3"),
     (r"--replications \d+", "--replications 4"),
+    (r"ranksim check (?!.*--target)", "ranksim check --time 1m --only paging "),
     (r"pytest scenarios -m heavy", "pytest scenarios -m heavy --collect-only"),
 ]
 SERVES = re.compile(r"^ranksim (serve\b(?!.*--check)|receive\b)|^curl -N\b|^locust (?!.*--headless)")
 """Commands that go on until they are stopped; they run until they say something, and must end well."""
 
-JUDGES = re.compile(r"^ranksim compare\b")
+JUDGES = re.compile(r"^ranksim compare\b|^(RANKSIM_KEY=\S+ )?ranksim check\b")
 """Commands that may say no: exit code 1 is an answer."""
 
 

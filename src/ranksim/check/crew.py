@@ -32,7 +32,8 @@ class Crew:
             start_new_session=True,  # a Ctrl-C of the terminal is for us alone
         )
         self._heard: queue.Queue[Mapping[str, Any]] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listening = threading.Thread(target=self._listen, daemon=True)
+        self._listening.start()
         self.tell(open=opening)
 
     def tell(self, **message: Any) -> None:
@@ -73,6 +74,9 @@ class Crew:
             with suppress(OSError):
                 self._process.stdin.close()
         self._process.wait()
+        self._listening.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -1,0 +1,93 @@
+"""`ranksim check` as a command: what it refuses, and a whole check over real sockets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.callers.target import Target
+from ranksim.check.cli import CAUTIOUS_CAP, is_local
+from ranksim.cli import app
+from ranksim.contract.quantities import money
+from ranksim.testing import Server
+
+ELSEWHERE = ("--host", "https://api.example.com")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--host", "localhost:1"), "no API key: set RANKSIM_KEY"),
+        (("--target", "gone.yaml"), "gone.yaml"),
+        ((*ELSEWHERE, "--key", "k"), "--yes: expected beyond this machine where nobody can be asked"),
+        ((*ELSEWHERE, "--key", "k", "--time", "5s"), "--time: expected at least a minute"),
+        ((*ELSEWHERE, "--key", "k", "--time", "soon"), "--time: "),
+        ((*ELSEWHERE, "--key", "k", "--require", "rates"), "--require: no rule is named 'rates'"),
+        ((*ELSEWHERE, "--key", "k", "--yes", "--only", "rates"), "--only: no rule is named 'rates'"),
+        ((*ELSEWHERE, "--key", "k", "--spend-cap", "much"), "--spend-cap: "),
+    ],
+)
+def test_bad_input(
+    words: tuple[str, ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANKSIM_KEY", raising=False)
+    result = CliRunner().invoke(app, ["check", *words])
+    assert result.exit_code == 2, result.output
+    assert told in " ".join(result.output.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_holds_a_trace_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "trace.jsonl").write_text("", encoding="utf-8")
+    result = CliRunner().invoke(app, ["check", "--host", "localhost:1", "--key", "k", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "holds a trace already; give another directory with --out" in " ".join(result.output.split())
+
+
+def test_what_is_of_this_machine_has_no_cap_of_its_own() -> None:
+    assert is_local(Target.simple("http://127.0.0.1:1", "k"))
+    assert is_local(Target.simple("http://[::1]:1", "k"))
+    assert not is_local(Target.simple("https://api.example.com", "k"))
+    assert money(CAUTIOUS_CAP) == 2_000_000
+
+
+@pytest.mark.slow
+def test_a_plan_reads_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Server(clock="real", start=None) as server:
+        host = server.url.removeprefix("http://")
+        result = CliRunner().invoke(
+            app, ["check", "--host", host, "--key", server.key, "--plan-only", "--only", "paging"]
+        )
+    assert result.exit_code == 0, result.output
+    assert "can decide 6 of 6 rules with these keys" in result.output
+    assert "uses up at most" not in result.output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) -> None:
+    out = tmp_path / "checked"
+    with Server(clock="real", start=None) as server:
+        words = ["--host", server.url, "--key", server.key, "--only", "paging", "--time", "90s"]
+        result = CliRunner().invoke(app, ["check", *words, "--seed", "5", "--out", str(out)])
+        with server.client() as client:
+            domains = client.get("/v1/domains").json()["data"]
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in out.iterdir()} == {
+        "trace.jsonl",
+        "page.html",
+        "junit.xml",
+        "judgement.json",
+        "policy.yaml",
+    }
+    found = json.loads((out / "judgement.json").read_text(encoding="utf-8"))
+    assert found["check"]["tasks"]["walk"] >= 1
+    assert [rule["verdict"] for rule in found["rules"] if rule["name"] == "paging.once"] == ["conforms"]
+    assert found["check"]["left"] == []
+    assert domains == []
+    assert server.key not in (out / "trace.jsonl").read_text(encoding="utf-8")
