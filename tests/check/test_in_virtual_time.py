@@ -23,12 +23,13 @@ def test_ten_minutes_decide_nearly_all_with_keys_of_every_purpose() -> None:
 
     assert [finding.rule.name for finding in judgement.deviating] == []
     decided, rules = judgement.rules_decided
-    assert (decided >= 95, rules) == (True, 100), [
+    assert (decided >= 97, rules) == (True, 100), [
         finding.rule.name
         for finding in judgement.findings
         if finding.verdict not in (Verdict.CONFORMS, Verdict.DEVIATES)
     ]
-    assert set(checked.began) == {task.name for task in checked.plan.runs}
+    # The ladder of the main key wants its account for more than half of the time.
+    assert {task.name for task in checked.plan.runs} - set(checked.began) <= {"ladder of main"}
     assert set(checked.ended) == set(checked.began)
     # What wants a key or an account alone had it.
     by_name = {task.name: task for task in checked.plan.tasks}
