@@ -1,26 +1,34 @@
 # A fake deployment in a container:
 #
 #   docker build -t ranksim .
-#   docker run -p 8080:8080 -v ranksim:/data ranksim --clock manual --state /data/state.db
+#   docker run -p 8080:8080 -e RANKSIM_SERVE_CONTROL_TOKEN=secret ranksim --clock manual
+#   docker run -p 8080:8080 -v ranksim:/data ranksim --state /data/state.db
 #
-# Every flag of `ranksim serve` is a variable too (RANKSIM_SERVE_CLOCK=manual). The control API wants the token
-# that is printed at the start, or RANKSIM_SERVE_CONTROL_TOKEN. This file has not been built yet: no container
-# engine was at hand.
-FROM python:3.11-slim
+# Every flag of `ranksim serve` is a variable too (RANKSIM_SERVE_CLOCK=manual); `--entrypoint ranksim` gives the
+# other commands. docs/container.md has compose.yaml, and tests in Python and JavaScript that use the image.
+ARG BASE=python:3.11-slim
 
-WORKDIR /app
+FROM ${BASE} AS build
+WORKDIR /build
+RUN python -m venv /opt/ranksim
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
-RUN pip install --no-cache-dir -c constraints.txt '.[server]' \
-    && useradd --uid 10001 --no-create-home ranksim \
-    && mkdir /data \
-    && chown ranksim /data
+# Who runs it may not write there, so everything is compiled now; tests and the installer stay behind.
+RUN /opt/ranksim/bin/pip install --no-cache-dir --no-compile -c constraints.txt '.[server]' \
+    && /opt/ranksim/bin/pip uninstall --yes pip setuptools \
+    && find /opt/ranksim/lib -type d -name tests -prune -exec rm -r {} + \
+    && find /opt/ranksim/lib -name '*.so' -path '*numpy*' -name '*test*' -delete \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ranksim/lib
+
+FROM ${BASE}
+RUN useradd --uid 10001 --no-create-home ranksim && mkdir /data && chown ranksim /data
+COPY --from=build /opt/ranksim /opt/ranksim
 
 USER ranksim
 VOLUME /data
-ENV RANKSIM_SERVE_HOST=0.0.0.0 RANKSIM_SERVE_LOG_FORMAT=json
+ENV PATH=/opt/ranksim/bin:$PATH RANKSIM_SERVE_HOST=0.0.0.0 RANKSIM_RECEIVE_HOST=0.0.0.0
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s CMD \
+HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD \
     ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/livez')"]
 ENTRYPOINT ["ranksim", "serve"]

@@ -216,6 +216,21 @@ def test_faults_and_limits_are_set_in_python(kind: Kind) -> None:
         assert world.client().post("/v1/jobs", json=body).json()["code"] == "cooldown_active"
 
 
+def test_aiohttp_calls_a_server() -> None:
+    aiohttp = pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+
+    async def plan(server: Server) -> str:
+        headers = {"Authorization": f"Bearer {server.key}"}
+        async with (
+            aiohttp.ClientSession(server.url, headers=headers) as session,
+            session.get("/v1/account") as answer,
+        ):
+            return str((await answer.json())["data"]["plan"])
+
+    with Server() as server:
+        assert asyncio.run(plan(server)) == "pro"
+
+
 def test_a_world_says_what_it_is() -> None:
     with World() as world:
         world.client().get("/v1/domains")

@@ -334,6 +334,7 @@ def _announce(facade: "Facade", host: str, port: int, token: str, *, as_json: bo
     if as_json:
         sys.stdout.write(json.dumps(addresses) + "\n")
     else:
+        addresses["control"] += f"?token={token}" if token else ""  # so that what is printed opens
         width = max(map(len, addresses))
         lines = [f"  {key.replace('_', ' '):{width}}  {value}\n" for key, value in addresses.items() if value]
         sys.stdout.write("ranksim serves a fake deployment; stop it with Ctrl-C\n" + "".join(lines))

@@ -41,7 +41,8 @@ def trigger(
 
 def resend(
     attempt: Annotated[
-        str, typer.Argument(metavar="ATTEMPT", help="A recorded attempt, such as att_0000000042 or 42.")
+        str,
+        typer.Argument(metavar="ATTEMPT", help="An attempt (att_…), or an event (evt_…): its latest."),
     ],
     url: Url = "http://127.0.0.1:8080",
     control_token: Token = "",
@@ -49,9 +50,9 @@ def resend(
     """Deliver the event of a recorded attempt to its endpoint once more.
 
     The event and its payload are the same, the signature is new, attempts count from 1. The lines of
-    `ranksim serve` and GET /_ranksim/attempts tell attempts.
+    `ranksim serve` tell events, GET /_ranksim/attempts lists attempts.
 
-    Example: ranksim resend att_0000000042 --control-token as-printed
+    Example: ranksim resend evt_0000000042 --control-token as-printed
     """
     path = f"/attempts/{quote(attempt, safe='')}/resend"
     typer.echo(_line(json.loads(ask(url, control_token, path, {}, timeout_s=TIMEOUT_S))))

@@ -107,6 +107,7 @@ def test_what_is_not_remembered_or_disabled_is_not_sent_again(world: World) -> N
         ("/trigger", {"event": "job.failed", "account_id": "acc_9"}, 422, "account: there is none with"),
         ("/trigger", {"event": "job.failed", "domain_id": "dom_9"}, 422, "domain: acc_0000000001 has none"),
         ("/attempts/att_9/resend", {}, 404, "attempt: there is none with the id 'att_9'"),
+        ("/attempts/evt_9/resend", {}, 404, "attempt: there is none with the id 'evt_9'"),
         ("/attempts/nine/resend", {}, 404, "attempt: there is none with the id 'nine'"),
     ],
 )
@@ -130,6 +131,9 @@ def test_the_answers_are_as_the_document_says() -> None:
             (attempt,) = (await control.get("/attempts"))["data"]
             again = await control.post(f"/attempts/{attempt['id']}/resend")
             assert (again["event_id"], again["next_attempt"]) == (begun["event_id"], 1)
+            by_event = await control.post(f"/attempts/{begun['event_id']}/resend")
+            assert by_event["event_id"] == begun["event_id"]
+            assert by_event["id"] > again["id"]
 
     asyncio.run(story())
 

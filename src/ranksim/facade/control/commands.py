@@ -604,10 +604,16 @@ async def trigger(twin: Twin, request: ControlRequest) -> schemas.DeliveryList:
 
 
 async def resend(twin: Twin, request: ControlRequest) -> schemas.DeliveryShown:
-    """Deliver the event of a recorded attempt to its endpoint once more, as a delivery of its own."""
-    number = whole_number(request.path["id"].removeprefix("att_"))
-    if number not in twin.service.state.attempts:
-        raise Missing(f"attempt: there is none with the id {request.path['id']!r}; GET /attempts lists them")
+    """Deliver the event of a recorded attempt to its endpoint once more, as a delivery of its own.
+
+    An event stands for its latest attempt.
+    """
+    given, attempts = request.path["id"], twin.service.state.attempts
+    number = whole_number(given.removeprefix("att_"))
+    if given.startswith("evt_"):
+        number = next((one.number for one in reversed(attempts.values()) if one.event == given), None)
+    if number not in attempts:
+        raise Missing(f"attempt: there is none with the id {given!r}; GET /attempts lists them")
     return _delivery_shown(twin, twin.resend(number))
 
 
