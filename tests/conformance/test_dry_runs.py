@@ -209,7 +209,25 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         lambda d: [d.job(0, dry=True, report=renamed(short(d, refusal=3)))],
         "open",
     ),
-    ("order: listed otherwise", "dry_run.order", lambda d: [d.job(0, dry=True, report=turned(d))], "broke"),
+    ("order: listed otherwise", "dry_run.order", lambda d: [d.job(0, dry=True, report=turned(d))], "held"),
+    (
+        "order: listed otherwise, and refused by the second",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=turned(d, 2, 4, refusal=4))],
+        "broke",
+    ),
+    (
+        "order: listed up to the first failure",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=cut(d, 2))],
+        "open",
+    ),
+    (
+        "order: listed up to the first failure, and refused by another",
+        "dry_run.order",
+        lambda d: [d.job(0, dry=True, report=cut(d, 2, refusal=4))],
+        "broke",
+    ),
     ("order: another form", "dry_run.order", lambda d: [d.job(0, dry=True)], "open"),
     ("order: the live error", "dry_run.order", lambda d: [d.job(0, dry=True, **d.LACKING)], "open"),
 ]
@@ -224,9 +242,14 @@ def renamed(said: Any) -> Any:
     return {**said, "checks": [{**check, "check": check["check"].upper()} for check in said["checks"]]}
 
 
-def turned(d: ModuleType) -> Any:
-    said = d.report()
+def turned(d: ModuleType, *failing: int, **more: Any) -> Any:
+    said = d.report(*failing, **more)
     return {**said, "checks": said["checks"][::-1]}
+
+
+def cut(d: ModuleType, failing: int, **more: Any) -> Any:
+    said = d.report(failing, **more)
+    return {**said, "checks": said["checks"][:failing]}
 
 
 @pytest.mark.fact("S29", "S59", "S66", "U89")
@@ -245,6 +268,8 @@ def test_other_forms_of_the_answer_differ(d: ModuleType) -> None:
         d.verdict("dry_run.order", live, Policy().replace(assumptions={"dry_run_reply": "report"})) == "broke"
     )
     assert d.differing([d.job(0, dry=True)]) == {89}
+    assert d.differing([d.job(0, dry=True, report=turned(d, 2, 4))]) == {89}
+    assert d.differing([d.job(0, dry=True, report=cut(d, 2))]) == {89}
 
 
 @pytest.mark.fact("U46")

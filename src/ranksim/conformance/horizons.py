@@ -60,7 +60,9 @@ HORIZONS: Final = (
         "a response by itself shows them held or broken",
     ),
     Horizon(
-        ("access.key", "access.public", "access.environment"), 0, "a call by itself shows them held or broken"
+        ("access.key", "access.public", "access.environment", "access.scoped_writes"),
+        0,
+        "a call by itself shows them held or broken",
     ),
     Horizon(("job.kinds", "job.reason", "job.finished"), 0, "a reply by itself shows them held or broken"),
     Horizon(("paging.limit", "paging.end"), 0, "a page by itself shows them held or broken"),
@@ -91,7 +93,7 @@ HORIZONS: Final = (
         "a job that has ended stays as it is: of each, what came last and furthest, till nothing tells of it",
     ),
     Horizon(
-        ("paging.once", "paging.complete", "paging.cursor", "paging.walk"),
+        ("paging.once", "paging.complete", "paging.cursor", "paging.walk", "paging.default"),
         3 * WALKS_REMEMBERED,
         "what is shown half a day before and after a walk was there; a cursor is returned within a day",
     ),
@@ -101,7 +103,7 @@ HORIZONS: Final = (
         "a refused key may be accepted later, and a thing's domain be told late; few calls wait for that",
     ),
     Horizon(
-        ("resource.patch",),
+        ("resource.patch", "resource.unconditional"),
         RESOURCE_FORGOTTEN,
         "what was set shows until it is set again, so a resource in use is kept; without a patch, its last "
         "readings alone",

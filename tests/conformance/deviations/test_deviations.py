@@ -54,6 +54,7 @@ MISSED: dict[str, str] = {
 
 DIFFERS: dict[str, str] = {
     "capability-not-checked": "which capability an operation needs is a plan's number (U60)",
+    "dry-run-reports-backwards": "in which order a dry run lists its checks is assumed (U89)",
     "gone-ends-a-delivery": "some senders take 410 for good; U71 says that ours does not",
 }
 """What is caught as an assumption that differs only, since the fact leaves it open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from sys import intern
@@ -11,7 +12,8 @@ from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.contract.facts import JobKind
 from ranksim.trace import UNKNOWN_KEY, TraceKey
 
 KEY = "access.key"
@@ -20,9 +22,39 @@ ACCEPTED = "access.accepted"
 ENVIRONMENT = "access.environment"
 SCOPE = "access.scope"
 ENDPOINTS = "access.scoped_endpoints"
+WRITES = "access.scoped_writes"
+
+SCOPED = (
+    "domains",
+    "keyword_lists",
+    "keywords",
+    "labels",
+    "competitors",
+    "scans",
+    "jobs",
+    "webhooks",
+    "keyword_briefs",
+)
+"""The nouns of things that belong to a domain, of which an account has its own."""
+
+MADE = (
+    "keyword_lists.create",
+    "labels.create",
+    "competitors.create",
+    "scans.create",
+    *(f"jobs.create, {kind}" for kind in JobKind),
+)
+"""What can be made for a domain, and shows it."""
 
 RULES = (
-    Rule(KEY, "Everything but GET /v1/webhook-events needs a valid key", (68,), (12,), "scope"),
+    Rule(
+        KEY,
+        "Everything but GET /v1/webhook-events needs a valid key",
+        (68,),
+        (12,),
+        "scope",
+        tuple(f"{who}, {what}" for who in ("no key", "a wrong key") for what in ("read", "write")),
+    ),
     Rule(PUBLIC, "GET /v1/webhook-events needs no key", (39,), (), "scope"),
     Rule(ACCEPTED, "A key that is valid is accepted in its environment", (1, 3), (12,), "everyday"),
     Rule(
@@ -31,14 +63,31 @@ RULES = (
         (3,),
         (12,),
         "scope, with a second environment",
+        ("a production key in sandbox", "a sandbox key in production"),
     ),
-    Rule(SCOPE, "A domain-scoped key reads only its domain", (70,), (13, 15, 97), "scope, with a scoped key"),
+    Rule(
+        SCOPE,
+        "A domain-scoped key reads only its domain",
+        (70,),
+        (13, 15, 97),
+        "scope, with a scoped key",
+        tuple(f"{noun}{how}" for how in ("", " listed") for noun in SCOPED),
+    ),
     Rule(
         ENDPOINTS,
         "A domain-scoped key creates endpoints for its domain only",
         (71,),
         (14,),
         "scope, with a scoped key",
+        ("its domain", "another domain", "the whole account"),
+    ),
+    Rule(
+        WRITES,
+        "A domain-scoped key makes, starts and spends for its domain only",
+        (70,),
+        (13, 15),
+        "scope, with a scoped key",
+        MADE,
     ),
 )
 
@@ -46,8 +95,9 @@ NO_KEYS = ("", UNKNOWN_KEY)
 """The names under which a recorder puts no key, and one that is no key of the target."""
 
 
-Thing: TypeAlias = tuple[str, str]
-"""The noun of the operations on a thing and its name: an id may be a number that each noun counts."""
+Thing: TypeAlias = tuple[str, str, str, str]
+"""Environment, account, the noun of the operations on a thing and its name: an id may be a number that each
+noun of each account counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +128,8 @@ class AccessJudge:
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
     pending: list[Observation] = field(default_factory=list)
-    accepted: dict[str, tuple[Micros, Micros]] = field(default_factory=dict)
-    """When each key was surely valid first (a success came) and last (a success was sent).
+    accepted: dict[tuple[str, str], tuple[Micros, Micros]] = field(default_factory=dict)
+    """When, in each environment, each key was surely valid first (a success came) and last (one was sent).
 
     Between the two it was valid throughout: a key that was withdrawn does not come back.
     """
@@ -112,29 +162,31 @@ class AccessJudge:
         for seen in self.pending if keys else ():
             known = keys.get(seen.key)
             if seen.ok and seen.operation != "webhook_events.list":
-                first, last = self.accepted.get(seen.key, (DISTANT_FUTURE, -1))
-                self.accepted[seen.key] = (min(first, seen.received), max(last, seen.sent))
+                place = seen.environment, seen.key
+                first, last = self.accepted.get(place, (DISTANT_FUTURE, -1))
+                self.accepted[place] = (min(first, seen.received), max(last, seen.sent))
             if some_scoped:
                 self._learn(seen, known)
             if _counts(seen):
                 self._judge(seen, known)
         self.pending.clear()
         if watermark == DISTANT_FUTURE and keys:
+            self.tally.expect(ACCEPTED, *keys)
             self._finish(run)
 
     def _learn(self, seen: Observation, known: TraceKey | None) -> None:
         """Learn what scoped keys ask for, and which domain it belongs to."""
         if seen.operation == "webhooks.update":
-            self.moved.add(_thing(seen, seen.parameters))
+            self.moved.add(_thing(seen, known, seen.parameters))
         if known is not None and known.domain_id is not None:
             if seen.parameters:
-                self.asked.add(_thing(seen, seen.parameters))
+                self.asked.add(_thing(seen, known, seen.parameters))
         elif seen.ok:
             for thing in [seen.data] if isinstance(seen.data, dict) else (seen.items or []):
                 if isinstance(thing, dict) and isinstance(thing.get("id"), str):
                     owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
                     if isinstance(owner, str):
-                        self.owners[_thing(seen, thing)] = owner
+                        self.owners[_thing(seen, known, thing)] = owner
 
     def _judge(self, seen: Observation, known: TraceKey | None) -> None:
         if known is None:
@@ -143,34 +195,39 @@ class AccessJudge:
         elif seen.environment != known.environment:
             if seen.operation != "webhook_events.list":
                 says = f"key {seen.key} belongs to {known.environment} and worked in {seen.environment}"
-                _check(ENVIRONMENT, not seen.ok, says, seen, self.tally)
+                case = f"a {known.environment} key in {seen.environment}"
+                _check(ENVIRONMENT, not seen.ok, says, seen, self.tally, case)
                 _status(seen, self.options, self.tally)
         else:
             if seen.operation == "webhook_events.list":
                 pass
             elif seen.ok:
-                self.tally.held(ACCEPTED)
+                self.tally.held(ACCEPTED, case=seen.key, by=(seen.id,))
             elif seen.status == 401 or seen.code == "unauthorized":
                 self.refused.append(seen)
             if known.domain_id is not None:
                 if seen.operation == "webhooks.create" and seen.surface == "rest":
                     _judge_creation(seen, known.domain_id, self.tally)
                 else:
-                    self.scoped.append(_scoped_call(seen, known.domain_id))
+                    self.scoped.append(_scoped_call(seen, known, known.domain_id))
+                    _judge_making(seen, known.domain_id, self.tally)
 
     def _finish(self, run: ObservedRun) -> None:
         for seen in self.refused:
-            first, last = self.accepted.get(seen.key, (DISTANT_FUTURE, -1))
+            first, last = self.accepted.get((seen.environment, seen.key), (DISTANT_FUTURE, -1))
             if first < seen.sent and seen.received < last:
                 says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
-                _check(ACCEPTED, False, says, seen, self.tally)
+                _check(ACCEPTED, False, says, seen, self.tally, seen.key)
             else:
                 self.tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
         # what was told of two domains, as an endpoint that was moved, is left out
-        asked = {thing for thing in self.asked - self.moved if thing[1] not in run.mutated}
+        asked = {thing for thing in self.asked - self.moved if thing[-1] not in run.mutated}
         domains = {thing: owner for thing, owner in self.owners.items() if thing in asked}
+        spread: dict[Thing, set[str]] = defaultdict(set)
+        for thing, owner in self.owners.items():
+            spread[_kin(thing)].add(owner)
         for call in self.scoped:
-            _judge_scope(call, domains, self.tally)
+            _judge_scope(call, domains, spread, self.tally)
         self.refused.clear()
         self.scoped.clear()
 
@@ -189,10 +246,12 @@ def _counts(seen: Observation) -> bool:
 def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
     """Without a valid key nothing is answered but the event types."""
     if seen.operation != "webhook_events.list":
-        _check(KEY, not seen.ok, f"{seen.id} had no valid key and was answered {seen.status}", seen, tally)
+        says = f"{seen.id} had no valid key and was answered {seen.status}"
+        who, what = "a wrong key" if seen.key else "no key", "read" if seen.method == "GET" else "write"
+        _check(KEY, not seen.ok, says, seen, tally, f"{who}, {what}")
         _status(seen, options, tally)
     elif seen.ok:
-        tally.held(PUBLIC)
+        tally.held(PUBLIC, by=(seen.id,))
     elif seen.status in (401, 403) and not seen.key:
         _check(PUBLIC, False, f"{seen.id} read the event types without a key: {seen.status}", seen, tally)
     else:
@@ -214,33 +273,49 @@ def _status(seen: Observation, options: Options, tally: Tally) -> None:
 # Domain scope
 
 
-def _thing(seen: Observation, named: Mapping[str, Json]) -> Thing:
+def _thing(seen: Observation, known: TraceKey | None, named: Mapping[str, Json]) -> Thing:
     """Name a thing by what a path names, or by what a reply shows of it."""
-    return _noun(seen), job_name(named) if "kind" in named else str(named.get("id"))
+    account = "" if known is None else known.account
+    return (
+        seen.environment,
+        account,
+        _noun(seen),
+        job_name(named) if "kind" in named else str(named.get("id")),
+    )
+
+
+def _kin(thing: Thing) -> Thing:
+    """Return what all things of its noun in its account have in common."""
+    return (*thing[:3], "")
 
 
 def _noun(seen: Observation) -> str:
     return intern(seen.operation.partition(".")[0])
 
 
-def _scoped_call(seen: Observation, domain: str) -> ScopedCall:
+def _scoped_call(seen: Observation, known: TraceKey, domain: str) -> ScopedCall:
     foreign = None
     if seen.ok and isinstance(seen.items, list):
         foreign = sum(_owner(item, seen.operation) not in (None, domain) for item in seen.items)
-    target = _thing(seen, seen.parameters)
+    target = _thing(seen, known, seen.parameters)
     return ScopedCall(seen.id, seen.sent, seen.key, domain, target, seen.ok, foreign)
 
 
-def _judge_scope(call: ScopedCall, domains: Mapping[Thing, str], tally: Tally) -> None:
+def _judge_scope(
+    call: ScopedCall, domains: Mapping[Thing, str], spread: Mapping[Thing, set[str]], tally: Tally
+) -> None:
+    """`spread` are the domains that things of each noun were seen to belong to."""
     domain, target = call.domain, call.target
     if domains.get(target, domain) != domain:
         says = (
-            f"key {call.key}, scoped to {domain}, was shown {target[1]}, which belongs to {domains[target]}"
+            f"key {call.key}, scoped to {domain}, was shown {target[-1]}, which belongs to {domains[target]}"
         )
-        _check(SCOPE, not call.ok, says, call, tally)
+        _check(SCOPE, not call.ok, says, call, tally, target[2])
     elif call.foreign is not None:
         says = f"key {call.key}, scoped to {domain}, was listed {call.foreign} things of other domains"
-        _check(SCOPE, call.foreign == 0, says, call, tally)
+        others = bool(call.foreign) or bool(spread.get(_kin(target), set()) - {domain})
+        case = f"{target[2]} listed" if others else None
+        _check(SCOPE, call.foreign == 0, says, call, tally, case)
 
 
 def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
@@ -250,9 +325,26 @@ def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
     if seen.ok and made != domain:
         wanted = "the whole account" if made is None else f"domain {made}"
         says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
-        _check(ENDPOINTS, False, says, seen, tally)
+        _check(ENDPOINTS, False, says, seen, tally, "the whole account" if made is None else "another domain")
     elif seen.ok or (asked != domain and 400 <= seen.status <= 499):
-        tally.held(ENDPOINTS)
+        case = "its domain" if asked == domain else "the whole account" if asked is None else "another domain"
+        tally.held(ENDPOINTS, case=case, by=(seen.id,))
+
+
+def _judge_making(seen: Observation, domain: str, tally: Tally) -> None:
+    """What a scoped key makes for another domain shows that domain to it (S70), as the reply says.
+
+    Which field names the domain is assumed (U41, U108), so what the reply does not tell proves nothing.
+    """
+    asked = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
+    if seen.surface != "rest" or seen.dry_run or not isinstance(asked, str) or asked == domain:
+        return
+    kind = f", {seen.body.get('kind')}" if seen.operation == "jobs.create" else ""
+    case = f"{seen.operation}{kind}"
+    made = seen.data.get("domain_id") if seen.ok and isinstance(seen.data, dict) else None
+    if case in MADE and (seen.status in (403, 404) or isinstance(made, str)):
+        says = f"key {seen.key}, scoped to {domain}, made something for domain {made}"
+        _check(WRITES, not seen.ok or made == domain, says, seen, tally, case)
 
 
 def _owner(item: object, operation: str) -> object:
@@ -261,9 +353,13 @@ def _owner(item: object, operation: str) -> object:
     return item.get("id") if operation == "domains.list" else item.get("domain_id")
 
 
-def _check(rule: str, holds: bool, says: str, seen: Observation | ScopedCall, tally: Tally) -> None:
-    if holds:
-        tally.held(rule)
-    else:
-        about = f"key {seen.key or 'none'}"
-        tally.broke(rule, Evidence(says, (seen.id,), about=about, at=seen.sent))
+def _check(
+    rule: str,
+    holds: bool,
+    says: str,
+    seen: Observation | ScopedCall,
+    tally: Tally,
+    case: str | None = ANY,
+) -> None:
+    about = f"key {seen.key or 'none'}"
+    tally.check(rule, holds, Evidence(says, (seen.id,), about=about, at=seen.sent), case=case)

@@ -43,11 +43,13 @@ def judge_cursor(
         return
     changed = set(same_list[-1].query[3]) ^ set(mine[3])
     if seen.code == "invalid_cursor":
-        tally.held(CURSOR)
+        acts = next((name for name, _ in changed if (mine[2], name) in acting), None)
+        tally.held(CURSOR, case=acts and f"{mine[2]} by {acts}", by=(same_list[-1].id, seen.id))
         _judge_status(seen, options, tally)
     elif any((mine[2], name) in acting for name, _ in changed):
         says = f"{seen.id} took the cursor of {same_list[-1].id} under other filters"
-        tally.broke(CURSOR, pair(same_list[-1], seen, says))
+        acts = next(name for name, _ in changed if (mine[2], name) in acting)
+        tally.broke(CURSOR, pair(same_list[-1], seen, says), case=f"{mine[2]} by {acts}")
     else:
         tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
 
@@ -56,7 +58,7 @@ def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
     """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
     says = f"{seen.id} returned the cursor of {origin.id} unchanged and was refused {seen.code}"
     if seen.ok:
-        tally.held(WALK)
+        tally.held(WALK, case=seen.query[2], by=(origin.id, seen.id))
     elif seen.code != "invalid_cursor":
         return
     elif seen.limit != origin.limit:
@@ -64,7 +66,7 @@ def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
     elif rate == 0 or (seen.received - origin.sent) * rate > PROMPT:
         tally.differs(36, "no expiry", "refused later", pair(origin, seen, says))
     else:
-        tally.broke(WALK, pair(origin, seen, says))
+        tally.broke(WALK, pair(origin, seen, says), case=seen.query[2])
 
 
 def _judge_status(seen: Return, options: Options, tally: Tally) -> None:

@@ -21,6 +21,7 @@ from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import CHECK_OF
 from ranksim.contract.views import created_by
+from ranksim.service.operations import TABLE
 
 ONCE = "idempotency.once"
 REPLAY = "idempotency.replay"
@@ -28,12 +29,39 @@ MISMATCH = "idempotency.mismatch"
 IN_FLIGHT = "idempotency.in_flight"
 RETENTION = "idempotency.retention"
 
+POSTS = tuple(operation.name for operation in TABLE if operation.method == "POST")
+"""What may be posted under an Idempotency-Key: every POST (S28)."""
+
+AT_ONCE = ", at once"
+"""Behind the name of an operation: the repetition was sent before the first was answered."""
+
+DRY = ", dry"
+
 RULES = (
     Rule(
-        ONCE, "A POST repeated under one Idempotency-Key does its work once", (28, 47), (27, 33, 92), "retry"
+        ONCE,
+        "A POST repeated under one Idempotency-Key does its work once",
+        (28, 47),
+        (27, 33, 92),
+        "retry",
+        (*POSTS, *(f"{name}{AT_ONCE}" for name in POSTS)),
     ),
-    Rule(REPLAY, "A repeated POST gets the original response", (47,), (29, 31, 93), "retry"),
-    Rule(MISMATCH, "One Idempotency-Key with another body is idempotency_mismatch", (48,), (17, 28), "retry"),
+    Rule(
+        REPLAY,
+        "A repeated POST gets the original response",
+        (47,),
+        (29, 31, 93),
+        "retry",
+        (*POSTS, *(f"{operation.name}{DRY}" for operation in TABLE if operation.spends)),
+    ),
+    Rule(
+        MISMATCH,
+        "One Idempotency-Key with another body is idempotency_mismatch",
+        (48,),
+        (17, 28),
+        "retry",
+        (*POSTS, "dry, then for real"),
+    ),
     Rule(IN_FLIGHT, "Only a call in flight makes its twin wait or be refused", (47,), (18, 92), "retry"),
     Rule(
         RETENTION, "A key is remembered for 24 hours, then forgotten", (111,), (30,), "retry, for over a day"
@@ -185,11 +213,14 @@ def _same_work(group: Group, one: Observation, other: Observation, options: Opti
         return
     if None not in made:
         says = f"two replies to one Idempotency-Key name different work: {made[0]} and {made[1]}"
-        tally.check(ONCE, made[0] == made[1], group.evidence(says, one, other))
+        overlap = AT_ONCE if other.sent <= one.received and one.sent <= other.received else ""
+        case = f"{other.operation}{overlap}"
+        tally.check(ONCE, made[0] == made[1], group.evidence(says, one, other), case=case)
     if made[0] == made[1] or None in made:
         says = f"the repeated POST was answered {other.status} with another body than the {one.status} before"
         same = one.answer == other.answer and one.status == other.status
-        tally.check(REPLAY, same, group.evidence(says, one, other))
+        case = other.operation + (DRY if other.dry_run else "")
+        tally.check(REPLAY, same, group.evidence(says, one, other), case=case)
     marker = options.default("replay_header")
     if one.received < other.sent and not other.replayed and not one.replayed and marker is not None:
         found = group.evidence(f"{other.id} repeats {one.id} and carries no {marker}", one, other)
@@ -202,7 +233,7 @@ def _same_work(group: Group, one: Observation, other: Observation, options: Opti
 def _same_mutation(group: Group, one: Observation, other: Observation, tally: Tally) -> None:
     """Whether mutations heed the key is not stated (U33); two that were joined tell of one job anew."""
     if one.answer == other.answer:
-        tally.held(REPLAY)
+        tally.held(REPLAY, case=None)
         return
     made = thing_of(one).get("id"), thing_of(other).get("id")
     if None not in made and made[0] != made[1]:
@@ -234,7 +265,7 @@ def _after_refusal(group: Group, near: Sequence[Observation], options: Options, 
             continue
         says = f"{one.id} was refused {one.code}; its repetition {other.id} was answered anew"
         if _same_refusal(one, other, options):
-            tally.held(REPLAY)
+            tally.held(REPLAY, case=None)  # where refusals are stored is open (U29)
         elif "success" in options.candidates("idempotency_stores"):
             tally.differs(29, "all", "success", group.evidence(says, one, other))
         else:
@@ -300,7 +331,7 @@ def _both_succeeded(
         if (other.path, other.query) != (seen.path, seen.query):
             tally.differs(28, "method, path and query too", "the body alone", found)
         elif _asked(other.body) != _asked(seen.body):
-            tally.broke(MISMATCH, found)
+            tally.broke(MISMATCH, found, case=seen.operation)
             return
 
 
@@ -321,8 +352,11 @@ def _cause(
     """A mismatch needs another body; where a success had shown this very text, nothing hidden explains it."""
     before = [other for other in firsts.values() if other.sent < seen.received]
     others = [other for other in before if other.fingerprint != seen.fingerprint]
-    if any(other.key == seen.key for other in others):
-        tally.held(MISMATCH)
+    own = next((other for other in others if other.key == seen.key), None)
+    if own is not None:
+        changed = own.dry_run and not seen.dry_run
+        case = "dry, then for real" if changed else seen.operation
+        tally.held(MISMATCH, case=case, by=(own.id, seen.id))
         return
     twins = [other for other in group.posts if other.ok and other.received < seen.sent]
     found = group.evidence(
@@ -352,7 +386,7 @@ def _in_flight(group: Group, tally: Tally) -> None:
             continue
         twins = [other for other in group.kin if other is not seen and other.sent < seen.received]
         if any(other.received > seen.sent for other in twins):
-            tally.held(IN_FLIGHT)
+            tally.held(IN_FLIGHT, by=(seen.id,))
         elif any(other.received > seen.sent - LANDING for other in twins):
             tally.open(IN_FLIGHT, "its twin had been answered just before")
         elif not group.captured:

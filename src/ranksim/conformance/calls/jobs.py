@@ -16,7 +16,7 @@ from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
 from ranksim.contract.facts import JOB_EVENT_TYPES, JobKind
 
 KINDS = "job.kinds"
@@ -27,13 +27,32 @@ FINISHED = "job.finished"
 WRONG_KIND = "job.wrong_kind"
 
 RULES = (
-    Rule(KINDS, "A job's kind is one of four, and what was asked for", (14, 34), (), "everyday"),
-    Rule(PROGRESS, "A job moves forward: queued, running, then done or failed", (15, 16), (39,), "everyday"),
-    Rule(FINAL, "A job that has ended does not change", (15, 16), (43,), "everyday"),
     Rule(
-        REASON, "error_detail gives the reason of an error ending, and only then", (13, 15), (39,), "everyday"
+        KINDS,
+        "A job's kind is one of four, and what was asked for",
+        (14, 34),
+        (),
+        "everyday",
+        tuple(f"{kind} asked for" for kind in JobKind),
     ),
-    Rule(FINISHED, "A job that has ended says when", (13, 17), (39, 43), "everyday"),
+    Rule(
+        PROGRESS,
+        "A job moves forward: queued, running, then done or failed",
+        (15, 16),
+        (39,),
+        "everyday",
+        ("done", "failed"),
+    ),
+    Rule(FINAL, "A job that has ended does not change", (15, 16), (43,), "everyday", ("done", "failed")),
+    Rule(
+        REASON,
+        "error_detail gives the reason of an error ending, and only then",
+        (13, 15),
+        (39,),
+        "everyday",
+        ("queued", "running", "done", "failed"),
+    ),
+    Rule(FINISHED, "A job that has ended says when", (13, 17), (39, 43), "everyday", ("done", "failed")),
     Rule(WRONG_KIND, "A job is found under its own kind only", (16,), (44,), "scope"),
 )
 
@@ -226,19 +245,20 @@ def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
     elif seen.operation == "jobs.create" and isinstance(seen.body, dict):
         asked = seen.body.get("kind")
         says = f"{seen.id} asked for a job of kind {asked} and shows kind {kind}"
-        _check(KINDS, kind == asked, says, seen, job["id"], tally)
+        _check(KINDS, kind == asked, says, seen, job["id"], tally, f"{asked} asked for")
     else:
-        tally.held(KINDS)
+        tally.held(KINDS, case=None)
     if status not in STATES:
         found = Evidence(f"{seen.id} shows status {status!r}", (seen.id,), about=job["id"], at=seen.sent)
         tally.differs(39, ", ".join(STATES), repr(status), found)
     else:
         says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
-        _check(REASON, bool(reason) == (status == "failed"), says, seen, job["id"], tally)
+        _check(REASON, bool(reason) == (status == "failed"), says, seen, job["id"], tally, str(status))
     finished = job.get("finished_at")
     if status in ENDED or (status == "error" and reason):  # another name of an error ending (U39)
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
-        _check(FINISHED, isinstance(finished, str) and finished != "", says, seen, job["id"], tally)
+        ended = "done" if status == "done" else "failed"
+        _check(FINISHED, isinstance(finished, str) and finished != "", says, seen, job["id"], tally, ended)
     elif status in STATES and finished is not None:
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
         tally.differs(43, "null", repr(finished), Evidence(says, (seen.id,), about=job["id"], at=seen.sent))
@@ -317,16 +337,18 @@ def _judge_pair(job_id: str, one: JobStatement, other: JobStatement, tally: Tall
     if one.rank < 0 or other.rank < 0:
         tally.open(PROGRESS, "a status that is not of the four assumed")
     elif before in ENDED and after != before:
-        _check_pair(PROGRESS, False, f"the job was {before} and then {after}", pair, job_id, tally)
+        says = f"the job was {before} and then {after}"
+        _check_pair(PROGRESS, False, says, pair, job_id, tally, str(before))
     elif other.rank < one.rank:
         tally.differs(39, ", ".join(STATES), f"{after} after {before}", _evidence("", pair, job_id))
     else:
-        tally.held(PROGRESS)
+        ended = str(before) if before in ENDED else None
+        tally.held(PROGRESS, case=ended, by=_evidence("", pair, job_id).exchanges)
     if before not in ENDED or after != before:
         return
     changed = [name for name in LASTING if _differ(one, other, name)]
     says = f"the job had ended, and then its {' and '.join(changed)} changed" if changed else ""
-    _check_pair(FINAL, not changed, says, pair, job_id, tally)
+    _check_pair(FINAL, not changed, says, pair, job_id, tally, str(before))
 
 
 def _differ(one: JobStatement, other: JobStatement, name: str) -> bool:
@@ -350,13 +372,18 @@ def _evidence(says: str, tellings: Sequence[JobStatement], job_id: str) -> Evide
 
 
 def _check_pair(
-    rule: str, holds: bool, says: str, tellings: Sequence[JobStatement], job_id: str, tally: Tally
+    rule: str,
+    holds: bool,
+    says: str,
+    tellings: Sequence[JobStatement],
+    job_id: str,
+    tally: Tally,
+    case: str = ANY,
 ) -> None:
-    if holds:
-        tally.held(rule)
-    else:
-        tally.broke(rule, _evidence(says, tellings, job_id))
+    tally.check(rule, holds, _evidence(says, tellings, job_id), case=case)
 
 
-def _check(rule: str, holds: bool, says: str, seen: Observation, job_id: str, tally: Tally) -> None:
-    tally.check(rule, holds, Evidence(says, (seen.id,), about=job_id, at=seen.sent))
+def _check(
+    rule: str, holds: bool, says: str, seen: Observation, job_id: str, tally: Tally, case: str = ANY
+) -> None:
+    tally.check(rule, holds, Evidence(says, (seen.id,), about=job_id, at=seen.sent), case=case)

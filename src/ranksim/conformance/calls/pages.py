@@ -17,6 +17,7 @@ CURSOR = "paging.cursor"
 WALK = "paging.walk"
 LIMIT = "paging.limit"
 END = "paging.end"
+DEFAULT = "paging.default"
 
 Query: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 """Environment, key, operation and filters: what one walk asks for."""

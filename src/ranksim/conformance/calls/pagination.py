@@ -18,6 +18,7 @@ from ranksim.conformance.calls.pages import (
     COMPLETE,
     CREATES,
     CURSOR,
+    DEFAULT,
     END,
     FIXED,
     LIMIT,
@@ -45,13 +46,38 @@ from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.views import created_by
 from ranksim.service.operations import OPERATIONS
 
+LISTS = tuple(sorted(STEADY))
+"""The lists that walks are judged of."""
+
 RULES = (
-    Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk"),
-    Rule(COMPLETE, "A walk shows every item that was there throughout", (46,), (37,), "walk"),
-    Rule(CURSOR, "A cursor under other filters is invalid_cursor", (31, 45), (16, 36, 100, 110), "walk"),
-    Rule(WALK, "next_cursor, returned unchanged, continues the walk", (44,), (35, 36), "walk"),
-    Rule(LIMIT, "A page has 50 items at most, or `limit`, up to 200", (43,), (34,), "walk"),
-    Rule(END, "next_cursor is null exactly when no further page exists", (9, 44), (38,), "walk"),
+    Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk", LISTS),
+    Rule(COMPLETE, "A walk shows every item that was there throughout", (46,), (37,), "walk", LISTS),
+    Rule(
+        CURSOR,
+        "A cursor under other filters is invalid_cursor",
+        (31, 45),
+        (16, 36, 100, 110),
+        "walk",
+        ("keywords.list by list_id",),
+    ),
+    Rule(WALK, "next_cursor, returned unchanged, continues the walk", (44,), (35, 36), "walk", LISTS),
+    Rule(
+        LIMIT,
+        "A page has 50 items at most, or `limit`, up to 200",
+        (43,),
+        (34,),
+        "walk",
+        tuple(f"{name}, {size}" for name in LISTS for size in ("default", "limit", "largest")),
+    ),
+    Rule(
+        END,
+        "next_cursor is null exactly when no further page exists",
+        (9, 44),
+        (38,),
+        "walk",
+        ("a last page", "a page before others"),
+    ),
+    Rule(DEFAULT, "Without a limit a page has 50 items where more are there", (43,), (34, 38), "walk", LISTS),
 )
 
 REMEMBERED = 12 * HOUR
@@ -87,6 +113,35 @@ class KeyCalls:
         return bool(self.pages or self.returned or any(self.created.values()))
 
 
+@dataclass(slots=True)
+class PageSizes:
+    """The sizes of the pages of one list that say that more are there."""
+
+    plain: dict[int, list[str]] = field(default_factory=dict)
+    """Of pages without a limit: the first ids of each size."""
+    full: dict[int, str] = field(default_factory=dict)
+    """Of pages that are as long as they were asked for: an id of each size."""
+    short: bool = False
+    """Whether some page was shorter than it was asked for, and more were there."""
+
+    def add(self, page: Observation, default: int) -> None:
+        """Note a page that says that more are there."""
+        wanted, count = page.query.get("limit"), len(page.data)
+        if wanted is None:
+            same = self.plain.setdefault(count, [])
+            if len(same) < SURE:
+                same.append(page.id)
+        elif wanted.isascii() and wanted.isdigit() and 0 < int(wanted[:9]) <= default:
+            if count == int(wanted):
+                self.full.setdefault(count, page.id)
+            else:
+                self.short = True
+
+
+SURE = 2
+"""Pages of one size by which a deployment shows how many it gives where none are asked for."""
+
+
 @dataclass
 class PaginationJudge:
     """Judges every page as it comes, and every whole walk of a list, key by key."""
@@ -108,6 +163,8 @@ class PaginationJudge:
     """The (operation, parameter) that walks showed to choose."""
     too_large: Evidence | None = None
     """The first refusal of a limit above the largest page size, where that is assumed to be clamped."""
+    sizes: dict[tuple[str, str, str], PageSizes] = field(default_factory=dict)
+    """By environment, account and list."""
     judged: Micros = DISTANT_FUTURE
     """Walks that began before were judged; at first, when the first call was sent."""
 
@@ -121,6 +178,9 @@ class PaginationJudge:
         self.judged = min(self.judged, seen.sent)
         if seen.has_more is not None:
             _judge_page(seen, self.options, self.tally)
+            if seen.has_more and seen.operation in STEADY and seen.surface == "rest":
+                place = seen.environment, seen.account, seen.operation
+                self.sizes.setdefault(place, PageSizes()).add(seen, self.options.facts.page_default)
         if seen.has_more is not None or creates or "cursor" in asked:
             calls = self.keys.setdefault(seen.key, KeyCalls())
             if creates:
@@ -198,6 +258,9 @@ class PaginationJudge:
             for seen in answered:
                 origins = given.get(seen.cursor, {})
                 judge_cursor(seen, origins, self.acting, run.rate, self.options, self.tally)
+        for (_, _, operation), sizes in self.sizes.items():
+            _judge_default(operation, sizes, self.options, self.tally)
+        self.sizes.clear()
         if watermark == DISTANT_FUTURE and self.too_large is not None:
             self.tally.differs(34, "clamp", "refuse", self.too_large)
         self._forget(edge - span if watermark < DISTANT_FUTURE else edge)
@@ -249,6 +312,27 @@ def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:
     return known if any(briefs.lost for briefs in told) else refreshed
 
 
+def _judge_default(operation: str, sizes: PageSizes, options: Options, tally: Tally) -> None:
+    """A deployment that fills pages when it is asked for more fills those of its default size, too (S43).
+
+    Pages may be shorter than asked for while more are there, where has_more is not exact (U38); so it counts
+    only where all that were asked for were full, and all others of one smaller size.
+    """
+    default = options.facts.page_default
+    for name in sizes.plain.get(default, ())[:1]:
+        tally.held(DEFAULT, case=operation, by=(name,))
+    if len(sizes.plain) != 1 or sizes.short:
+        return
+    [(count, ids)] = sizes.plain.items()
+    more = [name for size, name in sorted(sizes.full.items()) if size > count]
+    if count < default and len(ids) == SURE and more:
+        says = (
+            f"{ids[0]} and {ids[1]} asked for no limit and got {count} items with more to come, and "
+            f"{more[-1]} asked for more and got them"
+        )
+        tally.broke(DEFAULT, Evidence(says, (*ids, more[-1]), about=operation), case=operation)
+
+
 # One page
 
 
@@ -264,16 +348,19 @@ def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
     elif wanted is not None and not (wanted.isascii() and wanted.isdigit() and int(wanted[:9]) > 0):
         tally.differs(34, "422", page.status, _evidence(page, f"{page.id} asked for limit {wanted!r}"))
     count = len(page.data)
-    if count <= asked:
-        tally.held(LIMIT)
+    size = "default" if wanted is None else "largest" if asked == largest else "limit"
+    case = f"{page.operation}, {size}"
+    if count <= asked:  # only where more items than fit are there a longer page could be
+        tally.held(LIMIT, case=case if count == asked and page.has_more else None, by=(page.id,))
     else:
         says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
-        tally.broke(LIMIT, _evidence(page, says))
+        tally.broke(LIMIT, _evidence(page, says), case=case)
+    place = "a page before others" if page.has_more else "a last page"
     if page.has_more == (page.next_cursor is not None):
-        tally.held(END)
+        tally.held(END, case=place, by=(page.id,))
     else:
         says = f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
-        tally.broke(END, _evidence(page, says))
+        tally.broke(END, _evidence(page, says), case=place)
 
 
 def _add_created(made: Created, seen: Observation) -> None:

@@ -7,17 +7,20 @@ exchange alone. Unknown fields are no fault (S113, E46); a missing or misshapen 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 from ranksim.clock import DISTANT_FUTURE, Micros, instant
+from ranksim.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, leaves
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import EVENT_TYPES
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.contract.facts import CHECK_OF, EVENT_TYPES
 from ranksim.contract.views import NOT_SHOWN, DomainView, JobView, ProblemView, QuotaMeta
+from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.trace import Exchange
 
 REQUEST_ID = "header.request_id"
@@ -27,29 +30,106 @@ ERROR = "error.body"
 TYPE = "error.type"
 ID = "error.request_id"
 META = "error.meta"
+DEPRECATION = "header.deprecation"
+CORS = "header.cross_origin"
 ENVELOPE = "resource.envelope"
 FIELDS = "resource.fields"
 TIMES = "resource.timestamps"
 EVENTS = "resource.event_types"
 
+TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
+"""The fields that are shown to be timestamps (S17); any other name may mean anything (S113)."""
+
+ANSWERED = tuple(operation.name for operation in TABLE if operation.method != "DELETE")
+"""The operations that answer with data."""
+
+SHOWN = (
+    "domains.get",
+    "domains.list",
+    "domains.create",
+    "domains.update",
+    "jobs.create",
+    "jobs.get",
+    "jobs.list",
+    "account.usage",
+)
+"""The operations whose resources have fields that are shown."""
+
+NAMED = frozenset({*CHECK_OF, "invalid_cursor", "idempotency_mismatch"})
+"""The codes that are stated (S97)."""
+
+ERRORS = (*CHECK_OF, "invalid_cursor", "idempotency_mismatch", "400", "401", "404", "422", "429")
+"""The errors that a client meets: by code where it is stated, by status where it is assumed."""
+
 RULES = (
-    Rule(ENVELOPE, "A success is {data}, a collection {data, has_more, next_cursor}", (8, 9), (), "everyday"),
+    Rule(
+        ENVELOPE,
+        "A success is {data}, a collection {data, has_more, next_cursor}",
+        (8, 9),
+        (),
+        "everyday",
+        ANSWERED,
+    ),
     Rule(
         FIELDS,
         "A resource has the fields that are shown for it",
         (12, 13, 16, 38),
         (42, 43, 85, 109),
         "everyday",
+        SHOWN,
     ),
-    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday"),
+    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday", TIMESTAMPS),
     Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
-    Rule(REQUEST_ID, "Every response carries X-Request-Id", (107,), (79,), "everyday"),
-    Rule(ECHO, "An X-Request-Id that the client sent is used as given", (107,), (79,), "everyday"),
-    Rule(JSON, "A response with a body is JSON and says so", (8, 9, 94), (25,), "everyday"),
-    Rule(ERROR, "An error is a complete error body", (11, 94), (24, 25), "ladder"),
-    Rule(TYPE, "An error's type and documentation_url are its page under /api/errors", (95,), (), "ladder"),
-    Rule(ID, "An error's request_id is that of the response", (96,), (), "ladder"),
-    Rule(META, "An error's meta says what its code promises", (98, 99), (7, 26), "ladder"),
+    Rule(REQUEST_ID, "Every response carries X-Request-Id", (107,), (79,), "everyday", KINDS_OF_ANSWER),
+    Rule(
+        ECHO,
+        "An X-Request-Id that the client sent is used as given",
+        (107,),
+        (79,),
+        "everyday",
+        KINDS_OF_ANSWER,
+    ),
+    Rule(
+        JSON,
+        "A response with a body is JSON and says so",
+        (8, 9, 94),
+        (25,),
+        "everyday",
+        KINDS_OF_ANSWER[:-1],
+    ),
+    Rule(
+        DEPRECATION,
+        "A surface that is to go carries Deprecation and Sunset, both",
+        (114,),
+        (81,),
+        "any, once /v2 is there",
+    ),
+    Rule(
+        CORS,
+        "Cross-origin requests are accepted",
+        (73,),
+        (80,),
+        "any that sends an Origin",
+        ("preflight", "success", "error"),
+    ),
+    Rule(ERROR, "An error is a complete error body", (11, 94), (24, 25), "ladder", ERRORS),
+    Rule(
+        TYPE,
+        "An error's type and documentation_url are its page under /api/errors",
+        (95,),
+        (),
+        "ladder",
+        ERRORS,
+    ),
+    Rule(ID, "An error's request_id is that of the response", (96,), (), "ladder", ERRORS),
+    Rule(
+        META,
+        "An error's meta says what its code promises",
+        (98, 99),
+        (7, 26),
+        "ladder",
+        ("quota_exhausted", "cost_cap_reached"),
+    ),
 )
 
 Fields = Mapping[str, Callable[[Json], bool]]
@@ -130,9 +210,6 @@ FINISHED = "finished_at"
 LATER = (CRAWLED, FINISHED)
 """Timestamps of what happens later: how they look before is not shown, so they may be missing then (U43)."""
 
-TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
-"""The fields that are shown to be timestamps (S17); any other name may mean anything (S113)."""
-
 GATEWAY = frozenset({502, 503, 504})
 """Statuses with which something in front of the deployment answers in its stead."""
 
@@ -169,6 +246,7 @@ class SchemaJudge:
     def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
         """Judge the next exchange as it is read, with its parsed reply."""
         check(exchange, seen, reply, self.tally)
+        _check_status(seen, self.options, self.tally)
         if seen.operation in ("domains.update", "domains.delete"):
             self._changed.add((seen.environment, seen.account, seen.parameters.get("id", "")))
         elif seen.operation in ("domains.get", "domains.list") and seen.ok and isinstance(reply, dict):
@@ -214,14 +292,16 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
         return
     given, said = _headers_of(exchange)
     _check_headers(exchange, seen, given, tally)
+    _check_rare(exchange, seen, tally)
     if exchange.surface != "rest" or seen.method in ("OPTIONS", "HEAD") or seen.status in (204, 304):
         return
     if not exchange.response and seen.status < 400:
         return  # where a success has no body is not stated
+    kind = kind_of_answer(seen)
     if isinstance(reply, dict) and (not said or "json" in said):
-        tally.held(JSON)
+        tally.held(JSON, case=kind, by=(seen.id,))
     else:
-        _broke(JSON, f"is no JSON object, or says {said or 'no type'}", seen, tally)
+        _broke(JSON, f"is no JSON object, or says {said or 'no type'}", seen, tally, kind)
         return
     if seen.status >= 400:
         _check_error(reply, given, seen, tally)
@@ -230,6 +310,70 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
         if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
             found = Evidence(f"{seen.id} shows a job without progress", (seen.id,), at=seen.sent)
             tally.differs(42, "progress", "no such field", found)
+
+
+ASSUMED: Mapping[str, int] = {
+    "forbidden": 14,
+    "idempotency_mismatch": 17,
+    "idempotency_in_progress": 18,
+    "not_found": 24,
+    "invalid_request": 24,
+    "validation_failed": 24,
+    "method_not_allowed": 24,
+    "unsupported_media_type": 24,
+    "idempotency_key_invalid": 32,
+    "job_accepted": 40,
+    "test_accepted": 72,
+    "preflight": 80,
+    "deleted": 84,
+    "payload_too_large": 86,
+    "endpoint_disabled": 98,
+    "created": 104,
+    "dry_run": 104,
+}
+"""The codes and cases whose status is assumed, and by which number; others are judged beside their rules."""
+
+
+def _check_status(seen: Observation, options: Options, tally: Tally) -> None:
+    """A status that no text shows differs from the assumed one, which fails nothing unless it is pinned."""
+    case = "" if seen.outside else _status_case(seen)
+    if case not in ASSUMED or options.status(case) is not None:
+        return
+    assumed = options.default_status(case)
+    if seen.status != assumed:
+        says = f"{seen.id} ({case.replace('_', ' ')}) was answered {seen.status}"
+        found = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
+        tally.differs(ASSUMED[case], f"{case} {assumed}", seen.status, found)
+
+
+def _status_case(seen: Observation) -> str:
+    """Return the code, or the case of a success, that has a status of its own; "" for none.
+
+    A rank run may be joined, which has another status (U40).
+    """
+    if seen.lost or seen.surface != "rest":
+        return ""
+    if seen.code or not seen.ok:
+        return seen.code
+    if seen.method == "OPTIONS":
+        return "preflight"
+    operation = OPERATIONS.get(seen.operation)
+    if operation is None:
+        return ""
+    if operation.spends and seen.dry_run:
+        return "dry_run"
+    if seen.operation == "jobs.create":
+        kind = seen.body.get("kind") if isinstance(seen.body, dict) else None
+        return "job_accepted" if kind in JOINED_NEVER else ""
+    if seen.operation == "webhooks.test":
+        return "test_accepted"
+    if operation.method == "DELETE":
+        return "deleted"
+    return "created" if seen.operation.endswith(".create") else ""
+
+
+JOINED_NEVER = frozenset({"crawl", "site_optimization", "ai_scan"})
+"""The kinds of jobs that are not joined (S53-S55)."""
 
 
 def _headers_of(exchange: Exchange) -> tuple[str, str]:
@@ -245,19 +389,60 @@ def _headers_of(exchange: Exchange) -> tuple[str, str]:
 
 
 def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tally) -> None:
+    kind = kind_of_answer(seen)
     if given:
-        tally.held(REQUEST_ID)
+        tally.held(REQUEST_ID, case=kind, by=(seen.id,))
     else:
-        _broke(REQUEST_ID, "has no X-Request-Id", seen, tally)
+        _broke(REQUEST_ID, "has no X-Request-Id", seen, tally, kind)
         return
     for name, sent in exchange.request_headers.items():
         if name.lower() == "x-request-id" and _is_plain(sent):
             if given == sent:
-                tally.held(ECHO)
+                tally.held(ECHO, case=kind if seen.idempotency_key is None else None, by=(seen.id,))
             elif seen.idempotency_key is not None:
                 tally.open(ECHO, "a replay may be the first response to the letter (E5)")
             else:
-                _broke(ECHO, f"was sent X-Request-Id {sent!r} and gives {given!r}", seen, tally)
+                _broke(ECHO, f"was sent X-Request-Id {sent!r} and gives {given!r}", seen, tally, kind)
+
+
+ALLOWED = "access-control-allow-origin"
+
+RARE = frozenset({"deprecation", "sunset", ALLOWED, "access-control-allow-headers"})
+"""Response headers that few traces have."""
+
+
+def _check_rare(exchange: Exchange, seen: Observation, tally: Tally) -> None:
+    """Check headers of versions (S114), and of calls from another origin (S73).
+
+    A browser passes on a response to another origin only where it allows that origin, and sends the call
+    itself only where a preflight succeeded and allows its headers (the Fetch standard, CORS protocol).
+    """
+    told = {name.lower(): value for name, value in exchange.response_headers.items() if name.lower() in RARE}
+    both = {"deprecation", "sunset"} & told.keys()
+    if len(both) == 2:
+        tally.held(DEPRECATION, by=(seen.id,))
+        found = Evidence(f"{seen.id} carries Deprecation and Sunset", (seen.id,), at=seen.sent)
+        tally.differs(81, "neither on /v1 now", "both", found)
+    elif both:
+        _broke(DEPRECATION, f"carries {both.pop().title()} alone", seen, tally)
+    asked = {name.lower(): value for name, value in exchange.request_headers.items()}
+    origin = asked.get("origin")
+    if origin is None or seen.status in (429, 500):
+        return
+    allowed = told.get(ALLOWED, "").strip()
+    if seen.method == "OPTIONS" and "access-control-request-method" in asked:
+        wanted = {name.strip().lower() for name in asked.get("access-control-request-headers", "").split(",")}
+        named = {name.strip().lower() for name in told.get("access-control-allow-headers", "").split(",")}
+        good = 200 <= seen.status <= 299 and ("*" in named or wanted - {""} <= named)
+        case, says = "preflight", f"answers the preflight of {origin} with {seen.status}, and allows "
+        says += f"{allowed or 'no origin'} with {', '.join(sorted(named - {''})) or 'no headers'}"
+    else:
+        good, case = True, "success" if seen.status < 400 else "error"
+        says = f"was sent from {origin}, and allows {allowed or 'no origin'}"
+    if good and allowed in ("*", origin):
+        tally.held(CORS, case=case, by=(seen.id,))
+    else:
+        _broke(CORS, says, seen, tally, case)
 
 
 def _is_plain(sent: str) -> bool:
@@ -266,24 +451,25 @@ def _is_plain(sent: str) -> bool:
 
 
 def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: Tally) -> None:
+    case = seen.code if seen.code in NAMED else str(seen.status)
     wrong = _wrong(reply, ERROR_FIELDS)
     if reply.get("status") != seen.status and "status" not in wrong:
         wrong.append("status")
     if wrong:
-        _broke(ERROR, f"answered {seen.status} with wrong or missing {', '.join(wrong)}", seen, tally)
+        _broke(ERROR, f"answered {seen.status} with wrong or missing {', '.join(wrong)}", seen, tally, case)
         return
-    tally.held(ERROR)
+    tally.held(ERROR, case=case, by=(seen.id,))
     url, code = reply["documentation_url"], reply["code"]
     if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
-        tally.held(TYPE)
+        tally.held(TYPE, case=case, by=(seen.id,))
     else:
-        _broke(TYPE, f"has type {reply['type']} and documentation_url {url} for {code}", seen, tally)
+        _broke(TYPE, f"has type {reply['type']} and documentation_url {url} for {code}", seen, tally, case)
     if given and reply["request_id"] != given and seen.idempotency_key is not None:
         tally.open(ID, "a replay may be the first response to the letter (E5)")
     elif given and reply["request_id"] != given:
-        _broke(ID, f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}", seen, tally)
+        _broke(ID, f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}", seen, tally, case)
     elif given:
-        tally.held(ID)
+        tally.held(ID, case=case if seen.idempotency_key is None else None, by=(seen.id,))
     _check_meta(code, reply["meta"], seen, tally)
 
 
@@ -291,15 +477,17 @@ def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tall
     if code == "quota_exhausted":
         lacking = _wrong(meta, QUOTA)
         if lacking:
-            _broke(META, f"is {code} with wrong or missing {', '.join(lacking)} in meta", seen, tally)
+            _broke(META, f"is {code} with wrong or missing {', '.join(lacking)} in meta", seen, tally, code)
         else:
-            tally.held(META)
+            tally.held(META, case=code, by=(seen.id,))
     elif code == "cost_cap_reached":
         told = len(list(leaves(meta)))
         if told < SPENT_VALUES:
-            _broke(META, f"is {code}, and its meta tells {told} things, not {SPENT_VALUES}", seen, tally)
+            _broke(
+                META, f"is {code}, and its meta tells {told} things, not {SPENT_VALUES}", seen, tally, code
+            )
         else:
-            tally.held(META)
+            tally.held(META, case=code, by=(seen.id,))
 
 
 def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
@@ -308,15 +496,15 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
         cursor = reply.get("next_cursor", 0)
         whole = isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
         if whole or seen.operation == "webhook_events.list":  # its fields are not shown (U78)
-            tally.held(ENVELOPE)
+            tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
         else:
-            _broke(ENVELOPE, "is a collection without has_more and next_cursor", seen, tally)
+            _broke(ENVELOPE, "is a collection without has_more and next_cursor", seen, tally, seen.operation)
         things, fields = data, COLLECTIONS.get(seen.operation)
     else:
         if "data" not in reply or seen.operation in SHOWN_COLLECTIONS:
-            _broke(ENVELOPE, "is a success without its data", seen, tally)
+            _broke(ENVELOPE, "is a success without its data", seen, tally, seen.operation)
         else:
-            tally.held(ENVELOPE)
+            tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
         things, fields = [data], (None if seen.dry_run else SINGLES.get(seen.operation))
     _check_things(things, fields, seen, tally)
     if seen.operation == "account.usage" and isinstance(data, dict):
@@ -324,14 +512,14 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
     if seen.operation == "webhook_events.list":
         named = set(filter(text, leaves(data)))
         if named.issuperset(EVENT_TYPES):
-            tally.held(EVENTS)
+            tally.held(EVENTS, by=(seen.id,))
         else:
             _broke(EVENTS, f"lists {', '.join(sorted(named)) or 'nothing'}", seen, tally)
 
 
 def _check_things(things: list[Json], fields: Fields | None, seen: Observation, tally: Tally) -> None:
     """Check each resource of a reply; what holds is counted, and the tally told once."""
-    whole = told = 0
+    whole, told = 0, Counter[str]()
     for thing in things:
         if not isinstance(thing, dict):
             continue
@@ -340,9 +528,8 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
             if FINISHED in absent and _has_finished(thing):
                 absent.remove(FINISHED)
             if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
-                _broke(
-                    FIELDS, f"shows {seen.operation} with wrong or missing {', '.join(wrong)}", seen, tally
-                )
+                says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
+                _broke(FIELDS, says, seen, tally, seen.operation)
             else:
                 whole += 1
             for name in absent:
@@ -353,13 +540,13 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
             if value is None or (value == "" and name in LATER):
                 continue
             if _is_utc(value):
-                told += 1
+                told[name] += 1
             else:
-                _broke(TIMES, f"shows {name} {value!r}", seen, tally)
+                _broke(TIMES, f"shows {name} {value!r}", seen, tally, name)
     if whole:
-        tally.held(FIELDS, whole)
-    if told:
-        tally.held(TIMES, told)
+        tally.held(FIELDS, whole, case=seen.operation, by=(seen.id,))
+    for name, count in told.items():
+        tally.held(TIMES, count, case=name, by=(seen.id,))
 
 
 def _has_finished(job: dict[str, Json]) -> bool:
@@ -374,9 +561,9 @@ def _check_usage(data: dict[str, Json], seen: Observation, tally: Tally) -> None
         return  # where the list stands is assumed (U109)
     lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
     if lacking:
-        _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally)
+        _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally, seen.operation)
     else:
-        tally.held(FIELDS)
+        tally.held(FIELDS, case=seen.operation, by=(seen.id,))
 
 
 def _wrong(thing: Json, fields: Fields) -> list[str]:
@@ -407,6 +594,7 @@ def _is_utc(value: Json) -> bool:
     return True
 
 
-def _broke(rule: str, says: str, seen: Observation, tally: Tally) -> None:
+def _broke(rule: str, says: str, seen: Observation, tally: Tally, case: str = ANY) -> None:
     about = seen.operation or seen.path
-    tally.broke(rule, Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent))
+    evidence = Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent)
+    tally.broke(rule, evidence, case=case)

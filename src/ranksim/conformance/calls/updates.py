@@ -15,10 +15,35 @@ from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.service.operations import TABLE
 
 PATCHED = "resource.patch"
+UNCONDITIONAL = "resource.unconditional"
 
-RULES = (Rule(PATCHED, "The last PATCH of a field is what is shown of it", (42, 49), (84,), "everyday"),)
+STALE = frozenset({412, 428})
+"""Statuses that refuse an update for being stale, or for not saying what it is based on (RFC 9110, 6585)."""
+
+NOUNS = tuple(operation.name.partition(".")[0] for operation in TABLE if operation.method == "PATCH")
+"""What can be patched."""
+
+RULES = (
+    Rule(
+        PATCHED,
+        "The last PATCH of a field is what is shown of it",
+        (42, 49),
+        (84,),
+        "everyday",
+        NOUNS,
+    ),
+    Rule(
+        UNCONDITIONAL,
+        "A PATCH overwrites the one before without warning: none is refused as stale",
+        (49, 50),
+        (),
+        "everyday",
+        NOUNS,
+    ),
+)
 
 UNSETTLED = frozenset({"enabled", "secret"})
 """Fields that the deployment changes by itself, or hides."""
@@ -64,8 +89,16 @@ class UpdateJudge:
             if isinstance(seen.data, dict):
                 self._read(seen)
             return
+        if seen.status in STALE and seen.surface == "rest":
+            found = Evidence(
+                f"{seen.id} was refused {seen.status}", (seen.id,), about=seen.operation, at=seen.sent
+            )
+            self.tally.broke(UNCONDITIONAL, found, case=_noun(seen))
         may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
         if may and seen.parameters and isinstance(seen.body, dict):
+            before = next(iter(self._used(seen).writes.values()), None)
+            if before and seen.ok and seen.surface == "rest":
+                self.tally.held(UNCONDITIONAL, case=_noun(seen), by=(before[-1].id, seen.id))
             for name in (name for name in seen.body if name not in UNSETTLED):
                 self._used(seen).writes.setdefault(name, []).append(seen)
                 self.patched[_resource(seen)] = None
@@ -151,14 +184,14 @@ def _judge_reading(name: str, seen: Observation, writes: Sequence[Observation], 
     """
     shown = seen.data[name]
     if any(shown == value for write in writes for value in _values(name, write)):
-        tally.held(PATCHED)
+        tally.held(PATCHED, case=_noun(seen), by=(writes[-1].id, seen.id))
     elif any(not _as_asked(name, write) for write in writes):
         tally.open(PATCHED, "what a PATCH made of it is not known")
     else:
         newest = writes[-1]
         says = f"{newest.id} set {name} to {newest.body[name]!r}, and {seen.id} shows {shown!r} afterwards"
         evidence = Evidence(says, (newest.id, seen.id), about=seen.operation, at=seen.sent)
-        tally.broke(PATCHED, evidence)
+        tally.broke(PATCHED, evidence, case=_noun(seen))
 
 
 def _as_asked(name: str, write: Observation) -> bool:
@@ -183,7 +216,7 @@ def _judge_reply(
         return
     asked, told = patch.body[name], patch.data[name]
     if told == asked:
-        tally.held(PATCHED)
+        tally.held(PATCHED, case=_noun(patch), by=(patch.id,))
         return
     before = next((seen for seen in reversed(readings) if seen.received < patch.sent), None)
     others = [write for write in around if write is not patch]
@@ -194,7 +227,11 @@ def _judge_reply(
     if _plain(asked) != _plain(told):
         says = f"{patch.id} was to set {name} to {asked!r}, and shows {told!r} as {before.id} did before"
         evidence = Evidence(says, (before.id, patch.id), about=patch.operation, at=patch.sent)
-        tally.broke(PATCHED, evidence)
+        tally.broke(PATCHED, evidence, case=_noun(patch))
+
+
+def _noun(seen: Observation) -> str:
+    return seen.operation.partition(".")[0]
 
 
 def _values(name: str, write: Observation) -> Iterator[Json]:

@@ -74,10 +74,15 @@ def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
         for item in page.items:
             if item in shown and item not in moved:
                 says = f"{item} is shown by {shown[item].id} and again by {page.id} of one walk"
-                tally.broke(ONCE, pair(shown[item], page, says))
+                tally.broke(ONCE, pair(shown[item], page, says), case=page.query[2])
                 return
             shown[item] = page
-    tally.held(ONCE)
+    tally.held(ONCE, case=_several(walk), by=(walk[0].id, walk[-1].id))
+
+
+def _several(walk: Sequence[Page]) -> str | None:
+    """Return the list that a walk of several pages shows; one page alone loses and repeats nothing."""
+    return walk[0].query[2] if len(walk) > 1 else None
 
 
 def judge_exact(
@@ -140,9 +145,9 @@ def _judge_whole(walk: Sequence[Page], there: Sequence[str], tally: Tally) -> No
     missing = next((item for item in there if item not in shown), None)
     if missing is not None:
         says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing}, there before and after"
-        tally.broke(COMPLETE, pair(walk[0], walk[-1], says))
+        tally.broke(COMPLETE, pair(walk[0], walk[-1], says), case=walk[0].query[2])
     elif there:
-        tally.held(COMPLETE)
+        tally.held(COMPLETE, case=_several(walk), by=(walk[0].id, walk[-1].id))
     elif len(walk) > 1:
         tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
 

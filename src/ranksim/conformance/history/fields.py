@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from ranksim.clock import Micros, instant
 from ranksim.conformance.history.observation import Json, Observation
+from ranksim.contract.facts import CHECK_OF
 
 
 def plain(seen: Observation) -> dict[str, Json]:
@@ -48,6 +50,32 @@ def snaked(value: Json) -> Json:
     if isinstance(value, list):
         return [snaked(inner) for inner in value]
     return value
+
+
+KINDS_OF_ANSWER: Final = (
+    "success",
+    "created",
+    "dry run",
+    "refused by a check",
+    "400",
+    "401",
+    "404",
+    "422",
+    "429",
+    "GraphQL",
+)
+"""The kinds of answers that a deployment may make in different places of its code."""
+
+
+def kind_of_answer(seen: Observation) -> str:
+    """Return which of `KINDS_OF_ANSWER` an exchange got, or its status where it is another one."""
+    if seen.surface == "graphql":
+        return "GraphQL"
+    if seen.code in CHECK_OF:
+        return "refused by a check"
+    if not seen.ok:
+        return str(seen.status)
+    return "dry run" if seen.dry_run else "created" if seen.method == "POST" else "success"
 
 
 def whole(value: Json) -> int | None:

@@ -51,6 +51,8 @@ class Examined:
     that agree with what the headers say, too. `against` is the evidence against each other reading.
     """
 
+    name: str
+    """The key, or keys, whose window it is."""
     calls: WindowCalls
     acting: list[Interpretation] = field(default_factory=list)
     surviving: list[Interpretation] = field(default_factory=list)
@@ -129,7 +131,7 @@ def _tried(
         if counted not in known:
             known[counted] = calls_of(ledger, rate_class, reading, run, options)
         calls = known[counted]
-        result = result or Examined(calls)
+        result = result or Examined(ledger.name, calls)
         against = excluded.get(reading) or _dry_refused(ledger, rate_class, reading, calls)
         against = against or CHECKS[reading.window](calls, reading.refused_count)
         if against is None:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.clock import SECOND, Micros
+from ranksim.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.rate.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import RateClass
-from ranksim.service.operations import OPERATIONS
+from ranksim.contract.facts import RATE_LABELS, RateClass
+from ranksim.service.operations import OPERATIONS, TABLE
 
 HEADERS = "rate.headers"
 CLASSES = "rate.classes"
@@ -32,6 +33,7 @@ RULES = (
         (105,),
         (5, 8),
         "everyday",
+        KINDS_OF_ANSWER,
     ),
     Rule(
         CLASSES,
@@ -39,15 +41,27 @@ RULES = (
         (102, 103, 104),
         (2, 10, 11),
         "everyday",
+        (
+            *(operation.name for operation in TABLE if not operation.keyless),
+            *(f"{operation.name}, dry" for operation in TABLE if operation.spends),
+        ),
     ),
-    Rule(RETRY_AFTER, "A 429 of the rate limit carries Retry-After", (100,), (6,), "burst"),
-    Rule(HONOURED, "A call after Retry-After, and nothing in between, is admitted", (100,), (1, 4), "burst"),
+    Rule(RETRY_AFTER, "A 429 of the rate limit carries Retry-After", (100,), (6,), "burst", RATE_LABELS),
+    Rule(
+        HONOURED,
+        "A call after Retry-After, and nothing in between, is admitted",
+        (100,),
+        (1, 4),
+        "burst",
+        RATE_LABELS,
+    ),
     Rule(
         TRAFFIC_ONLY,
         "The rate limit refuses only where it says that no call is left",
         (106,),
         (7,),
         "burst",
+        RATE_LABELS,
     ),
 )
 
@@ -97,7 +111,7 @@ class HeaderJudge:
                 if limits:
                     _judge_class(exchange, rate_class, limits, self.options, self.tally)
                 if limited(exchange):
-                    _judge_refusal(exchange, self.options, self.tally)
+                    _judge_refusal(exchange, _label(exchange, rate_class, limits), self.options, self.tally)
             if even:
                 following = self._next_calls(exchange, rate_class, limits) if known else ()
                 for pair in following:
@@ -148,7 +162,7 @@ def _judge_headers(exchange: Observation, keyed: bool, options: Options, tally: 
         "RateLimit-Remaining": exchange.remaining,
         "RateLimit-Reset": exchange.reset,
     }
-    missing = [name for name, value in given.items() if value is None]
+    missing, kind = [name for name, value in given.items() if value is None], kind_of_answer(exchange)
     if missing and exchange.outside:
         return
     if missing:
@@ -156,13 +170,13 @@ def _judge_headers(exchange: Observation, keyed: bool, options: Options, tally: 
             tally.open(HEADERS, "answered by a gateway")
         else:
             says = f"a {exchange.status} has no {', '.join(missing)} that is a whole number"
-            tally.broke(HEADERS, _evidence(says, exchange))
+            tally.broke(HEADERS, _evidence(says, exchange), case=kind)
         return
     wrong = _impossible(exchange, keyed, options)
     if wrong:
-        tally.broke(HEADERS, _evidence(wrong, exchange))
+        tally.broke(HEADERS, _evidence(wrong, exchange), case=kind)
     else:
-        tally.held(HEADERS)
+        tally.held(HEADERS, case=kind, by=(exchange.id,))
     _judge_reset_format(exchange, options, tally)
 
 
@@ -204,8 +218,9 @@ def _judge_class(
     routed = exchange.operation in OPERATIONS
     if wanted is None or stated is None or not routed or exchange.status in (401, 429) or exchange.old:
         return
+    case = exchange.operation + (", dry" if exchange.dry_run else "")
     if stated == wanted:
-        tally.held(CLASSES)
+        tally.held(CLASSES, case=case, by=(exchange.id,))
         return
     says = (
         f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is {wanted.label}"
@@ -216,20 +231,27 @@ def _judge_class(
     elif OPERATIONS[exchange.operation].tracking and stated != RateClass.READ:
         number, name, found = 2, "tracking_class", stated.label
     else:
-        tally.broke(CLASSES, evidence)
+        tally.broke(CLASSES, evidence, case=case)
         return
     if options.pinned(name):
-        tally.broke(CLASSES, evidence)
+        tally.broke(CLASSES, evidence, case=case)
     tally.differs(number, f"{name}: {options.default(name)}", found, evidence)
 
 
 # Refusals
 
 
-def _judge_refusal(exchange: Observation, options: Options, tally: Tally) -> None:
+def _label(exchange: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]) -> str:
+    """Return the class whose window refused a call, as its RateLimit-Limit or its operation says."""
+    own = limits.get(-1 if exchange.limit is None else exchange.limit, rate_class)
+    return "no key" if own is None else own.label
+
+
+def _judge_refusal(exchange: Observation, case: str, options: Options, tally: Tally) -> None:
     """A 429 says when to come back, and that nothing is left."""
     present = exchange.retry_after is not None or exchange.retry_at is not None
-    tally.check(RETRY_AFTER, present, _evidence("a 429 has no Retry-After that can be read", exchange))
+    absent = _evidence("a 429 has no Retry-After that can be read", exchange)
+    tally.check(RETRY_AFTER, present, absent, case=case)
     if present:
         found, assumed = _retry_format(exchange), options.default("retry_after_format")
         if found != assumed:
@@ -246,7 +268,7 @@ def _judge_refusal(exchange: Observation, options: Options, tally: Tally) -> Non
         )
     if exchange.remaining is not None and exchange.surface == "rest":
         says = f"refused with 429 although RateLimit-Remaining is {exchange.remaining}"
-        tally.check(TRAFFIC_ONLY, exchange.remaining == 0, _evidence(says, exchange))
+        tally.check(TRAFFIC_ONLY, exchange.remaining == 0, _evidence(says, exchange), case=case)
 
 
 def _retry_format(exchange: Observation) -> str:
@@ -266,7 +288,9 @@ def _judge_honoured(
         return
     waited = (following.sent - refused.received) / SECOND
     says = f"refused again {waited:.3f} s after a 429 whose Retry-After was {refused.retry_after}"
-    tally.check(HONOURED, not limited(following), _evidence(says, refused, following))
+    rate_class = nominal(following, options)
+    case = _label(following, rate_class, classes_by_limit(options))
+    tally.check(HONOURED, not limited(following), _evidence(says, refused, following), case=case)
 
 
 def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | None:

@@ -24,7 +24,7 @@ from ranksim.conformance.rate.elimination import (
 from ranksim.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import RateClass
+from ranksim.contract.facts import RATE_LABELS, RateClass
 
 READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
 REMAINING = "rate.remaining"
@@ -45,7 +45,14 @@ RULES = (
         (1, 5, 88),
         "everyday; burst",
     ),
-    Rule(PER_KEY, "Each key has windows of its own", (102, 103, 104), (), "scope; burst with two keys"),
+    Rule(
+        PER_KEY,
+        "Each key has windows of its own",
+        (102, 103, 104),
+        (),
+        "scope; burst with two keys",
+        RATE_LABELS,
+    ),
 )
 
 BY_CLASS = {RateClass.READ: READ, RateClass.WRITE: WRITE, RateClass.EXPENSIVE: EXPENSIVE}
@@ -91,12 +98,20 @@ class WindowJudge:
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge and forget the calls of each account that is idle; at the end, of every one."""
         if steady(run):
+            self._expect(run)
             for owner, log in list(self.logs.items()):
                 if (watermark - log.busy) * run.traffic_rate >= IDLE:
                     self._judge(owner, self.logs.pop(owner), run)
         elif watermark == DISTANT_FUTURE:
             for rule in RULES:
                 self.tally.open(rule.name, "the clock of the rate windows was changed while running")
+
+    def _expect(self, run: ObservedRun) -> None:
+        """Note that each key that the trace names has windows of each class, each with two sides."""
+        for key in run.header.keys:
+            for rate_class, rule in BY_CLASS.items():
+                self.tally.expect(rule, *(f"key {key}, {side}" for side in (NO_MORE, NO_FEWER)))
+                self.tally.expect(REMAINING, f"key {key}, {rate_class.label}")
 
     def _judge(self, owner: Owner, log: CallLog, run: ObservedRun) -> None:
         """Judge the windows of one account."""
@@ -150,7 +165,12 @@ def _judge_scope(
     if explained(alone, together, rate_class, run, options):
         tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
     else:
-        tally.held(PER_KEY)
+        ids = [
+            name
+            for _, examined in found.values()
+            for name in examined.calls.evidence("", *examined.calls.admitted.who[:1]).exchanges
+        ]
+        tally.held(PER_KEY, case=rate_class.label, by=ids)
     return False
 
 
@@ -171,8 +191,11 @@ def _judge_window(examined: Examined, rule: str, options: Options, tally: Tally,
         assert first is not None
         tally.broke(rule, first)
         return
-    if _tested(examined):
-        tally.held(rule)
+    tested = _tested(examined)
+    if tested:
+        tally.held(rule, case=None)
+        for case, who in tested.items():
+            tally.covers(rule, f"key {examined.name}, {case}", calls.evidence("", *who).exchanges)
     elif len(calls.refused):
         tally.open(
             rule, "others may have used the windows" if not calls.exclusive else "refused at the very start"
@@ -182,22 +205,33 @@ def _judge_window(examined: Examined, rule: str, options: Options, tally: Tally,
     if not examined.surviving:
         tally.broke(REMAINING, examined.against[examined.acting[0]])
         return
-    tally.held(REMAINING)
+    about = f"key {examined.name}, {rule.removeprefix('rate.')}"
+    tally.held(REMAINING, case=about, by=calls.evidence("", int(calls.stated.who[0])).exchanges)
     _tell_differences(examined, options, tally)
 
 
-def _tested(examined: Examined) -> bool:
-    """Return whether the limit was come up to: so many admitted in one window, or a refusal to explain."""
+NO_MORE, NO_FEWER = "no more", "no fewer"
+"""The two sides of a limit: a refusal came where it was reached, and none before."""
+
+
+def _tested(examined: Examined) -> dict[str, tuple[int, ...]]:
+    """Return on which side the limit was come up to, and by which calls.
+
+    So many were admitted in one window, or there is a refusal to explain, before which no more were.
+    """
     calls, side = examined.calls, examined.calls.admitted
+    tested: dict[str, tuple[int, ...]] = {}
+    if len(side):
+        full = side.before(side.sent + calls.long) - side.begun_before(side.sent) >= calls.limit
+        if full.any():
+            tested[NO_FEWER] = (int(side.who[full.argmax()]),)
     if (
         calls.exclusive
         and len(calls.refused)
         and (calls.fresh or int(calls.refused.sent[-1]) - calls.start > calls.long)
     ):
-        return True
-    if not len(side):
-        return False
-    return bool((side.before(side.sent + calls.long) - side.begun_before(side.sent) >= calls.limit).any())
+        tested[NO_MORE] = tested[NO_FEWER] = (int(calls.refused.who[-1]),)
+    return tested
 
 
 def _tell_differences(examined: Examined, options: Options, tally: Tally) -> None:

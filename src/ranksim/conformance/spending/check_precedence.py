@@ -16,6 +16,7 @@ from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, Observatio
 from ranksim.conformance.spending.activity import (
     CHECKS,
     JOBS,
+    ROWS,
     AccountActivity,
     DryRunReport,
     NoActivity,
@@ -28,8 +29,18 @@ from ranksim.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.conformance.spending.statements import Bracket, BusinessClock, CostStatement, MeterStatement
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import Spend
+from ranksim.contract.facts import CHECK_NAMES, CHECK_OF, Spend
 from ranksim.rules.terms import NAMES_CAPABILITY
+
+
+def _cases(check: int) -> tuple[str, ...]:
+    """Return the cases of a check: each operation that the table names it for, and each later check."""
+    named = (spend.label for spend in Spend if check in ROWS[spend.label] or check == HEALTH)
+    return (*named, *(f"before {name}" for name in CHECK_NAMES[check:]))
+
+
+HEALTH = 2
+"""The check of all operations (S61)."""
 
 RULES = (
     Rule(
@@ -38,6 +49,7 @@ RULES = (
         (51, 59, 60),
         (45, 47, 58, 60, 89),
         "ladder: a key whose plan lacks a capability, best with other checks failing too",
+        _cases(1),
     ),
     Rule(
         "guards.health",
@@ -45,6 +57,7 @@ RULES = (
         (51, 59, 61),
         (45, 57, 89),
         "ladder: a key of a past-due account, best with other checks failing too",
+        _cases(HEALTH),
     ),
     Rule(
         "guards.ceiling",
@@ -52,6 +65,7 @@ RULES = (
         (59, 62, 67),
         (45, 48, 58, 89, 90),
         "ladder: a key of an account at its ceiling, best with a cooldown running",
+        _cases(3),
     ),
     Rule(
         "guards.quota",
@@ -59,6 +73,7 @@ RULES = (
         (59, 63),
         (45, 89, 106),
         "ladder: an allowance used up, best with a cooldown running on the same operation",
+        _cases(4),
     ),
     Rule(
         "guards.slots",
@@ -66,6 +81,7 @@ RULES = (
         (59, 64),
         (89, 106),
         "ladder: no slots left, best with a cooldown running on the same operation",
+        _cases(5),
     ),
     Rule(
         "guards.healthy",
@@ -80,6 +96,7 @@ RULES = (
         (36, 61, 67),
         (),
         "ladder: read with a past-due account, or at the cost ceiling",
+        ("past due", "at the ceiling"),
     ),
     Rule(
         "guards.codes",
@@ -87,6 +104,7 @@ RULES = (
         (51, 59, 97),
         (19, 20, 21, 22, 23, 53),
         "ladder: make each check fail",
+        tuple(CHECK_OF),
     ),
 )
 
@@ -133,7 +151,8 @@ def judge_codes(activity: AccountActivity, options: Options, tally: Tally) -> No
         if exchange.lost or exchange.ok:
             continue
         if exchange.code in CHECKS:
-            tally.held("guards.codes")
+            code = exchange.code if exchange.code in CHECK_OF else "quota_exhausted"
+            tally.held("guards.codes", case=code, by=(exchange.id,))
         elif exchange.status == 402 and exchange.code not in AFTER_RATE_LIMIT and exchange.surface == "rest":
             if refuses and spend_of(exchange, body_of(exchange)) in CAPPED:
                 tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
@@ -351,13 +370,16 @@ def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -
     The checks run in order and the first that fails ends them; a check that failed at every instant of the
     call failed at the instant of the decision. A running job may be joined before any check (U45).
     """
-    decided = set[int]()
+    decided, later = set[int](), dict[int, CheckFailure]()
     for failure in failures.of(outcome):
+        if 0 < outcome.check < failure.check:
+            later.setdefault(failure.check, failure)
         if failure.check in decided or 0 < outcome.check < failure.check:
             continue
         decided.add(failure.check)
         if outcome.check == failure.check:
-            tally.held(rule_of(failure.check))
+            ids = (*failure.ids, outcome.exchange.id)
+            tally.held(rule_of(failure.check), case=outcome.spend, by=ids)
             continue
         evidence = failures.activity.evidence(
             f"{outcome.spend} was {outcome.says}, although {failure.says}",
@@ -365,6 +387,10 @@ def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -
             outcome.low,
         )
         _weigh(failures, outcome, failure, evidence, tally)
+    for check, failure in later.items():
+        if outcome.check in decided:  # it surely failed, and so did the later one
+            ids = (outcome.exchange.id, *failure.ids)
+            tally.covers(rule_of(outcome.check), f"before {CHECK_NAMES[check - 1]}", ids)
 
 
 def _weigh(
@@ -375,7 +401,8 @@ def _weigh(
     if outcome.joined and (failure.check >= 3 or "before_checks" in failures.options.candidates("join")):
         tally.open(rule, "the run may have been joined")
     else:
-        tally.broke(rule, evidence)
+        passed = CHECK_NAMES[outcome.check - 1] if outcome.check else ""
+        tally.broke(rule, evidence, case=f"before {passed}" if passed else outcome.spend)
 
 
 def judge_names(failures: FailedChecks, work: SpendWork, options: Options, tally: Tally) -> None:
@@ -431,5 +458,7 @@ def judge_reads(failures: FailedChecks, tally: Tally) -> None:
             evidence = failures.activity.evidence(says, (exchange.id,), exchange.sent)
             tally.broke("guards.reads", evidence)
     for sent, received in failures.activity.reads:
-        if failures.unhealthy(sent, received) or failures.at_ceiling(sent, received):
-            tally.held("guards.reads")
+        failing = failures.unhealthy(sent, received) or failures.at_ceiling(sent, received)
+        if failing:
+            case = "past due" if failing.check == HEALTH else "at the ceiling"
+            tally.held("guards.reads", case=case, by=failing.ids)

@@ -14,11 +14,17 @@ from itertools import product
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
 from ranksim.conformance.history.fields import whole
 from ranksim.conformance.history.observation import Observation
-from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import JOBS, ROWS, AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+COOLDOWN = 6
+"""The check of cooldowns."""
+
+COOLED = tuple(spend for spend, row in ROWS.items() if COOLDOWN in row)
+"""The operations that the table bounds by a cooldown (S52-S54)."""
 
 RULES = (
     Rule(
@@ -27,6 +33,7 @@ RULES = (
         (52, 53, 54, 65),
         (46, 91, 106, 109),
         "race: several start the same job at once; ladder: repeat a job",
+        COOLED,
     ),
     Rule(
         "cooldown.refused",
@@ -34,6 +41,7 @@ RULES = (
         (65,),
         (46, 91),
         "ladder: repeat a job on the same domain and on another",
+        (*(f"{spend}, when it is over" for spend in COOLED), "on another domain"),
     ),
     Rule(
         "cooldown.stated",
@@ -41,8 +49,13 @@ RULES = (
         (65,),
         (23, 26, 46, 91),
         "ladder: repeat a job, and read entitlements",
+        COOLED,
     ),
 )
+
+
+LONG = 3
+"""A cooldown that is refused by mistake is so within this many of its lengths."""
 
 
 @dataclass(slots=True)
@@ -54,6 +67,14 @@ class Trials:
         default_factory=lambda: defaultdict(list)
     )
     open: dict[tuple[str, CooldownInterpretation], int] = field(default_factory=lambda: defaultdict(int))
+    cases: dict[tuple[str, CooldownInterpretation], dict[str, tuple[str, ...]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """The cases that were exercised, with the first exchanges that did."""
+
+    def covers(self, rule: str, kind: CooldownInterpretation, case: str, *ids: str) -> None:
+        """Note that an exchange would have shown a case broken."""
+        self.cases[rule, kind].setdefault(case, ids)
 
     def add(self, rule: str, kind: CooldownInterpretation, holds: bool | None, evidence: Evidence) -> None:
         """Note one instance; None when nobody can tell."""
@@ -73,10 +94,13 @@ class Trials:
                 tally.differs(46, kinds[0], chosen, found[0])
         for (rule, kind), count in self.held.items():
             if kind == chosen:
-                tally.held(rule, count)
+                tally.held(rule, count, case=None)
         for (rule, kind), count in self.open.items():
             if kind == chosen and count:
                 tally.open(rule, "a run before may have failed, or what went before was not seen", count)
+        for (rule, kind), cases in self.cases.items():
+            for case, ids in cases.items() if kind == chosen else ():
+                tally.covers(rule, case, ids)
         for (rule, kind), found in self.broke.items():
             for evidence in found if kind == chosen else ():
                 tally.broke(rule, evidence)
@@ -127,6 +151,12 @@ def judge_enforced(runs: CooldownGroups, kind: CooldownInterpretation, trials: T
             first, last[subject] = last.get(subject), work
             if first is not None:
                 _judge_pair(runs, first, work, length, kind, trials)
+            elif (
+                kind.scope == "domain"
+                and runs.activity.domains.get(work.domain) is not None
+                and len(last) > 1
+            ):
+                trials.covers("cooldown.refused", kind, "on another domain", work.exchange.id)
 
 
 def _judge_pair(
@@ -141,6 +171,9 @@ def _judge_pair(
     gap = (latest - first.low) * runs.rate
     if gap >= length - runs.slack(latest - first.low):
         trials.add("cooldown.enforced", kind, True, Evidence(""))
+        if first.high < second.low and gap < LONG * length:  # it could have been refused all the same
+            over = f"{first.spend}, when it is over"
+            trials.covers("cooldown.refused", kind, over, first.exchange.id, second.exchange.id)
         return
     lasted = runs.unfailed(first, latest)
     if first.high >= second.low:  # either may have been the first
@@ -178,8 +211,11 @@ def judge_refused(
     length = runs.lengths.get(refused.spend)
     elapsed = (refused.low - nearest) * runs.rate
     says = f"{refused.spend} was refused as cooldown_active"
+    first = runs.sharing(refused, kind).last_before(refused.low)
     explained = own > DISTANT_PAST and (length is None or (refused.low - own) * runs.rate < length)
     holds: bool | None = True if explained else None
+    if explained and first is not None and length is not None:
+        trials.covers("cooldown.enforced", kind, refused.spend, first.exchange.id, refused.exchange.id)
     if latest == DISTANT_PAST:
         says += ", although it had never been asked for on this domain, which was made in this run"
         holds = False
@@ -244,6 +280,8 @@ def _judge_length(
     ids = (first.exchange.id, refused.exchange.id)
     evidence = Evidence(says, ids, about=runs.about(refused), at=refused.low)
     trials.add("cooldown.stated", kind, holds, evidence)
+    if holds:
+        trials.covers("cooldown.stated", kind, refused.spend, *ids)
 
 
 def _judge_kept(

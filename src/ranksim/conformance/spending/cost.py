@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,7 +11,15 @@ from typing import Any
 from ranksim.clock import DISTANT_FUTURE, Micros, iso
 from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.observation import leaves
-from ranksim.conformance.spending.activity import JOBS, AccountActivity, NoActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import (
+    JOBS,
+    ROWS,
+    AccountActivity,
+    NoActivity,
+    RefusedSpend,
+    SpendWork,
+)
+from ranksim.conformance.spending.counter_bounds import RunningSums
 from ranksim.conformance.spending.statements import (
     LONGEST_MONTH,
     ROUNDING,
@@ -22,6 +31,12 @@ from ranksim.conformance.spending.statements import (
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Rule, Tally
 
+CEILING = 3
+"""The check of the cost ceiling."""
+
+ADDS = ("keywords", "scans")
+"""What buys nothing immediately (S57, S58)."""
+
 RULES = (
     Rule(
         "cost.refused",
@@ -29,6 +44,7 @@ RULES = (
         (62,),
         (48, 96),
         "ladder: spend up to the ceiling, and on",
+        tuple(spend for spend, row in ROWS.items() if CEILING in row),
     ),
     Rule(
         "cost.meta",
@@ -58,6 +74,14 @@ RULES = (
         (51,),
         "everyday: read usage that states when the month's spend resets, best across a month's end",
     ),
+    Rule(
+        "cost.tracking",
+        "Adding keywords or scans spends nothing: they commit future scans alone.",
+        (57, 58),
+        (49,),
+        "everyday: read usage around additions of keywords and scans",
+        ADDS,
+    ),
 )
 
 _DIGIT = re.compile(r"[0-9]")
@@ -71,6 +95,8 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
         judge_sum(activity, cost, options, tally)
     ordered = sorted(activity.cost, key=lambda cost: cost.low)
     judge_counted(activity, ordered, tally)
+    judge_tracking(activity, ordered, tally)
+    judge_timing(activity, ordered, tally)
     judge_reset(activity, ordered, clock, tally)
     usage = Bracket([(c.low, c.high, c) for c in ordered if c.exchange.operation == "account.usage"])
     for refused in activity.refusals:
@@ -96,7 +122,7 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Opt
         tally.open("cost.refused", "the refusal states no spent and ceiling")
         return
     if spent >= ceiling:
-        tally.held("cost.refused")
+        tally.held("cost.refused", case=refused.spend, by=(refused.exchange.id,))
         return
     says = f"refused with {usd(spent)} of {usd(ceiling)} spent"
     evidence = activity.evidence(says, (refused.exchange.id,), refused.low)
@@ -183,6 +209,80 @@ def judge_counted(activity: AccountActivity, ordered: Sequence[CostStatement], t
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
         ids = (first.exchange.id, second.exchange.id)
         tally.check("cost.counted", not wrong, activity.evidence(wrong, ids, second.low))
+
+
+def judge_tracking(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
+    """Between two readings with additions and surely no other work, nothing is reserved or spent (S57, S58).
+
+    Settling and releasing only lower what is reserved; and where cost is reserved, with none reserved nothing
+    is under way that could settle.
+    """
+    if not activity.alone:
+        return
+    others = [work for work in activity.works if work.spend not in ADDS]
+    begun, ended = (
+        RunningSums((work.low, 1) for work in others),
+        RunningSums((work.high, 1) for work in others),
+    )
+    added = sorted((w for w in activity.works if w.sure and w.spend in ADDS), key=lambda work: work.low)
+    lows, reserves = [work.low for work in added], any(cost.reserved for cost in ordered)
+    stated = [cost for cost in ordered if cost.ends is not None and cost.reserved is not None]
+    for first, second in pairwise(stated):
+        if first.high >= second.low or first.ends != second.ends:
+            continue
+        place = bisect_right(lows, first.high)
+        inside = [work for work in added[place : place + MOST_ADDED] if work.high < second.low]
+        if not inside or begun.upto(second.high) - ended.before(first.low):
+            continue
+        settles = reserves and first.reserved == 0 and second.settled != first.settled
+        says = (
+            f"{inside[0].spend} was added and nothing else accepted; reserved cost was "
+            f"{usd(first.reserved or 0)} and is {usd(second.reserved or 0)}, settled cost was "
+            f"{usd(first.settled or 0)} and is {usd(second.settled or 0)}"
+        )
+        ids = (first.exchange.id, inside[0].exchange.id, second.exchange.id)
+        evidence = activity.evidence(says, ids, second.low)
+        tally.check("cost.tracking", not (_rose(first, second) or settles), evidence, case=inside[0].spend)
+
+
+def judge_timing(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
+    """Where nothing is ever reserved, one job alone shows when its cost is booked (U49).
+
+    A reading before it, one while it ran, and one after its end: all of its cost lies in one of the gaps.
+    """
+    if not activity.alone or any(cost.reserved for cost in ordered):
+        return
+    stated = [cost for cost in ordered if cost.settled is not None and cost.reserved is not None]
+    readings = Bracket([(cost.low, cost.high, cost) for cost in stated])
+    quiet = NoActivity(activity)
+    ends = [
+        (work, min(activity.fates[work.id].done, activity.fates[work.id].failed))
+        for work in activity.works
+        if work.spend in JOBS and work.id in activity.fates
+    ]
+    for work, end in ends:
+        before, during = readings.before(work.low), readings.after(work.high)
+        after = readings.after(end) if end < DISTANT_FUTURE else None
+        if before is None or during is None or after is None or not before.ends == during.ends == after.ends:
+            continue
+        if quiet.count(before.low, after.high) != 1 or during.high >= activity.fates[work.id].alive:
+            continue
+        if any(other is not work and finish >= before.low for other, finish in ends if other.low < work.low):
+            continue
+        blur = before.blur + during.blur + after.blur
+        rose = (during.settled or 0) - (before.settled or 0) > blur
+        late = (after.settled or 0) - (during.settled or 0) > blur
+        if rose or late:
+            says = f"nothing was reserved while {work.id} ran, and its cost was booked "
+            says += "as it began" if rose else "as it ended"
+            ids = (before.exchange.id, during.exchange.id, after.exchange.id)
+            found = activity.evidence(says, ids, during.low)
+            tally.differs(49, "reserve", "acceptance" if rose else "completion", found)
+            return
+
+
+MOST_ADDED = 8
+"""Additions after a reading that are looked at."""
 
 
 def refundable(activity: AccountActivity) -> list[SpendWork]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ranksim.clock import DISTANT_FUTURE, Micros
-from ranksim.conformance.history.fields import plain
+from ranksim.conformance.history.fields import body_of, plain
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.conformance.spending.activity import (
     CHECKS,
@@ -24,8 +24,8 @@ from ranksim.conformance.spending.counter_bounds import RunningSums
 from ranksim.conformance.spending.spend_parsing import subject_of
 from ranksim.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.contract.facts import CHECK_NAMES
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS, JobKind
 
 RULES = (
     Rule(
@@ -34,6 +34,7 @@ RULES = (
         (29, 66),
         (49, 56),
         "ladder: read usage and slots around dry runs",
+        SPENDING_OPERATIONS,
     ),
     Rule(
         "dry_run.queues",
@@ -41,6 +42,7 @@ RULES = (
         (29, 66),
         (56,),
         "ladder: list jobs after dry runs of each kind",
+        tuple(map(str, JobKind)),
     ),
     Rule(
         "dry_run.verdict",
@@ -48,13 +50,17 @@ RULES = (
         (59, 66),
         (45, 46, 48, 56),
         "ladder: each call dry, then for real",
+        (*SPENDING_OPERATIONS, *CHECK_OF),
     ),
     Rule(
         "dry_run.order",
-        "A dry run reports all six checks in their order, and refuses with the first that fails.",
+        "A dry run reports all six checks, and refuses with the first in their order that fails.",
         (59, 66),
         (56, 89),
         "ladder: dry-run what fails at two checks",
+        tuple(
+            f"{one} before {other}" for at, one in enumerate(CHECK_NAMES) for other in CHECK_NAMES[at + 1 :]
+        ),
     ),
 )
 
@@ -83,12 +89,38 @@ class StatedNumber:
     value: int
     ends: Micros | None
     exchange: Observation
+    period: str = ""
+
+    def counts(self, spend: str) -> bool:
+        """Return whether it is what an operation surely consumes (S51-S58)."""
+        if spend in ("keywords", "scans"):
+            return self.what == "slots"
+        return self.what == "reserved µUSD" if spend in JOBS else self.period == "week"
+
+
+class _Allowed:
+    """Dry runs that said yes, in order: only such could have consumed anything."""
+
+    def __init__(self, activity: AccountActivity) -> None:
+        self.reports = sorted(
+            (report for report in activity.reports if report.check == 0 and not report.joins),
+            key=lambda report: report.low,
+        )
+        self.lows = [report.low for report in self.reports]
+
+    def between(self, low: Micros, high: Micros) -> Iterator[DryRunReport]:
+        """Return those that were made after `low` and answered before `high`."""
+        for report in self.reports[bisect_right(self.lows, low) :]:
+            if report.low >= high:
+                return
+            if report.high < high:
+                yield report
 
 
 def readings_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
     """Return what a dry run might consume, each in order: units, slots, reserved and settled cost."""
     for metric, meters in activity.meters.items():
-        yield [StatedNumber(metric, m.low, m.high, m.used, m.ends, m.exchange) for m in meters]
+        yield [StatedNumber(metric, m.low, m.high, m.used, m.ends, m.exchange, m.period) for m in meters]
     yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.exchange) for s in activity.slots]
     yield [
         StatedNumber("reserved µUSD", c.low, c.high, c.reserved, c.ends, c.exchange)
@@ -114,6 +146,7 @@ def judge_free(activity: AccountActivity, tally: Tally) -> None:
     quiet = NoActivity(activity)
     tried = RunningSums((exchange.sent, 1) for exchange in activity.dry_runs)
     sent = [exchange.sent for exchange in activity.dry_runs]
+    allowed = _Allowed(activity)
     for found in readings_of(activity):
         found.sort(key=lambda reading: reading.low)
         for first, second in pairwise(found):
@@ -132,7 +165,12 @@ def judge_free(activity: AccountActivity, tally: Tally) -> None:
                 tally.open("dry_run.free", "others may have used the account")
             else:
                 evidence = activity.evidence(says, ids, second.low)
-                tally.check("dry_run.free", second.value <= first.value, evidence)
+                free = second.value <= first.value
+                tally.check("dry_run.free", free, evidence, case=None if free else ANY)
+                for report in allowed.between(first.high, second.low) if free else ():
+                    if first.counts(report.spend):
+                        ids = (first.exchange.id, report.exchange.id, second.exchange.id)
+                        tally.covers("dry_run.free", report.spend, ids)
 
 
 def judge_queues(activity: AccountActivity, tally: Tally) -> None:
@@ -157,12 +195,13 @@ def judge_queues(activity: AccountActivity, tally: Tally) -> None:
         if job in shown and job not in returned:
             says = f"a dry run was answered with the job {job}, which exists"
             ids = (exchange.id, shown[job].id)
+            case = str(body_of(exchange).get("kind"))
             if not activity.alone:  # it may show the job that another call has started
                 tally.open("dry_run.queues", "others may have used the account")
             else:
-                tally.broke("dry_run.queues", activity.evidence(says, ids, exchange.sent))
+                tally.broke("dry_run.queues", activity.evidence(says, ids, exchange.sent), case=case)
         else:
-            tally.held("dry_run.queues")
+            tally.held("dry_run.queues", case=None)
     judge_appeared(activity, returned, tried, tally)
 
 
@@ -195,7 +234,10 @@ def judge_appeared(
             says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
             ids = (first.id, dry[0].id, second.id)
             evidence = activity.evidence(says, ids, second.sent)
-            tally.check("dry_run.queues", not new, evidence)
+            kinds = [str(body_of(exchange).get("kind")) for exchange in dry]
+            tally.check("dry_run.queues", not new, evidence, case=kinds[0])
+            for exchange, kind in zip(dry[1:], kinds[1:], strict=True) if not new else ():
+                tally.covers("dry_run.queues", kind, (first.id, exchange.id, second.id))
 
 
 # What it says
@@ -231,7 +273,7 @@ def judge_verdicts(activity: AccountActivity, options: Options, tally: Tally) ->
         if agrees is None:
             tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
         else:
-            tally.check("dry_run.verdict", agrees, evidence)
+            tally.check("dry_run.verdict", agrees, evidence, case=_said(check) if check else before.spend)
 
 
 def _nothing_between(quiet: NoActivity, report: DryRunReport, outcome: RefusedSpend | SpendWork) -> bool:
@@ -292,22 +334,32 @@ def judge_order(activity: AccountActivity, report: DryRunReport, options: Option
         wrong = (_wrong_list if whole else _wrong_part)(report, report.failing)
         if whole or wrong:
             says = f"dry run of {report.spend}: {wrong}"
-            tally.check(
-                "dry_run.order", not wrong, Evidence(says, (exchange.id,), about=about, at=report.low)
-            )
+            evidence = Evidence(says, (exchange.id,), about=about, at=report.low)
+            pairs = _pairs(report, report.failing)
+            tally.check("dry_run.order", not wrong, evidence, case=ANY if wrong else None)
+            for pair in pairs if not wrong else ():
+                tally.covers("dry_run.order", pair, (exchange.id,))
+            if report.names != CHECK_NAMES and whole:
+                order = f"it lists its checks as {', '.join(report.names)}"
+                listed = Evidence(order, (exchange.id,), about=about, at=report.low)
+                tally.differs(89, "six checks in their order", "another order", listed)
             return
     form = Evidence("a dry run reports no list of six checks", (exchange.id,), about=about, at=report.low)
     tally.differs(89, "allowed, refusal and six checks", "another form", form)
     tally.open("dry_run.order", "the report has another form (U89)")
 
 
+def _pairs(report: DryRunReport, failing: Sequence[int]) -> list[str]:
+    """Return the pairs of failing checks of which the first one refused, so that the other did not."""
+    said = report.check
+    if not said or said not in failing:
+        return []
+    return [f"{CHECK_NAMES[said - 1]} before {CHECK_NAMES[check - 1]}" for check in failing if check > said]
+
+
 def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
-    """Return what is wrong with a list of all six checks, or ""."""
-    first = failing[0] if failing else 0
-    if set(report.names) == set(CHECK_NAMES) and report.names != CHECK_NAMES:
-        return f"it lists its checks as {', '.join(report.names)}"
-    if list(failing) != sorted(failing):
-        return f"its failing checks are {list(failing)}, out of order"
+    """Return what is wrong with a list of all six checks, or "": its order is its own (U89)."""
+    first = min(failing, default=0)
     if first != report.check and not report.joins:
         return f"it refuses with {_said(report.check or 0)}, and the first check to fail is {_said(first)}"
     return ""

@@ -11,6 +11,7 @@ from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import JOBS, RANK_RUN, AccountActivity, SpendWork
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.contract.facts import JobKind
 
 RULES = (
     Rule(
@@ -26,6 +27,7 @@ RULES = (
         (52, 53, 54, 55),
         (45,),
         "race: several ask for each kind of job at once",
+        tuple(map(str, JobKind)),
     ),
 )
 
@@ -57,9 +59,22 @@ def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
             elif done < exchange.sent:
                 wrong = "a request was answered with a rank run that had finished before it was sent"
             evidence = activity.evidence(wrong, (first.id, exchange.id), exchange.sent)
-            tally.check("cooldown.joins_only", not wrong, evidence)
+            tally.check("cooldown.joins_only", not wrong, evidence, case=work.spend)
         if work.spend != RANK_RUN and len(work.calls) == 1 and work.sure:
-            tally.held("cooldown.joins_only")
+            tally.held(
+                "cooldown.joins_only", case=work.spend if _again(activity, work) else None, by=(first.id,)
+            )
+
+
+def _again(activity: AccountActivity, work: SpendWork) -> bool:
+    """Return whether another of the kind surely ran on its domain when it was asked for."""
+    return any(
+        other is not work
+        and (other.spend, other.domain) == (work.spend, work.domain)
+        and other.high < work.low
+        and activity.fates[other.id].alive > work.high
+        for other in activity.works
+    )
 
 
 def _apart(first: Observation, exchange: Observation) -> bool:
@@ -87,7 +102,7 @@ def judge_join(activity: AccountActivity, options: Options, tally: Tally) -> Non
     if not left:
         tally.broke("cooldown.join", shown[default])
         return
-    tally.held("cooldown.join", len(found))
+    tally.held("cooldown.join", len(found), by=[exchange.id for _, _, exchange, _ in found[:1]])
     if default not in left:
         tally.differs(45, default, left[0], shown[default])
 

@@ -59,6 +59,7 @@ RULES = (
         (63,),
         (50, 54),
         "race: use an allowance up, and ask again",
+        ("keyword_briefs",),
     ),
     Rule(
         "quota.meta",
@@ -66,6 +67,7 @@ RULES = (
         (38, 98),
         (53, 55),
         "ladder: use an allowance up, and read usage",
+        ("keyword_briefs",),
     ),
     Rule(
         "quota.sum",
@@ -103,6 +105,8 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
             judge_sum(activity, meter, tally)
         judge_resets(activity, statements, clock, options, tally)
         judge_counter(activity, statements, options, tally)
+    for work in activity.works:
+        judge_grant(activity, work, tally)
     limits = limits_of(activity) if activity.alone else {}
     for refused in activity.refusals:
         if refused.check == 4:
@@ -213,6 +217,33 @@ def asked_units(body: object) -> tuple[int, int]:
     return len({str(word).strip().casefold() for word in words}), len(words)
 
 
+def judge_grant(activity: AccountActivity, work: SpendWork, tally: Tally) -> None:
+    """What is granted is all that was asked for (U50, U64), each word once however it is written (U65).
+
+    Words that stand in the list already are told apart from those that were created.
+    """
+    created, exchange = created_by(work.made), work.exchange
+    words = work.body.get("keywords")
+    if not work.granted or created is None or not isinstance(words, list) or not words:
+        return
+    if not all(isinstance(word, str) for word in words):
+        return
+    there = work.made.get("already_present", 0 if work.spend == BRIEFS else None)
+    known = len(there) if isinstance(there, list) else whole(there)
+    if known is None:
+        return
+    trimmed = {word.strip() for word in words}
+    folded, told = len({word.casefold() for word in trimmed}), len(created) + known
+    says = f"{len(words)} keywords were asked for, {folded} without regard to case, and {told} granted"
+    found = activity.evidence(says, (exchange.id,), work.low)
+    if told < folded and work.spend == BRIEFS:
+        tally.differs(50, "all_or_nothing", "partial", found)
+    elif told < folded and work.spend == "keywords":
+        tally.differs(64, "refuse_whole", "partial", found)
+    elif told == len(trimmed) > folded and work.spend == "keywords":
+        tally.differs(65, "casefold", "exact", found)
+
+
 # Checks
 
 
@@ -226,6 +257,8 @@ def judge_counter(
     happened. Under every unit that a set of briefs may have (U54) this must fail before the rule breaks.
     """
     metric = statements[0].metric
+    tally.expect("quota.counted", metric, f"{metric}, at rest")
+    tally.expect("quota.limit", metric)
     stated = [m for m in statements if m.ends is not None]
     if not stated:
         tally.open("quota.counted", "usage states no resets_at")
@@ -250,8 +283,8 @@ def judge_counter(
         else:
             tally.differs(54, "a unit a keyword", "one a request", first)
     for bound in broken[:MOST_SHOWN]:
-        tally.broke("quota.counted", _evidence(activity, metric, bound, moves))
-    _hold(activity, found, tally)
+        tally.broke("quota.counted", _evidence(activity, metric, bound, moves), case=metric)
+    _hold(activity, metric, found, tally)
     limits = {(m.exchange.id, m.ends): m.limit for m in stated}
     checked = activity.alone and all(
         minds(activity, spend, 4, options)
@@ -268,10 +301,15 @@ def _breaks(activity: AccountActivity, bound: Bound) -> bool:
     return bound.mark.value < bound.least or (activity.alone and bound.mark.value > bound.most)
 
 
-def _hold(activity: AccountActivity, found: Sequence[Bound], tally: Tally) -> None:
+def _hold(activity: AccountActivity, metric: str, found: Sequence[Bound], tally: Tally) -> None:
     fine = [bound for bound in found if not _breaks(activity, bound) and bound.since is not None]
     if activity.alone:
-        tally.held("quota.counted", len(fine))
+        tally.held("quota.counted", len(fine), case=None)
+        for bound in fine:
+            if bound.since is not None and bound.least > bound.since.value:
+                tally.covers("quota.counted", metric, (bound.since.id, bound.mark.id))
+            elif bound.since is not None and bound.most == bound.mark.value:
+                tally.covers("quota.counted", f"{metric}, at rest", (bound.since.id, bound.mark.id))
     elif fine:
         tally.open("quota.counted", "others may have used the account", len(fine))
 
@@ -316,11 +354,11 @@ def judge_limit(
     ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
     evidence = activity.evidence(says, ids, mark.low)
     if bound.least > limit or (mark.value > limit and checked):
-        tally.broke("quota.limit", evidence)
+        tally.broke("quota.limit", evidence, case=metric)
     elif mark.value > limit:
         tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
     elif max(mark.value, bound.least) == limit:
-        tally.held("quota.limit")
+        tally.held("quota.limit", case=metric, by=ids)
 
 
 def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally) -> None:
@@ -349,6 +387,7 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally
             (refused.exchange.id,),
             refused.low,
         ),
+        case=refused.spend,
     )
 
 
@@ -370,7 +409,8 @@ def judge_meta(
         return
     wrong = _wrong_meta(refused, limits, options)
     says = f"quota_exhausted with status {exchange.status} and meta {dict(meta)}: {wrong}"
-    tally.check("quota.meta", not wrong, activity.evidence(says, (exchange.id,), exchange.sent))
+    evidence = activity.evidence(says, (exchange.id,), exchange.sent)
+    tally.check("quota.meta", not wrong, evidence, case=refused.spend)
 
 
 def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], options: Options) -> str:
@@ -405,7 +445,8 @@ def judge_sum(activity: AccountActivity, meter: MeterStatement, tally: Tally) ->
         return
     says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
     holds = meter.remaining in (max(0, meter.limit - meter.used), meter.limit - meter.used)
-    tally.check("quota.sum", holds, activity.evidence(says, (meter.exchange.id,), meter.low))
+    evidence = activity.evidence(says, (meter.exchange.id,), meter.low)
+    tally.check("quota.sum", holds, evidence, case=meter.metric)
 
 
 # Resets
@@ -435,7 +476,7 @@ def judge_resets(
             latest = meter
         says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
         if wrong != "?":
-            tally.check("quota.reset", not wrong, activity.evidence(says, ids, meter.low))
+            tally.check("quota.reset", not wrong, activity.evidence(says, ids, meter.low), case=meter.metric)
 
 
 def _wrong_reset(

@@ -6,7 +6,7 @@ geographies for each scan, without de-duplication between scans. Elsewhere the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +28,12 @@ from ranksim.conformance.spending.statements import SlotStatement
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 
+ADDS = ("keywords", "scans")
+"""The operations that widen what is tracked (S57, S58)."""
+
+FACTORS = ("several pairings", "several places", "several words")
+"""What a slot is counted by (S23, S25)."""
+
 RULES = (
     Rule(
         "slots.counted",
@@ -35,6 +41,7 @@ RULES = (
         (23, 24, 25, 32, 33, 37),
         (47, 63, 94, 109),
         "everyday: read slots around additions of keywords and scans",
+        (*ADDS, *FACTORS, "read between"),
     ),
     Rule(
         "slots.held",
@@ -56,6 +63,7 @@ RULES = (
         (64,),
         (59, 63, 64),
         "ladder: ask for more keywords than there is room for",
+        ADDS,
     ),
     Rule(
         "slots.sum",
@@ -160,9 +168,11 @@ def _judge_bound(
         tally.broke("slots.counted", _evidence(activity, bound, moves))
     elif since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
-            tally.held("slots.held")
+            tally.held("slots.held", by=(since.id, mark.id))
         if activity.alone and bound.most < UNBOUNDED // 2:
-            tally.held("slots.counted")
+            tight = bound.least == bound.most != since.value
+            case = "read between" if tight else None
+            tally.held("slots.counted", case=case, by=(since.id, mark.id))
         elif not removed:
             tally.open("slots.counted", "what was added is not known, or others may have used the account")
 
@@ -193,7 +203,7 @@ def judge_limit(
         ids = tuple(dict.fromkeys((since.id, mark.id)))
         tally.broke("slots.limit", activity.evidence(says, ids, mark.low))
     elif reached == limit or mark.id in refusing:
-        tally.held("slots.limit")
+        tally.held("slots.limit", by=(since.id, mark.id))
 
 
 def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds, tally: Tally) -> None:
@@ -204,10 +214,22 @@ def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds
     least, most = tracked.added(work)
     if least <= stated <= most:
         if most < UNBOUNDED:
-            tally.held("slots.counted")
+            tight = least == most > 0
+            tally.held("slots.counted", case=work.spend if tight else None, by=(work.exchange.id,))
+            for factor in _factors(work) if tight else ():
+                tally.covers("slots.counted", factor, (work.exchange.id,))
         return
     says = f"{stated} slots were added, says the reply; {least} to {most} can have been"
-    tally.broke("slots.counted", activity.evidence(says, (work.exchange.id,), work.low))
+    evidence = activity.evidence(says, (work.exchange.id,), work.low)
+    tally.broke("slots.counted", evidence, case=work.spend)
+
+
+def _factors(work: SpendWork) -> Iterator[str]:
+    """Return by what a call multiplies slots."""
+    for name, told in zip(("engine_devices", "geographies", "keywords"), FACTORS, strict=True):
+        asked = work.body.get(name)
+        if isinstance(asked, list) and len(asked) > 1:
+            yield told
 
 
 def judge_held(
@@ -225,7 +247,7 @@ def judge_held(
             continue
         revived = begun.upto(second.high) - ended.before(first.low)
         if (second.held or 0) >= first.held - revived:
-            tally.held("slots.held")
+            tally.held("slots.held", by=(first.exchange.id, second.exchange.id))
         elif activity.alone:
             says = (
                 f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
@@ -252,7 +274,7 @@ def judge_refused(
         tally.open("slots.refused", "the scan may pass the plan's dimensions")
         return
     fits = activity.evidence(f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low)
-    tally.check("slots.refused", used + requested > limit, fits)
+    tally.check("slots.refused", used + requested > limit, fits, case=refused.spend)
     if refused.spend == "keywords":
         most = tracked.of_words(refused.body, {}, refused.low, refused.high)[1]
     elif refused.spend == "scans":

@@ -87,13 +87,13 @@ ANY = "any"
 class Case:
     """One case of a rule: how often it held and broke, and the first exchanges or deliveries that tell.
 
-    `by` has the ids of exchanges, and "event/attempt" of deliveries.
+    `by` has the ids of exchanges, and "event/attempt" of deliveries; which of several is told is no finding.
     """
 
     name: str
     held: int = 0
     broken: int = 0
-    by: tuple[str, ...] = ()
+    by: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def exercised(self) -> bool:
@@ -203,16 +203,21 @@ class Tally:
         for case in cases:
             self._counts[rule].case(case)
 
-    def held(self, rule: str, count: int = 1, *, case: str = ANY, by: Iterable[str] = ()) -> None:
-        """Note that the rule held in `count` instances of a case, as the exchanges `by` would have shown."""
+    def held(self, rule: str, count: int = 1, *, case: str | None = ANY, by: Iterable[str] = ()) -> None:
+        """Note that the rule held in `count` instances of a case, as the exchanges `by` would have shown.
+
+        Without a case (None) they were no more than in keeping with it: no breach could have been seen.
+        """
         counts = self._counts[rule]
         counts.held += count
+        if case is None or not count:
+            return
         told = counts.case(case)
         told.held += count
         told.note(by)
 
     def covers(self, rule: str, case: str, by: Iterable[str]) -> None:
-        """Note one more case of an instance that held already: no instance is counted twice."""
+        """Note a case of a rule that held, beside its instances, which are counted elsewhere."""
         told = self._counts[rule].case(case)
         told.held += 1
         told.note(by)
@@ -234,12 +239,12 @@ class Tally:
         counts.evidence.sort(key=lambda found: (found.size, -1 if found.at is None else found.at))
         del counts.evidence[KEPT:]
 
-    def check(self, rule: str, holds: bool, evidence: Evidence, *, case: str = ANY) -> None:
+    def check(self, rule: str, holds: bool, evidence: Evidence, *, case: str | None = ANY) -> None:
         """Note that the rule held or broke, by `holds`."""
         if holds:
             self.held(rule, case=case, by=(*evidence.exchanges, *evidence.deliveries))
         else:
-            self.broke(rule, evidence, case=case)
+            self.broke(rule, evidence, case=case or ANY)
 
     def differs(self, number: int, assumed: object, found: object, evidence: Evidence) -> None:
         """Note that the default of assumption U`number` is excluded; a number is noted once."""
@@ -296,7 +301,12 @@ def _verdict(counts: _RuleCounts) -> Verdict:
 
 
 def _cases(counts: _RuleCounts) -> tuple[Case, ...]:
-    cases = tuple(Case(name, told.held, told.broken, tuple(told.by)) for name, told in counts.cases.items())
+    """Return the cases of a rule; one that was never decided is decided in none."""
+    decided = _verdict(counts) in (Verdict.CONFORMS, Verdict.DEVIATES)
+    cases = tuple(
+        Case(name, told.held, told.broken, tuple(told.by)) if decided else Case(name)
+        for name, told in counts.cases.items()
+    )
     return cases or (Case(ANY),)
 
 

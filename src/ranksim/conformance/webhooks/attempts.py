@@ -33,23 +33,90 @@ LISTED = "webhook.listed"
 SECRET = "webhook.secret_once"
 REASON = "webhook.disabled_reason"
 
+ATTEMPTS = ("first attempt", "retry", "test")
+"""The kinds of attempts that a sender may make in different places of its code."""
+
 RULES = (
-    Rule(SIGNATURE, "Every attempt is signed over t and the raw body", (74, 78, 84, 85), (), "webhooks"),
-    Rule(FRESH, "The signature's t is the time of the attempt", (78, 86), (68, 77), "webhooks-long"),
+    Rule(
+        SIGNATURE,
+        "Every attempt is signed over t and the raw body",
+        (74, 78, 84, 85),
+        (),
+        "webhooks",
+        ATTEMPTS,
+    ),
+    Rule(
+        FRESH,
+        "The signature's t is the time of the attempt",
+        (78, 86),
+        (68, 77),
+        "webhooks-long",
+        ATTEMPTS,
+    ),
     Rule(
         HEADERS,
         "An attempt carries its event's id and type, and its number",
         (77, 79, 80, 81),
         (),
         "webhooks",
+        ATTEMPTS,
     ),
-    Rule(BODY, "A body has id, type, created_at and the job's six fields", (82, 83), (), "webhooks"),
-    Rule(OUTCOME, "job.completed tells of a job done, job.failed of an error", (75, 76), (39,), "webhooks"),
-    Rule(EVENT, "The end of a job is one event, with one id on all attempts", (79, 93), (68, 74), "webhooks"),
-    Rule(TYPES, "An endpoint gets the types that it lists, or all of them", (18, 19), (72,), "webhooks"),
-    Rule(SCOPE, "An endpoint gets events of its account, and of its domain if bound", (20,), (), "webhooks"),
-    Rule(LISTED, "webhook-deliveries tells each attempt's status as answered", (40,), (75,), "webhooks"),
-    Rule(SECRET, "A signing secret is told at creation only", (21,), (73,), "webhooks"),
+    Rule(
+        BODY,
+        "A body has id, type, created_at and the job's six fields",
+        (82, 83),
+        (),
+        "webhooks",
+        JOB_EVENT_TYPES,
+    ),
+    Rule(
+        OUTCOME,
+        "job.completed tells of a job done, job.failed of an error",
+        (75, 76),
+        (39,),
+        "webhooks",
+        JOB_EVENT_TYPES,
+    ),
+    Rule(
+        EVENT,
+        "The end of a job is one event, with one id on all attempts",
+        (79, 93),
+        (68, 74),
+        "webhooks",
+        ("retries", "two endpoints"),
+    ),
+    Rule(
+        TYPES,
+        "An endpoint gets the types that it lists, or all of them",
+        (18, 19),
+        (72,),
+        "webhooks",
+        tuple(f"{name} not listed" for name in EVENT_TYPES),
+    ),
+    Rule(
+        SCOPE,
+        "An endpoint gets events of its account, and of its domain if bound",
+        (20,),
+        (),
+        "webhooks",
+        ("another domain's", "another account's"),
+    ),
+    Rule(
+        LISTED,
+        "webhook-deliveries tells each attempt's status as answered",
+        (40,),
+        (75,),
+        "webhooks",
+        ("2xx", "3xx", "4xx", "5xx"),
+    ),
+    Rule(
+        SECRET,
+        "A signing secret is told at creation only",
+        (21,),
+        (73,),
+        "webhooks",
+        ("webhooks.get", "webhooks.list", "webhooks.update"),
+    ),
     Rule(REASON, "A disabled endpoint shows the reason", (22,), (73,), "webhooks-long"),
 )
 
@@ -76,8 +143,9 @@ class AttemptJudge:
     log: WebhookLog = field(default_factory=WebhookLog)
     shown: set[str] = field(default_factory=set)
     """The names of jobs that the API told of."""
-    owners: dict[str, str] = field(default_factory=dict)
-    """The account that created a job, by its id, unless that is a number, which may name a job of each."""
+    owners: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The account that created a job, by its environment and its id, unless that is a number, which may name
+    a job of each."""
 
     def wants(self, like: Observation) -> bool:
         """What tells of endpoints, of attempts and of jobs."""
@@ -88,7 +156,7 @@ class AttemptJudge:
         for job in jobs_in(seen):
             self.shown.add(job_name(job))
             if seen.operation == "jobs.create" and not job["id"].isdecimal():
-                self.owners[job["id"]] = seen.account
+                self.owners[seen.environment, job["id"]] = seen.account
         self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
@@ -109,9 +177,12 @@ class AttemptJudge:
                 events[arrived.event].append(arrived)
         for arrived in came:
             first = events[arrived.event][0] if arrived.event else arrived
-            _judge_attempt(arrived, options, tally)
-            _judge_age(arrived, first, run, options, tally)
+            test = arrived.event in tests
+            kind = "retry" if arrived.attempt > 1 else "test" if test else "first attempt"
+            _judge_attempt(arrived, kind, options, tally)
+            _judge_age(arrived, first, kind, run, options, tally)
             _judge_target(arrived, ledger, tests, tally)
+        _note_unsent(came, ledger, tests, tally)
         _judge_listed(came, ledger.listed, options, tally)
         for attempts in events.values():
             _judge_event(attempts, tally)
@@ -125,22 +196,22 @@ class AttemptJudge:
 # One attempt
 
 
-def _judge_attempt(arrived: ReceivedAttempt, options: Options, tally: Tally) -> None:
+def _judge_attempt(arrived: ReceivedAttempt, kind: str, options: Options, tally: Tally) -> None:
     signature = arrived.headers.get("service-signature", "")
     if arrived.valid and SIGNED.match(signature):
-        tally.held(SIGNATURE)
+        tally.held(SIGNATURE, case=kind, by=(name_of(arrived),))
     elif arrived.valid is None:
         tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
     elif not arrived.valid and _looks_old(arrived, options):
         tally.open(SIGNATURE, "the receiver may have refused it for its age alone")
     else:
         says = f"signature {signature[:24]!r}… does not verify over the raw body"
-        tally.broke(SIGNATURE, _evidence(says, arrived))
-    kind = arrived.headers.get("content-type", "").partition(";")[0].strip().lower()
+        tally.broke(SIGNATURE, _evidence(says, arrived), case=kind)
+    content = arrived.headers.get("content-type", "").partition(";")[0].strip().lower()
     lacking = [
         name
         for name, there in (
-            ("Content-Type: application/json", kind == "application/json"),
+            ("Content-Type: application/json", content == "application/json"),
             ("Service-Signature", bool(signature)),
             ("Service-Event-Id", bool(arrived.event)),
             ("Service-Event-Type", bool(arrived.type)),
@@ -149,9 +220,9 @@ def _judge_attempt(arrived: ReceivedAttempt, options: Options, tally: Tally) -> 
         if not there
     ]
     if lacking:
-        tally.broke(HEADERS, _evidence(f"an attempt came without {', '.join(lacking)}", arrived))
+        tally.broke(HEADERS, _evidence(f"an attempt came without {', '.join(lacking)}", arrived), case=kind)
     else:
-        tally.held(HEADERS)
+        tally.held(HEADERS, case=kind, by=(name_of(arrived),))
     _judge_body(arrived, tally)
 
 
@@ -177,19 +248,24 @@ def _judge_body(arrived: ReceivedAttempt, tally: Tally) -> None:
         wrong += [f"data.job.{name}" for name in JOB_FIELDS if not isinstance(job, dict) or name not in job]
     if wrong:
         says = f"a body came with wrong or missing {', '.join(sorted(set(wrong)))}"
-        tally.broke(BODY, _evidence(says, arrived))
+        tally.broke(BODY, _evidence(says, arrived), case=arrived.type)
         return
-    tally.held(BODY)
+    tally.held(BODY, case=arrived.type, by=(name_of(arrived),))
     if arrived.type in JOB_EVENT_TYPES:
         told = job_of(arrived)
         failed, reason = arrived.type == "job.failed", told["error_detail"]
         fits = bool(reason) == failed and (told["status"] == "done") != failed
         says = f"{arrived.type} tells of a job {told['status']!r} with error_detail {reason!r}"
-        _tell(OUTCOME, fits, says, arrived, tally)
+        _tell(OUTCOME, fits, says, arrived, tally, arrived.type)
 
 
 def _judge_age(
-    arrived: ReceivedAttempt, first: ReceivedAttempt, run: ObservedRun, options: Options, tally: Tally
+    arrived: ReceivedAttempt,
+    first: ReceivedAttempt,
+    kind: str,
+    run: ObservedRun,
+    options: Options,
+    tally: Tally,
 ) -> None:
     """t is the time at which the attempt was made, or the event's first one (S78, S86, U68).
 
@@ -204,7 +280,7 @@ def _judge_age(
         return
     signed = arrived.t * SECOND
     if any(low <= signed <= high for low, high in _clocks(arrived.received, run)):
-        tally.held(FRESH)
+        tally.held(FRESH, case=kind, by=(name_of(arrived),))
         return
     if run.rate != 1 and any(pace.business is None for pace in run.paces):
         tally.open(FRESH, "the deployment's business time is not known")
@@ -222,7 +298,7 @@ def _judge_age(
     if arrived.attempt > 1 and (early or lost) and "first" in options.candidates("signature_time"):
         tally.differs(68, "attempt", "first", _evidence(says, arrived))
     else:
-        tally.broke(FRESH, _evidence(says, arrived))
+        tally.broke(FRESH, _evidence(says, arrived), case=kind)
 
 
 def _clocks(came: Micros, run: ObservedRun, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:
@@ -255,14 +331,42 @@ def _judge_target(
     if takes is not None and not test and ledger.exclusive:
         says = f"endpoint {arrived.endpoint} does not list {arrived.type}, and got it"
         if takes or arrived.type in EVENT_TYPES:
-            _tell(TYPES, takes, says, arrived, tally)
+            _tell(TYPES, takes, says, arrived, tally, None if takes else f"{arrived.type} not listed")
         else:
             tally.open(TYPES, "an unknown type came, which may be a test's")
     domain = job_of(arrived).get("domain_id")
     reaches = endpoint.may_reach(domain) if isinstance(domain, str) and not test else None
     if reaches is not None and ledger.exclusive:
         says = f"endpoint {arrived.endpoint} is bound to another domain than {domain}"
-        _tell(SCOPE, reaches, says, arrived, tally)
+        _tell(SCOPE, reaches, says, arrived, tally, None if reaches else "another domain's")
+
+
+def _note_unsent(
+    came: Sequence[ReceivedAttempt], ledger: EndpointHistory, tests: Mapping[str, Observation], tally: Tally
+) -> None:
+    """Note the events that an endpoint would have got if its types, domain or account had not counted."""
+    if not ledger.exclusive:
+        return
+    told = {
+        (ledger.known[one.endpoint].owner, one.type, job_of(one).get("domain_id")): one
+        for one in came
+        if one.type in EVENT_TYPES and one.event not in tests
+    }
+    for endpoint in ledger.known.values():
+        if endpoint.created is None or not ledger.steady(endpoint):
+            continue
+        for (owner, event_type, domain), one in told.items():
+            later, near = one.received > endpoint.created.received, owner == endpoint.owner
+            if not later:
+                continue
+            reaches = endpoint.may_reach(domain) if isinstance(domain, str) else None
+            takes = endpoint.may_take(event_type)
+            if near and reaches and takes is False:
+                tally.covers(TYPES, f"{event_type} not listed", (endpoint.created.id, name_of(one)))
+            elif near and reaches is False and takes:
+                tally.covers(SCOPE, "another domain's", (endpoint.created.id, name_of(one)))
+            elif not near and takes and "" in {setting.domain for setting in endpoint.settings}:
+                tally.covers(SCOPE, "another account's", (endpoint.created.id, name_of(one)))
 
 
 def _judge_listed(came: Sequence[ReceivedAttempt], listed: Listing, options: Options, tally: Tally) -> None:
@@ -282,11 +386,11 @@ def _judge_listed(came: Sequence[ReceivedAttempt], listed: Listing, options: Opt
         elif told.status is None:
             tally.open(LISTED, "the sender lists no answer: it was on its way, or was lost")
         elif told.status == arrived.status:
-            tally.held(LISTED)
+            tally.held(LISTED, case=f"{arrived.status // 100}xx", by=(told.seen.id, name_of(arrived)))
         else:
             says = f"attempt {arrived.attempt} was answered {arrived.status} and is listed as {told.status}"
             found = Evidence(says, (told.seen.id,), (name_of(arrived),), arrived.endpoint, arrived.received)
-            tally.broke(LISTED, found)
+            tally.broke(LISTED, found, case=f"{arrived.status // 100}xx")
 
 
 # Several
@@ -300,7 +404,8 @@ def _judge_event(attempts: Sequence[ReceivedAttempt], tally: Tally) -> None:
             says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
             tally.broke(EVENT, _evidence(says, other))
             continue
-        tally.held(EVENT)
+        case = "retries" if other.endpoint == first.endpoint else "two endpoints"
+        tally.held(EVENT, case=case, by=(name_of(first), name_of(other)))
         if other.digest != first.digest and other.endpoint == first.endpoint:
             found = _evidence("the body of a retry differs", other)
             tally.differs(68, "body byte-identical", "body changes", found)
@@ -322,7 +427,9 @@ def _judge_jobs(
             continue
         first = told.setdefault((arrived.endpoint, job), arrived)
         if first.event == arrived.event:
-            tally.held(EVENT)
+            tally.held(
+                EVENT, case=None if first is arrived else "retries", by=(name_of(first), name_of(arrived))
+            )
         else:
             says = f"job {job} ended once and came as events {first.event} and {arrived.event}"
             pair = (name_of(first), name_of(arrived))
@@ -330,7 +437,7 @@ def _judge_jobs(
 
 
 def _judge_accounts(
-    owners: Mapping[str, str],
+    owners: Mapping[tuple[str, str], str],
     arrivals: Sequence[ReceivedAttempt],
     known: dict[str, ObservedEndpoint],
     run: ObservedRun,
@@ -338,10 +445,15 @@ def _judge_accounts(
 ) -> None:
     """A job that one account's key created is no business of another account's endpoint."""
     for arrived in arrivals:
-        endpoint, owner = known.get(arrived.endpoint), owners.get(str(job_of(arrived).get("id")))
-        if endpoint is not None and owner is not None and _named(run, endpoint.account, owner):
-            says = f"endpoint {arrived.endpoint} of {endpoint.account} got an event about a job of {owner}"
-            _tell(SCOPE, endpoint.account == owner, says, arrived, tally)
+        endpoint = known.get(arrived.endpoint)
+        if endpoint is None:
+            continue
+        environment, account = endpoint.owner
+        owner = owners.get((environment, str(job_of(arrived).get("id"))))
+        if owner is not None and _named(run, account, owner):
+            says = f"endpoint {arrived.endpoint} of {account} got an event about a job of {owner}"
+            own = account == owner
+            _tell(SCOPE, own, says, arrived, tally, None if own else "another account's")
 
 
 def _named(run: ObservedRun, *accounts: str) -> bool:
@@ -364,14 +476,13 @@ def _judge_shown_secrets(
             secret = thing.get("secret") if isinstance(thing, dict) else None
             endpoint = known.get(str(thing.get("id"))) if isinstance(thing, dict) else None
             if not secret:
-                tally.held(SECRET)
+                tally.held(SECRET, case=seen.operation, by=(seen.id,))
             elif endpoint is None or endpoint.secret != secret or endpoint.created is None:
                 tally.open(SECRET, "a secret is shown that may be masked")
             else:
                 says = f"{seen.id} shows the secret of {endpoint.id} again"
-                tally.broke(
-                    SECRET, Evidence(says, (endpoint.created.id, seen.id), (), endpoint.id, seen.sent)
-                )
+                found = Evidence(says, (endpoint.created.id, seen.id), (), endpoint.id, seen.sent)
+                tally.broke(SECRET, found, case=seen.operation)
 
 
 def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> None:
@@ -382,7 +493,7 @@ def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> 
         says = f"{setting.seen.id} shows endpoint {endpoint.id} disabled, without a reason"
         found = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
         if setting.reason:
-            tally.held(REASON)
+            tally.held(REASON, by=(setting.seen.id,))
         elif setting.reason is None:
             tally.differs(73, "disabled_reason", "no such field", found)
         elif endpoint.untouched and exclusive and endpoint.settings[0].enabled:
@@ -396,5 +507,7 @@ def _evidence(says: str, arrived: ReceivedAttempt) -> Evidence:
     return Evidence(says, (), (name_of(arrived),), arrived.endpoint, arrived.received)
 
 
-def _tell(rule: str, holds: bool, says: str, arrived: ReceivedAttempt, tally: Tally) -> None:
-    tally.check(rule, holds, _evidence(says, arrived))
+def _tell(
+    rule: str, holds: bool, says: str, arrived: ReceivedAttempt, tally: Tally, case: str | None
+) -> None:
+    tally.check(rule, holds, _evidence(says, arrived), case=case)

@@ -100,10 +100,10 @@ def _judge_endpoint(
         other = next(way for way, found in faults.items() if found is None)
         tally.differs(66, options.default("failure_counted"), other, fault)
     elif disabled is not None:
-        tally.held(rule)
+        tally.held(rule, by=(disabled.seen.id,))
     elif run < limit:
         if enough:
-            tally.held(RESET)
+            tally.held(RESET, by=[f"{end.arrived.event}/{end.arrived.attempt}" for end in ends[-1:]])
     else:
         tally.open(DISABLED, "so many failed that it may have been disabled, and nothing tells")
 

@@ -15,14 +15,28 @@ from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-from ranksim.conformance.webhooks.endpoints import GRACE, EndpointHistory, ObservedEndpoint, WebhookLog
+from ranksim.conformance.webhooks.endpoints import (
+    GRACE,
+    EndpointHistory,
+    ObservedEndpoint,
+    Owner,
+    WebhookLog,
+)
+from ranksim.contract.facts import JobKind
 
 TEST = "webhook.test"
 SENT = "webhook.sent"
 
 RULES = (
     Rule(TEST, "A test event arrives as any other", (41,), (72, 75), "webhooks"),
-    Rule(SENT, "The end of a job is sent to every endpoint that takes it", (75, 76, 93), (75,), "webhooks"),
+    Rule(
+        SENT,
+        "The end of a job is sent to every endpoint that takes it",
+        (75, 76, 93),
+        (75,),
+        "webhooks",
+        tuple(f"{kind} {status}" for kind in JobKind for status in ("done", "failed")),
+    ),
 )
 
 
@@ -33,11 +47,11 @@ class CompletenessJudge:
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
     log: WebhookLog = field(default_factory=WebhookLog)
-    created: dict[str, Observation] = field(default_factory=dict)
-    """Calls that began a job, by its name."""
-    ends: dict[str, list[EndedJob]] = field(default_factory=lambda: defaultdict(list))
+    created: dict[tuple[Owner, str], Observation] = field(default_factory=dict)
+    """Calls that began a job, by its account and name."""
+    ends: dict[Owner, list[EndedJob]] = field(default_factory=lambda: defaultdict(list))
     """The jobs of each account that the run created and showed as ended."""
-    ended: set[str] = field(default_factory=set)
+    ended: set[tuple[Owner, str]] = field(default_factory=set)
 
     def wants(self, like: Observation) -> bool:
         """What tells of endpoints, of attempts and of jobs."""
@@ -45,13 +59,14 @@ class CompletenessJudge:
 
     def see(self, seen: Observation) -> None:
         """Log it, and the ends of jobs that it shows."""
+        owner = seen.environment, seen.account
         for job in jobs_in(seen):
-            name = job_name(job)
+            name = owner, job_name(job)
             if seen.operation == "jobs.create" and not seen.old and str(job.get("status")) not in ENDED:
                 self.created.setdefault(name, seen)
             elif str(job.get("status")) in ENDED and name in self.created and name not in self.ended:
                 self.ended.add(name)
-                self.ends[seen.account].append(EndedJob(job, self.created[name], seen))
+                self.ends[owner].append(EndedJob(job, self.created[name], seen))
         self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
@@ -98,7 +113,7 @@ def _judge_lost_test(
     """A test that neither arrived nor is listed well after was never sent, unless its endpoint was shut."""
     reading = None
     if endpoint is not None and ledger.steady(endpoint) and not seen.old:
-        reading = ledger.listed.complete(endpoint.account, seen.sent, seen.received + GRACE)
+        reading = ledger.listed.complete(endpoint.owner, seen.sent, seen.received + GRACE)
     if reading is None or any(named == event for _, named, _ in ledger.listed.attempts):
         tally.open(TEST, "the test event did not arrive; it may be lost, or late")
     else:
@@ -111,7 +126,7 @@ def _judge_lost_test(
 
 
 def _judge_sent(
-    ends: Mapping[str, Sequence[EndedJob]],
+    ends: Mapping[Owner, Sequence[EndedJob]],
     ledger: EndpointHistory,
     events: Mapping[str, Sequence[ReceivedAttempt]],
     tests: Mapping[str, Observation],
@@ -133,12 +148,13 @@ def _judge_sent(
         if endpoint.created is None or not ledger.steady(endpoint):
             continue
         missing: list[EndedJob] = []
-        for end in ends.get(endpoint.account, ()):
+        for end in ends.get(endpoint.owner, ()):
             if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
                 continue
             named = told.get(job_name(end.job), {})
             if endpoint.id in named:
-                tally.held(SENT)
+                case = f"{end.job.get('kind')} {end.job.get('status')}"
+                tally.held(SENT, case=case, by=(end.created.id, end.shown.id))
             elif any((endpoint.id, event) in listed for event in named.values()):
                 tally.open(SENT, "it is listed and did not arrive: it was lost")
             else:
@@ -185,7 +201,7 @@ def _judge_missing(
     told = [
         end
         for end in missing
-        if ledger.listed.complete(endpoint.account, end.created.sent, end.shown.received + GRACE)
+        if ledger.listed.complete(endpoint.owner, end.created.sent, end.shown.received + GRACE)
     ]
     if len(told) <= unknown:
         if missing:
@@ -197,7 +213,8 @@ def _judge_missing(
         f"are listed there {GRACE // SECOND} s later, where {unknown} events are of unknown jobs"
     )
     assert endpoint.created is not None
-    tally.broke(SENT, Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent))
+    found = Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent)
+    tally.broke(SENT, found, case=f"{end.job.get('kind')} {end.job.get('status')}")
 
 
 # What the trace tells

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ranksim.clock import HOUR, MINUTE, Micros
 from ranksim.conformance.history.history import ObservedRun
@@ -31,12 +32,16 @@ class EndpointSetting:
     reason: str | None
 
 
+Owner: TypeAlias = tuple[str, str]
+"""Environment and account: one name may be of an account in each environment."""
+
+
 @dataclass(slots=True)
 class ObservedEndpoint:
     """One endpoint: who owns it, and what was set and shown of it, in order of sending."""
 
     id: str
-    account: str
+    owner: Owner
     settings: list[EndpointSetting] = field(default_factory=list)
     touched: list[Observation] = field(default_factory=list)
     """Calls that change it: PATCH and DELETE, those of unknown outcome too."""
@@ -97,13 +102,17 @@ class WebhookLog:
 
 
 def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
-    """Collect all endpoints that calls tell of, by id."""
+    """Collect all endpoints that calls tell of, by id; an id of both environments names neither."""
     found: dict[str, ObservedEndpoint] = {}
+    doubtful: set[str] = set()
     for seen in calls:
         if seen.operation == "webhooks.test":
             continue
+        owner = seen.environment, seen.account
         for thing in _shown(seen):
-            endpoint = found.setdefault(thing["id"], ObservedEndpoint(thing["id"], seen.account))
+            endpoint = found.setdefault(thing["id"], ObservedEndpoint(thing["id"], owner))
+            if endpoint.owner[0] != seen.environment:
+                doubtful.add(endpoint.id)
             again = seen.operation == "webhooks.create" and endpoint.created is not None
             if again:
                 continue  # a replay shows what was true at the first time (E6)
@@ -115,8 +124,8 @@ def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
         target = seen.parameters.get("id", "")
         unknown = seen.lost or seen.status >= 500
         if seen.method in ("PATCH", "DELETE") and target and (seen.ok or unknown):
-            found.setdefault(target, ObservedEndpoint(target, seen.account)).touched.append(seen)
-    return found
+            found.setdefault(target, ObservedEndpoint(target, owner)).touched.append(seen)
+    return {name: endpoint for name, endpoint in found.items() if name not in doubtful}
 
 
 def _shown(seen: Observation) -> Iterator[dict[str, Json]]:
@@ -176,18 +185,18 @@ class Listing:
     """All attempts that the deployment lists, and the last whole reading of each account."""
 
     attempts: dict[Key, Listed] = field(default_factory=dict)
-    readings: dict[str, ListSnapshot] = field(default_factory=dict)
+    readings: dict[Owner, ListSnapshot] = field(default_factory=dict)
     came: dict[Key, Micros] = field(default_factory=dict)
     """When each attempt arrived first."""
     rate: int = 1
 
-    def complete(self, account: str, since: Micros, until: Micros) -> ListSnapshot | None:
+    def complete(self, owner: Owner, since: Micros, until: Micros) -> ListSnapshot | None:
         """A whole reading that began after `until` and shows whatever was attempted from `since` on.
 
         "Recent" is not stated in numbers: the list goes back to `since` where it shows an attempt that came
         before, and surely where it is short and `since` is not long ago.
         """
-        reading = self.readings.get(account)
+        reading = self.readings.get(owner)
         if reading is None or reading.began <= until or self.rate == 0:
             return None
         short = len(reading.keys) < FEW and (reading.began - since) * self.rate < RECENT
@@ -201,7 +210,7 @@ def listing(log: WebhookLog, run: ObservedRun) -> Listing:
     found = Listing(rate=run.rate)
     for arrived in log.arrived:
         found.came.setdefault((arrived.endpoint, arrived.event, arrived.attempt), arrived.received)
-    walks: dict[tuple[str, str], tuple[Micros, Micros, frozenset[Key]]] = {}
+    walks: dict[tuple[str, str, str], tuple[Micros, Micros, frozenset[Key]]] = {}
     for seen in log.listings:
         page = [told for item in seen.items if (told := _listed(seen, item)) is not None]
         for told in page:
@@ -211,16 +220,17 @@ def listing(log: WebhookLog, run: ObservedRun) -> Listing:
         keys = frozenset((told.endpoint, told.event, told.attempt) for told in page)
         began = seen.sent
         if "cursor" in seen.query:
-            before = walks.get((seen.key, seen.query["cursor"]))
+            before = walks.get((seen.environment, seen.key, seen.query["cursor"]))
             if before is None or before[0] > seen.sent:
                 continue
             began, keys = before[1], keys | before[2]
         if seen.next_cursor is not None:
-            walks[seen.key, seen.next_cursor] = (seen.received, began, keys)
+            walks[seen.environment, seen.key, seen.next_cursor] = (seen.received, began, keys)
         elif seen.has_more is False:
-            earlier = found.readings.get(seen.account)
+            owner = seen.environment, seen.account
+            earlier = found.readings.get(owner)
             if earlier is None or earlier.began <= began:
-                found.readings[seen.account] = ListSnapshot(began, keys)
+                found.readings[owner] = ListSnapshot(began, keys)
     return found
 
 
@@ -299,8 +309,8 @@ class EndpointHistory:
         It goes back to the endpoint's creation, or to the first attempt that came.
         """
         assert endpoint.created is not None
-        reading = self.listed.complete(endpoint.account, endpoint.created.sent, until)
+        reading = self.listed.complete(endpoint.owner, endpoint.created.sent, until)
         came = self.came.get(endpoint.id)
         if reading is None and came:
-            return self.listed.complete(endpoint.account, came[0].received + 1, until)
+            return self.listed.complete(endpoint.owner, came[0].received + 1, until)
         return reading

@@ -37,13 +37,41 @@ TIMEOUT = "webhook.timeout"
 REDIRECT = "webhook.redirect"
 AT_MOST = "webhook.six_attempts"
 
+GAPS = ("1 min", "5 min", "30 min", "2 h", "6 h")
+"""The delays of S90, as cases."""
+
 RULES = (
     Rule(NUMBERS, "Attempts of a delivery are numbered 1, 2, 3 and so on", (81,), (), "webhooks"),
-    Rule(DELAYS, "Retries follow after about 1 min, 5 min, 30 min, 2 h, 6 h", (90,), (67,), "webhooks-long"),
-    Rule(RETRIED, "A failed attempt is tried again, up to six in all", (87, 90, 93), (69,), "webhooks-long"),
-    Rule(ACKNOWLEDGED, "Any 2xx in time ends a delivery", (87,), (71,), "webhooks"),
-    Rule(TIMEOUT, "An answer after 10 s is too late", (88,), (), "webhooks"),
-    Rule(REDIRECT, "A redirect is not followed, and fails", (89,), (), "webhooks"),
+    Rule(
+        DELAYS,
+        "Retries follow after about 1 min, 5 min, 30 min, 2 h, 6 h",
+        (90,),
+        (67,),
+        "webhooks-long",
+        GAPS,
+    ),
+    Rule(
+        RETRIED,
+        "A failed attempt is tried again, up to six in all",
+        (87, 90, 93),
+        (69,),
+        "webhooks-long",
+        tuple(
+            f"{how}, attempt {number}"
+            for how in ("3xx", "4xx", "5xx", "no answer")
+            for number in range(1, len(GAPS) + 1)
+        ),
+    ),
+    Rule(ACKNOWLEDGED, "Any 2xx in time ends a delivery", (87,), (71,), "webhooks", ("200", "201", "204")),
+    Rule(TIMEOUT, "An answer after 10 s is too late", (88,), (), "webhooks", ("no answer", "a late 2xx")),
+    Rule(
+        REDIRECT,
+        "A redirect is not followed, and fails",
+        (89,),
+        (),
+        "webhooks",
+        ("301", "302", "303", "307", "308"),
+    ),
     Rule(AT_MOST, "A delivery has six attempts at most", (90,), (), "webhooks-long"),
 )
 
@@ -153,13 +181,13 @@ def _judge_numbers(attempts: Sequence[ReceivedAttempt], options: Options, tally:
     most, patience = options.facts.webhook_attempts, options.facts.webhook_timeout
     last = max(attempts, key=lambda came: came.attempt)
     if last.attempt <= most:
-        tally.held(AT_MOST)
+        tally.held(AT_MOST, case=None)
     else:
         says = f"attempt {last.attempt} came, beyond the {most} that a delivery has"
         tally.broke(AT_MOST, _evidence(says, (last,)))
     for one, other in pairwise(attempts):
         if other.attempt > one.attempt:
-            tally.held(NUMBERS)
+            tally.held(NUMBERS, by=(_name(one), _name(other)))
         elif one.answered is None or other.received <= one.answered:
             tally.open(NUMBERS, "two attempts overlapped")
         elif other.received - one.received <= (REPEATED if other.attempt == one.attempt else patience):
@@ -188,9 +216,10 @@ def _judge_delays(
         if seen.acknowledged is not False:
             _judge_needless(one, other, seen, scene.listed, tally)
             continue
-        tally.held(RETRIED)
+        tally.held(RETRIED, case=_script(one, seen), by=(_name(one), _name(other)))
         if one.status is None or seen.at < (one.answered or 0):
-            tally.held(TIMEOUT)
+            late = "no answer" if one.status is None else "a late 2xx" if _is_2xx(one) else None
+            tally.held(TIMEOUT, case=late, by=(_name(one), _name(other)))
         if scene.rate == 0 or scene.stalled(one.received, other.received):
             tally.open(DELAYS, "the receiver stalled, or the deployment's clock changed its pace")
             continue
@@ -215,7 +244,7 @@ def _judge_delay(
         f"not {(low - one.received) / SECOND:.1f} to {(high - one.received) / SECOND:.1f} s"
     )
     if fits:
-        tally.held(DELAYS)
+        tally.held(DELAYS, case=_gap(one), by=(_name(one), _name(other)))
         if default not in fits:
             tally.differs(67, default, fits[0], _evidence(says, (one, other)))
     elif None in spans.values():
@@ -225,7 +254,26 @@ def _judge_delay(
     ):
         tally.open(DELAYS, "it came late, perhaps because its endpoint was disabled for a while")
     else:
-        tally.broke(DELAYS, _evidence(says, (one, other)))
+        tally.broke(DELAYS, _evidence(says, (one, other)), case=_gap(one))
+
+
+def _gap(one: ReceivedAttempt) -> str:
+    """Return the case of the delay after an attempt."""
+    return GAPS[one.attempt - 1] if one.attempt <= len(GAPS) else "later"
+
+
+def _script(one: ReceivedAttempt, seen: AttemptOutcome) -> str:
+    """Return the case of a failed attempt: what it was answered, and its number."""
+    in_time = one.status is not None and one.answered is not None and seen.at >= one.answered
+    return f"{f'{(one.status or 0) // 100}xx' if in_time else 'no answer'}, attempt {one.attempt}"
+
+
+def _is_2xx(one: ReceivedAttempt) -> bool:
+    return one.status is not None and 200 <= one.status <= 299
+
+
+def _name(one: ReceivedAttempt) -> str:
+    return f"{one.event}/{one.attempt}"
 
 
 def _span(
@@ -276,13 +324,13 @@ def _judge_last(
     facts, last, key = scene.options.facts, attempts[-1], None
     seen = outcome(last, facts.webhook_timeout)
     if seen.acknowledged:
-        tally.held(ACKNOWLEDGED)
+        tally.held(ACKNOWLEDGED, case=_heeded(last, scene), by=(_name(last),))
         return
     if seen.acknowledged is None or last.attempt >= facts.webhook_attempts or scene.rate == 0:
         return
     delay = facts.webhook_delays[last.attempt - 1] // scene.rate
     due = last.received + delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
-    reading = scene.listed.complete(endpoint.account, last.received + 1, due + GRACE)
+    reading = scene.listed.complete(endpoint.owner, last.received + 1, due + GRACE)
     key = (last.endpoint, last.event, last.attempt)
     if due + GRACE > scene.end:
         tally.open(RETRIED, "the run ended before the retry was due")
@@ -296,6 +344,16 @@ def _judge_last(
         _missing(last, scene, tally)
 
 
+def _heeded(last: ReceivedAttempt, scene: Scene) -> str | None:
+    """Return the 2xx after which no retry came, where one would have come before the end of the run."""
+    facts = scene.options.facts
+    if last.attempt > len(facts.webhook_delays) or scene.rate == 0:
+        return None
+    delay = facts.webhook_delays[last.attempt - 1] // scene.rate
+    late = last.received + delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
+    return str(last.status) if late < scene.end else None
+
+
 def _missing(last: ReceivedAttempt, scene: Scene, tally: Tally) -> None:
     """Report that a retry was not made: where a late 2xx is listed, because it was taken for one in time."""
     told = scene.listed.attempts[last.endpoint, last.event, last.attempt]
@@ -304,9 +362,10 @@ def _missing(last: ReceivedAttempt, scene: Scene, tally: Tally) -> None:
     if last.status == 410:
         tally.differs(71, "no special case", "410 ends a delivery", found)
     elif last.status is not None and 200 <= last.status <= 299:
-        tally.broke(TIMEOUT, found)
+        tally.broke(TIMEOUT, found, case="a late 2xx")
     else:
-        tally.broke(RETRIED, found)
+        seen = outcome(last, scene.options.facts.webhook_timeout)
+        tally.broke(RETRIED, found, case=_script(last, seen))
 
 
 # Redirects
@@ -330,11 +389,11 @@ def _judge_redirects(
     followed = [stray for stray in strays if stray.received >= first.received and stray.endpoint in unnamed]
     if followed:
         says = f"event {event} was redirected, and asked for {followed[0].endpoint}"
-        tally.broke(REDIRECT, _evidence(says, (first, followed[0])))
+        tally.broke(REDIRECT, _evidence(says, (first, followed[0])), case=str(first.status))
     elif any(stray.received >= first.received for stray in strays):
         tally.open(REDIRECT, "its event came to a path that may be another endpoint's")
     else:
-        tally.held(REDIRECT)
+        tally.held(REDIRECT, case=str(first.status), by=(_name(first),))
 
 
 def _evidence(says: str, attempts: Sequence[ReceivedAttempt]) -> Evidence:

@@ -76,6 +76,14 @@ def _use(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:
     rows.meter.used += ask.units
 
 
+def _paid_words(handler: Handler, ctx: Context, request: Request) -> Reply:
+    """Reserve cost for keywords as they are added, which buy nothing yet."""
+    reply = handler(ctx, request)
+    if reply.status == ctx.policy.statuses.created:
+        request.account.books.reserved += 20_000
+    return reply
+
+
 def not_atomic(patch: Patch) -> None:
     """Check an allowance against what was used a moment ago."""
     book, booked = admission.book, dict[int, list[tuple[int, int]]]()
@@ -430,6 +438,9 @@ CHECKS = (
         ("ladder",),
         alter=data_of("slots.get")(_nothing_held),
         pinned={"narrowing": "held"},
+    ),
+    Deviation(
+        "keywords-cost-at-once", (57,), ("ladder", "everyday"), handled("keywords.create", _paid_words)
     ),
     Deviation("ceiling-50-percent-late", (62,), ("ladder",), ceiling(150)),
     Deviation("ceiling-10-percent-early", (62,), ("ladder",), ceiling(90)),

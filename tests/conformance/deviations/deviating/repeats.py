@@ -218,6 +218,7 @@ REPEATS = (
     Deviation("an-item-skipped-at-each-page", (46,), ("walk",), newest_first),
     Deviation("page-limit-201", (43,), ("walk",), promises={"page_max": 201}),
     Deviation("page-default-51", (43,), ("walk",), promises={"page_default": 51}),
+    Deviation("page-default-20", (43,), ("walk",), promises={"page_default": 20}),
     Deviation("cursor-good-under-other-filters", (45,), ("walk",), filters_ignored),
     Deviation("has-more-on-the-last-page", (9, 44), ("walk",), always_more),
     Deviation("cursors-expire", (44,), ("walk",), cursor_good_once),

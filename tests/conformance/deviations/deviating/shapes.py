@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from deviating.kit import Deviation, Headers, Patch, data_of, edited, header, without
+from deviating.kit import Deviation, Handler, Headers, Patch, data_of, edited, handled, header, without
 from ranksim.callers.steps import Send
 from ranksim.rules import access
 from ranksim.service import deliveries, resolve, resources, scans, service
+from ranksim.service.calls import Reply
+from ranksim.service.context import Context, Request
 
 # Access
 
@@ -84,6 +87,22 @@ def _page_without_cursor(send: Send, status: int, reply: Any) -> None:
         reply.pop("next_cursor")
 
 
+def _unscoped(handler: Handler, ctx: Context, request: Request) -> Reply:
+    return handler(ctx, replace(request, scope=None))
+
+
+def _stale(send: Send, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    if send.operation.endswith(".update") and status == 200:
+        headers["content-length"] = "0"
+        return 412, headers, b""
+    return status, headers, body
+
+
+def _deprecated(send: Send, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    headers["deprecation"] = "@1767225600"
+    return status, headers, body
+
+
 DOMAINS = data_of("domains.get", "domains.list", "domains.create", "domains.update")
 
 SHAPES = (
@@ -129,6 +148,14 @@ SHAPES = (
         ("everyday",),
         alter=data_of("jobs.get", "jobs.list")(lambda job: job.pop("error_detail")),
     ),
+    Deviation(
+        "scoped-key-makes-lists-elsewhere",
+        (70,),
+        ("scope",),
+        handled("keyword_lists.create", _unscoped),
+    ),
+    Deviation("stale-patch-refused", (49, 50), ("everyday",), alter=_stale),
+    Deviation("deprecation-without-sunset", (114,), ("everyday",), alter=_deprecated),
     Deviation(
         "unknown-event-type",
         (75,),
