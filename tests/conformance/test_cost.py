@@ -166,3 +166,26 @@ def test_what_would_exercise_a_rule_names_what_usage_has_to_state(d: ModuleType)
         found = d.finding(tally, rule)
         assert found.verdict == "not exercised"
         assert [part for part in parts if part not in found.rule.exercise] == []
+
+
+@pytest.mark.fact("U49")
+@pytest.mark.parametrize(
+    ("during", "after", "number"),
+    [("0.00", "0.30", {49}), ("0.30", "0.30", {49}), ("0.00", "0.00", set())],
+    ids=["as it ends", "as it begins", "never"],
+)
+def test_cost_that_is_never_reserved_is_booked_at_the_start_or_at_the_end(
+    d: ModuleType, during: str, after: str, number: set[int]
+) -> None:
+    def steps(reserved: str) -> list[Any]:
+        return [
+            d.cost(0),
+            d.job(1, id="j1"),
+            d.cost(2, during, reserved),
+            d.shown(3, "j1", "running"),
+            d.shown(4, "j1"),
+            d.cost(5, after),
+        ]
+
+    assert d.differing(steps("0.00")) == number
+    assert 49 not in d.differing(steps("0.30"))

@@ -155,6 +155,55 @@ def test_another_status_than_the_assumed_differs(entry: Entry, number: set[int])
     assert {one.number for one in judged(schema_checks, [entry]).differences} - {43} == number
 
 
+# Cases: what a walk can show
+
+
+def keywords(sent: float, numbers: list[int], cursor: str = "", more: str | None = None) -> Entry:
+    query = {"cursor": cursor} if cursor else {}
+    items = [{"id": f"kw_{number}"} for number in numbers]
+    return call("keywords.list", sent, sent + 0.1, items, query=query, more=more)
+
+
+def gone(sent: float, number: int) -> Entry:
+    return call("keywords.delete", sent, sent + 0.1, None, path={"id": f"kw_{number}"}, status=204, reply="")
+
+
+BEFORE, AFTER = keywords(-2, [1, 2, 3, 4]), keywords(20, [1, 2, 3, 4])
+
+
+@pytest.mark.fact("S46")
+@pytest.mark.parametrize(
+    ("entries", "cases"),
+    [
+        ([BEFORE, keywords(0, [1, 2, 3, 4]), AFTER], set()),
+        ([BEFORE, keywords(0, [1, 2], more="c"), keywords(9, [3, 4], "c"), AFTER], {"keywords.list"}),
+        (
+            [BEFORE, keywords(0, [1, 2], more="c"), gone(4, 1), keywords(9, [3, 4], "c"), AFTER],
+            {"keywords.list", "keywords.list, while items go"},
+        ),
+        (
+            [BEFORE, keywords(0, [1, 2], more="c"), gone(4, 3), keywords(9, [4], "c"), AFTER],
+            {"keywords.list"},
+        ),
+        (
+            [BEFORE, keywords(0, [1, 2], more="c"), gone(8.95, 1), keywords(9, [3, 4], "c"), AFTER],
+            {"keywords.list"},
+        ),
+    ],
+    ids=[
+        "one page",
+        "two pages",
+        "a deletion between",
+        "a deletion ahead",
+        "a deletion beside the next page",
+    ],
+)
+def test_a_walk_shows_no_more_than_was_deleted_in_it(entries: list[Entry], cases: set[str]) -> None:
+    tally = judged(pagination, entries)
+    [finding] = [one for one in tally.findings() if one.rule.name == pages.COMPLETE]
+    assert {case.name for case in finding.cases if case.exercised} == cases
+
+
 # What is remembered is of an environment and an account
 
 

@@ -242,3 +242,42 @@ def test_a_failed_job_may_give_its_unit_back(d: ModuleType) -> None:
     ]
     assert d.verdict("quota.counted", steps) == "held"
     assert d.verdict("quota.counted", [*steps, d.shown(5, "j", "done")]) == "broke"
+
+
+ANCHOR = "2025-11-17T08:30:00Z"
+
+
+@pytest.mark.fact("U51")
+@pytest.mark.parametrize(
+    ("resets", "number"),
+    [
+        ("2026-03-17T08:30:00Z", set()),
+        ("2026-03-17T08:30:02Z", set()),
+        ("2026-04-01T00:00:00Z", {51}),
+        ("2026-03-17T00:00:00Z", {51}),
+    ],
+)
+def test_a_month_that_ends_elsewhere_than_the_billing_month_differs(
+    d: ModuleType, resets: str, number: set[int]
+) -> None:
+    account = d.call(0, "account.get", {"id": "acc", "status": "active", "billing_anchor": ANCHOR})
+    steps = [account, d.usage(1, 0, metric="lookups", period="month", resets_at=resets)]
+    assert d.differing(steps) == number
+    assert d.differing(steps[1:]) == set()
+
+
+@pytest.mark.fact("U50", "U64", "U65")
+def test_grants_of_less_than_was_asked_for_differ(d: ModuleType) -> None:
+    body = {"domain_id": "d1", "keywords": ["a", "b", "B "]}
+    made = {"id": "b1", "briefs": [{"id": "b1-1", "domain_id": "d1"}]}
+    assert d.differing([d.spend(0, "keyword_briefs.create", body, made, False)]) == {50}
+    whole = {**made, "briefs": [*made["briefs"], {"id": "b1-2", "domain_id": "d1"}]}
+    assert d.differing([d.spend(0, "keyword_briefs.create", body, whole, False)]) == set()
+    for created, there, number in ((1, 0, {64}), (1, 1, set()), (2, 0, set()), (3, 0, {65})):
+        told = {
+            "list_id": "l1",
+            "created": [{"id": f"k{n}", "keyword": str(n)} for n in range(created)],
+            "already_present": there,
+        }
+        steps = [d.spend(0, "keywords.create", {"list_id": "l1", "keywords": ["a", "b", "B "]}, told, False)]
+        assert d.differing(steps) == number

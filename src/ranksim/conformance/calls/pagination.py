@@ -32,7 +32,9 @@ from ranksim.conformance.calls.pages import (
     is_steady,
 )
 from ranksim.conformance.calls.walks import (
+    GOING,
     Created,
+    Deleted,
     acting_in,
     judge_complete,
     judge_exact,
@@ -51,7 +53,14 @@ LISTS = tuple(sorted(STEADY))
 
 RULES = (
     Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk", LISTS),
-    Rule(COMPLETE, "A walk shows every item that was there throughout", (46,), (37,), "walk", LISTS),
+    Rule(
+        COMPLETE,
+        "A walk shows every item that was there throughout",
+        (46,),
+        (37,),
+        "walk",
+        (*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values()))),
+    ),
     Rule(
         CURSOR,
         "A cursor under other filters is invalid_cursor",
@@ -151,8 +160,8 @@ class PaginationJudge:
     keys: dict[str, KeyCalls] = field(default_factory=dict)
     patched: dict[str, Micros] = field(default_factory=dict)
     """When a PATCH that may have changed a thing was last sent, by its id."""
-    deleted: list[tuple[Micros, Micros]] = field(default_factory=list)
-    """When something may have been deleted: [sent, received] of each DELETE."""
+    deleted: list[Deleted] = field(default_factory=list)
+    """What may have been deleted: [sent, received] of each DELETE, and the id that it named."""
     briefs: list[ToldBriefs] = field(default_factory=list)
     """What told of briefs, or made them."""
     names: dict[str, str] = field(default_factory=dict)
@@ -203,7 +212,7 @@ class PaginationJudge:
         if seen.method == "PATCH" and seen.parameters:
             self.patched[seen.parameters["id"]] = seen.sent
         elif seen.method == "DELETE":
-            self.deleted.append((seen.sent, seen.received))
+            self.deleted.append((seen.sent, seen.received, seen.parameters.get("id", "")))
         if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
             self.briefs.append(self._told(seen))
         if seen.operation in STEADY and seen.status in (400, 422) and asked.keys() == {"limit"}:
@@ -249,7 +258,7 @@ class PaginationJudge:
                         judge_once(walk, moved, self.tally)
                         judge_exact(walk, self.deleted, run.exclusive, self.tally)
                 if run.captured or not any(_changes(query) for query in walks):
-                    judge_complete(walks, calls.created, moved, (began, edge), self.tally)
+                    judge_complete(walks, calls.created, moved, self.deleted, (began, edge), self.tally)
                 self.acting |= acting_in(walks)
         for calls in self.keys.values():
             given = given_out(calls.pages)
@@ -272,7 +281,7 @@ class PaginationJudge:
         self.names = {item: item for page in pages for item in page.items}
         self.queries = {page.query: page.query for page in pages}
         self.patched = {name: sent for name, sent in self.patched.items() if sent >= edge}
-        self.deleted = [(sent, received) for sent, received in self.deleted if sent >= edge]
+        self.deleted = [gone for gone in self.deleted if gone[0] >= edge]
         self.briefs = [told for told in self.briefs if told.sent >= edge]
 
     def _see_too_large(self, seen: Observation, wanted: str) -> None:

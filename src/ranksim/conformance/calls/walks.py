@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.calls.pages import COMPLETE, FIXED, ONCE, Page, Query, given_out, is_steady, pair
 from ranksim.conformance.verdict.verdicts import Tally
+
+GOING = ", while items go"
+"""Behind a list: an item that a page had shown was deleted before the next page was asked for."""
+
+Deleted: TypeAlias = tuple[Micros, Micros, str]
+"""When a DELETE was sent and answered, and the id that it named."""
 
 Created: TypeAlias = dict[tuple[str, str, str], dict[str, tuple[Micros, dict[str, str]]]]
 """When creations were answered, and what they settled: (environment, key, list) → id → (µs, `FIXED`)."""
@@ -85,15 +92,13 @@ def _several(walk: Sequence[Page]) -> str | None:
     return walk[0].query[2] if len(walk) > 1 else None
 
 
-def judge_exact(
-    walk: Sequence[Page], deleted: Sequence[tuple[Micros, Micros]], exclusive: bool, tally: Tally
-) -> None:
+def judge_exact(walk: Sequence[Page], deleted: Sequence[Deleted], exclusive: bool, tally: Tally) -> None:
     """A page announced that comes empty, though nothing was deleted, excludes an exact has_more (U38)."""
     last = walk[-1]
     if len(walk) < 2 or last.items or not exclusive:
         return
     before = walk[-2]
-    if not any(sent < last.received and received > before.sent for sent, received in deleted):
+    if not any(sent < last.received and received > before.sent for sent, received, _ in deleted):
         says = f"{before.id} announced a further page, and {last.id} is empty"
         tally.differs(38, "exact", "an empty last page", pair(before, last, says))
 
@@ -102,6 +107,7 @@ def judge_complete(
     walks: Mapping[Query, list[list[Page]]],
     created: Created,
     moved: Set[str],
+    deleted: Sequence[Deleted],
     began: tuple[Micros, Micros],
     tally: Tally,
 ) -> None:
@@ -120,7 +126,7 @@ def judge_complete(
                 first[item] = min(told, first.get(item, told))
         for walk, there in _present(whole, first, last):
             if began[0] <= walk[0].sent < began[1]:
-                _judge_whole(walk, [item for item in there if item not in moved], tally)
+                _judge_whole(walk, [item for item in there if item not in moved], deleted, tally)
 
 
 def _present(
@@ -140,7 +146,9 @@ def _present(
         yield walk, [item for until, item in going if until > ended]
 
 
-def _judge_whole(walk: Sequence[Page], there: Sequence[str], tally: Tally) -> None:
+def _judge_whole(
+    walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Deleted], tally: Tally
+) -> None:
     shown = {item for page in walk for item in page.items}
     missing = next((item for item in there if item not in shown), None)
     if missing is not None:
@@ -148,6 +156,8 @@ def _judge_whole(walk: Sequence[Page], there: Sequence[str], tally: Tally) -> No
         tally.broke(COMPLETE, pair(walk[0], walk[-1], says), case=walk[0].query[2])
     elif there:
         tally.held(COMPLETE, case=_several(walk), by=(walk[0].id, walk[-1].id))
+        if len(walk) > 1 and _shrank(walk, there, deleted):
+            tally.covers(COMPLETE, walk[0].query[2] + GOING, (walk[0].id, walk[-1].id))
     elif len(walk) > 1:
         tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
 
@@ -179,6 +189,25 @@ def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[tuple[str, s
                 if any(item not in shown for item in there):
                     acting.add((operation, name))
     return frozenset(acting)
+
+
+def _shrank(walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Deleted]) -> bool:
+    """Return whether a page came after an item before it was deleted, where it shows some that stayed.
+
+    Paging by offsets leaves out as many items there as were deleted before.
+    """
+    meanwhile = [gone for gone in deleted if walk[0].received < gone[0] and gone[1] < walk[-1].sent]
+    if not meanwhile:
+        return False
+    stayed = set(there)
+    for one, other in pairwise(walk):
+        shown = set(one.items)
+        if stayed.intersection(other.items) and any(
+            name in shown and one.received < sent and received < other.sent
+            for sent, received, name in meanwhile
+        ):
+            return True
+    return False
 
 
 def _sightings(walks: Sequence[Sequence[Page]]) -> tuple[dict[str, Micros], dict[str, Micros]]:

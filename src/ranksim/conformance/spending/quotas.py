@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from ranksim.clock import DISTANT_FUTURE, WEEK, Micros, iso, week_start
-from ranksim.conformance.history.fields import snaked, whole
+from ranksim.clock import (
+    DISTANT_FUTURE,
+    WEEK,
+    Micros,
+    billing_month,
+    calendar_anchor,
+    iso,
+    week_start,
+)
+from ranksim.conformance.history.fields import moment, plain, snaked, whole
 from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork, minds
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
@@ -28,6 +36,7 @@ from ranksim.conformance.spending.counter_bounds import (
 from ranksim.conformance.spending.statements import (
     LONGEST_MONTH,
     LONGEST_WEEK,
+    ROUNDING,
     BusinessClock,
     MeterStatement,
     limit_of,
@@ -105,6 +114,7 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
             judge_sum(activity, meter, tally)
         judge_resets(activity, statements, clock, options, tally)
         judge_counter(activity, statements, options, tally)
+    judge_months(activity, tally)
     for work in activity.works:
         judge_grant(activity, work, tally)
     limits = limits_of(activity) if activity.alone else {}
@@ -477,6 +487,29 @@ def judge_resets(
         says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
         if wrong != "?":
             tally.check("quota.reset", not wrong, activity.evidence(says, ids, meter.low), case=meter.metric)
+
+
+def judge_months(activity: AccountActivity, tally: Tally) -> None:
+    """A monthly allowance resets where the billing month ends that the account tells of (U51)."""
+    anchors = {moment(plain(health.exchange).get("billing_anchor")) for health in activity.health}
+    anchor = anchors.pop() if len(anchors) == 1 else None
+    if anchor is None:
+        return
+    for meter in (one for found in activity.meters.values() for one in found):
+        if meter.period != "month" or meter.ends is None:
+            continue
+        ends = meter.ends
+        if not _begins(anchor, ends):
+            says = f"{meter.metric} resets at {iso(ends)}, and the billing month is anchored at {iso(anchor)}"
+            ids = (activity.health[0].exchange.id, meter.exchange.id)
+            other = "calendar" if _begins(calendar_anchor(), ends) else "another day"
+            tally.differs(51, "anchor", other, activity.evidence(says, ids, meter.low))
+            return
+
+
+def _begins(anchor: Micros, instant: Micros) -> bool:
+    """Return whether a month begins at an instant, give or take what rounding hides."""
+    return abs(billing_month(anchor, instant + ROUNDING)[0] - instant) <= ROUNDING
 
 
 def _wrong_reset(
