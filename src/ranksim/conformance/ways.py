@@ -20,7 +20,7 @@ DIFFERS: Final = "assumption differs"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Departure:
     """One way to break a fact ("S43"), or to choose another option of an assumption ("U34").
 
     `rule` and `case` would show it; `rule` is DIFFERS where it is reported as such. Where both are empty, no
@@ -42,18 +42,18 @@ KINDS: Final = tuple(sorted(KIND_NAMES))
 COOLED: Final = {"rank_run": 52, "crawl": 53, "site_optimization": 54}
 
 
-def ways() -> Iterator[Way]:
+def ways() -> Iterator[Departure]:
     """Return all of them, facts first, in the order of their numbers."""
     found = [*_stated(), *_rates(), *_errors(), *_spending(), *_dry_runs(), *_webhooks()]
     yield from sorted(found, key=lambda way: int(way.of[1:]))
     yield from sorted((*_choices(), *_statuses(), *_forms()), key=lambda way: int(way.of[1:]))
 
 
-def _stated() -> Iterator[Way]:
+def _stated() -> Iterator[Departure]:
     for number, says, rule, case in STATED:
-        yield Way(f"S{number}", says, rule, case)
+        yield Departure(f"S{number}", says, rule, case)
     for number, says, why in UNSEEN:
-        yield Way(f"S{number}", says, why=why)
+        yield Departure(f"S{number}", says, why=why)
 
 
 STATED: Final[tuple[tuple[int, str, str, str], ...]] = (
@@ -228,16 +228,18 @@ UNSEEN: Final[tuple[tuple[int, str, str], ...]] = (
 """Number, way, and why no client can see it."""
 
 
-def _rates() -> Iterator[Way]:
+def _rates() -> Iterator[Departure]:
     for name, number in CLASSES.items():
         fact = f"S{number}"
-        yield Way(fact, f"more {name} calls are admitted in 60 s", f"rate.{name}", "key {key}, no more")
-        yield Way(fact, f"fewer {name} calls are admitted in 60 s", f"rate.{name}", "key {key}, no fewer")
-        yield Way(fact, f"keys share a window of {name} calls", "rate.per_key", name)
-        yield Way("S100", f"a 429 of {name} calls has no Retry-After", "rate.retry_after", name)
+        yield Departure(fact, f"more {name} calls are admitted in 60 s", f"rate.{name}", "key {key}, no more")
+        yield Departure(
+            fact, f"fewer {name} calls are admitted in 60 s", f"rate.{name}", "key {key}, no fewer"
+        )
+        yield Departure(fact, f"keys share a window of {name} calls", "rate.per_key", name)
+        yield Departure("S100", f"a 429 of {name} calls has no Retry-After", "rate.retry_after", name)
         says = f"a {name} call after Retry-After is refused again"
-        yield Way("S100", says, "rate.retry_after_honoured", name)
-        yield Way("S106", f"a {name} call is refused while calls are left", "rate.traffic_only", name)
+        yield Departure("S100", says, "rate.retry_after_honoured", name)
+        yield Departure("S106", f"a {name} call is refused while calls are left", "rate.traffic_only", name)
     for operation, fact in (
         ("domains.list", "S102"),
         ("slots.get", "S102"),
@@ -246,7 +248,7 @@ def _rates() -> Iterator[Way]:
         ("jobs.create", "S104"),
         ("keyword_briefs.create", "S104"),
     ):
-        yield Way(fact, f"{operation} counts in another class", "rate.classes", operation)
+        yield Departure(fact, f"{operation} counts in another class", "rate.classes", operation)
     for kind in (
         "success",
         "created",
@@ -258,53 +260,61 @@ def _rates() -> Iterator[Way]:
         "429",
         "GraphQL",
     ):
-        yield Way("S105", f"a RateLimit header is missing ({kind})", "rate.headers", kind)
-        yield Way("S107", f"X-Request-Id is missing ({kind})", "header.request_id", kind)
+        yield Departure("S105", f"a RateLimit header is missing ({kind})", "rate.headers", kind)
+        yield Departure("S107", f"X-Request-Id is missing ({kind})", "header.request_id", kind)
 
 
-def _errors() -> Iterator[Way]:
+def _errors() -> Iterator[Departure]:
     for error in ERRORS:
-        yield Way("S94", f"a field is missing of the error {error}", "error.body", error)
+        yield Departure("S94", f"a field is missing of the error {error}", "error.body", error)
     for error in ("404", "422", "cooldown_active"):
-        yield Way("S95", f"type is another page ({error})", "error.type", error)
-        yield Way("S96", f"request_id is another request's ({error})", "error.request_id", error)
+        yield Departure("S95", f"type is another page ({error})", "error.type", error)
+        yield Departure("S96", f"request_id is another request's ({error})", "error.request_id", error)
     for code in CHECK_OF:
-        yield Way("S97", f"{code} has another code", "guards.codes", code)
+        yield Departure("S97", f"{code} has another code", "guards.codes", code)
 
 
-def _spending() -> Iterator[Way]:
+def _spending() -> Iterator[Departure]:
     for at, (name, rule) in enumerate(zip(CHECK_NAMES, GUARDS, strict=False)):
         for later in CHECK_NAMES[at + 1 :]:
-            yield Way("S59", f"{later} refuses where {name} fails too", f"guards.{rule}", f"before {later}")
-    yield Way("S60", "what the plan lacks is granted", "guards.capability", "site_optimization")
-    yield Way("S60", "AI scans are granted without the capability", "guards.capability", "ai_scan")
+            yield Departure(
+                "S59", f"{later} refuses where {name} fails too", f"guards.{rule}", f"before {later}"
+            )
+    yield Departure("S60", "what the plan lacks is granted", "guards.capability", "site_optimization")
+    yield Departure("S60", "AI scans are granted without the capability", "guards.capability", "ai_scan")
     for spend in SPENDING_OPERATIONS:
-        yield Way("S61", f"a past-due account is granted {spend}", "guards.health", spend)
+        yield Departure("S61", f"a past-due account is granted {spend}", "guards.health", spend)
     for kind in KINDS:
-        yield Way("S62", f"{kind} is granted at the ceiling", "guards.ceiling", kind)
-        yield Way("S14", f"a job asked for as {kind} is of another kind", "job.kinds", f"{kind} asked for")
-        yield Way("S34", f"POST jobs of kind {kind} shows another", "job.kinds", f"{kind} asked for")
-    yield Way("S63", "briefs are granted beyond the allowance", "guards.quota", "keyword_briefs")
-    yield Way("S64", "keywords are granted beyond the slots", "guards.slots", "keywords")
-    yield Way("S64", "a scan is granted beyond the slots", "guards.slots", "scans")
+        yield Departure("S62", f"{kind} is granted at the ceiling", "guards.ceiling", kind)
+        yield Departure(
+            "S14", f"a job asked for as {kind} is of another kind", "job.kinds", f"{kind} asked for"
+        )
+        yield Departure("S34", f"POST jobs of kind {kind} shows another", "job.kinds", f"{kind} asked for")
+    yield Departure("S63", "briefs are granted beyond the allowance", "guards.quota", "keyword_briefs")
+    yield Departure("S64", "keywords are granted beyond the slots", "guards.slots", "keywords")
+    yield Departure("S64", "a scan is granted beyond the slots", "guards.slots", "scans")
     for kind, number in COOLED.items():
-        yield Way(f"S{number}", f"{kind} is granted while it cools", "cooldown.enforced", kind)
+        yield Departure(f"S{number}", f"{kind} is granted while it cools", "cooldown.enforced", kind)
         over = f"{kind}, when it is over"
-        yield Way("S65", f"{kind} is refused when its cooldown is over", "cooldown.refused", over)
-        yield Way("S65", f"the wait stated for {kind} is another", "cooldown.stated", kind)
-    yield Way("S65", "a cooldown covers another domain", DIFFERS, "U46")
-    yield Way("S52", "a second rank run starts beside the first", "cooldown.join", ANY)
+        yield Departure("S65", f"{kind} is refused when its cooldown is over", "cooldown.refused", over)
+        yield Departure("S65", f"the wait stated for {kind} is another", "cooldown.stated", kind)
+    yield Departure("S65", "a cooldown covers another domain", DIFFERS, "U46")
+    yield Departure("S52", "a second rank run starts beside the first", "cooldown.join", ANY)
     for kind, number in (("crawl", 53), ("site_optimization", 54), ("ai_scan", 55)):
-        yield Way(f"S{number}", f"a second {kind} is joined", "cooldown.joins_only", kind)
-    yield Way("S52", "a rank run that has ended is joined", "cooldown.joins_only", "rank_run")
+        yield Departure(f"S{number}", f"a second {kind} is joined", "cooldown.joins_only", kind)
+    yield Departure("S52", "a rank run that has ended is joined", "cooldown.joins_only", "rank_run")
     for name in ("jobs.create", "keywords.create", "scans.create", "keyword_briefs.create", "domains.create"):
-        yield Way("S47", f"{name} repeated under one key works twice", "idempotency.once", name)
-        yield Way("S47", f"{name} sent twice at once works twice", "idempotency.once", f"{name}, at once")
-        yield Way("S47", f"{name} repeated gets another reply", "idempotency.replay", name)
-        yield Way("S48", f"another body of {name} under one key succeeds", "idempotency.mismatch", name)
-    yield Way("S28", "a POST ignores the key", "idempotency.once", "webhooks.test")
-    yield Way("S48", "a real call after its dry run replays it", "idempotency.mismatch", "dry, then for real")
-    yield Way("S47", "a key is in progress with no call in flight", "idempotency.in_flight", ANY)
+        yield Departure("S47", f"{name} repeated under one key works twice", "idempotency.once", name)
+        yield Departure(
+            "S47", f"{name} sent twice at once works twice", "idempotency.once", f"{name}, at once"
+        )
+        yield Departure("S47", f"{name} repeated gets another reply", "idempotency.replay", name)
+        yield Departure("S48", f"another body of {name} under one key succeeds", "idempotency.mismatch", name)
+    yield Departure("S28", "a POST ignores the key", "idempotency.once", "webhooks.test")
+    yield Departure(
+        "S48", "a real call after its dry run replays it", "idempotency.mismatch", "dry, then for real"
+    )
+    yield Departure("S47", "a key is in progress with no call in flight", "idempotency.in_flight", ANY)
     for noun in (
         "domains",
         "keyword_lists",
@@ -315,70 +325,76 @@ def _spending() -> Iterator[Way]:
         "jobs",
         "webhooks",
     ):
-        yield Way("S70", f"a scoped key reads {noun} of another domain", "access.scope", noun)
-        yield Way("S70", f"a scoped key is listed {noun} of another domain", "access.scope", f"{noun} listed")
+        yield Departure("S70", f"a scoped key reads {noun} of another domain", "access.scope", noun)
+        yield Departure(
+            "S70", f"a scoped key is listed {noun} of another domain", "access.scope", f"{noun} listed"
+        )
     for made in ("keyword_lists.create", "labels.create", "competitors.create", "scans.create"):
-        yield Way("S70", f"a scoped key does {made} for another domain", "access.scoped_writes", made)
+        yield Departure("S70", f"a scoped key does {made} for another domain", "access.scoped_writes", made)
     for kind in KINDS:
         case = f"jobs.create, {kind}"
-        yield Way("S70", f"a scoped key starts {kind} on another domain", "access.scoped_writes", case)
+        yield Departure("S70", f"a scoped key starts {kind} on another domain", "access.scoped_writes", case)
 
 
-def _dry_runs() -> Iterator[Way]:
+def _dry_runs() -> Iterator[Departure]:
     for spend in SPENDING_OPERATIONS:
-        yield Way("S66", f"a dry run of {spend} consumes or spends", "dry_run.free", spend)
-        yield Way("S66", f"a dry run of {spend} says another thing than the call", "dry_run.verdict", spend)
-        yield Way("S29", f"{spend} ignores dry_run", "dry_run.free", spend)
+        yield Departure("S66", f"a dry run of {spend} consumes or spends", "dry_run.free", spend)
+        yield Departure(
+            "S66", f"a dry run of {spend} says another thing than the call", "dry_run.verdict", spend
+        )
+        yield Departure("S29", f"{spend} ignores dry_run", "dry_run.free", spend)
     for kind in KINDS:
-        yield Way("S66", f"a dry run of {kind} starts a job, which turns up later", "dry_run.queues", kind)
+        yield Departure(
+            "S66", f"a dry run of {kind} starts a job, which turns up later", "dry_run.queues", kind
+        )
     for code in CHECK_OF:
-        yield Way("S66", f"a dry run does not tell of {code}", "dry_run.verdict", code)
+        yield Departure("S66", f"a dry run does not tell of {code}", "dry_run.verdict", code)
     for at, name in enumerate(CHECK_NAMES):
         for later in CHECK_NAMES[at + 1 :]:
             says = f"a dry run names {later} where {name} fails too"
-            yield Way("S59", says, "dry_run.order", f"{name} before {later}")
+            yield Departure("S59", says, "dry_run.order", f"{name} before {later}")
 
 
-def _webhooks() -> Iterator[Way]:
+def _webhooks() -> Iterator[Departure]:
     for kind in ("first attempt", "retry", "test"):
-        yield Way("S74", f"the signature does not verify ({kind})", "webhook.signature", kind)
-        yield Way("S78", f"t is not the time of the attempt ({kind})", "webhook.fresh", kind)
-        yield Way("S77", f"the body is no application/json ({kind})", "webhook.headers", kind)
-        yield Way("S80", f"Service-Event-Type is missing ({kind})", "webhook.headers", kind)
-        yield Way("S81", f"Service-Delivery-Attempt is missing ({kind})", "webhook.headers", kind)
-    yield Way("S84", "the signed string has no t", "webhook.signature", "first attempt")
-    yield Way("S84", "a body is signed and sent otherwise", "webhook.signature", "first attempt")
-    yield Way("S85", "the digest is another, or in capitals", "webhook.signature", "first attempt")
-    yield Way("S86", "a retry is signed with the first attempt's time", DIFFERS, "U68")
-    yield Way("S79", "a retry has another event id", "webhook.event", "retries")
-    yield Way("S79", "two endpoints get different ids of one event", "webhook.event", "two endpoints")
-    yield Way("S81", "numbers begin anew", "webhook.attempts", ANY)
+        yield Departure("S74", f"the signature does not verify ({kind})", "webhook.signature", kind)
+        yield Departure("S78", f"t is not the time of the attempt ({kind})", "webhook.fresh", kind)
+        yield Departure("S77", f"the body is no application/json ({kind})", "webhook.headers", kind)
+        yield Departure("S80", f"Service-Event-Type is missing ({kind})", "webhook.headers", kind)
+        yield Departure("S81", f"Service-Delivery-Attempt is missing ({kind})", "webhook.headers", kind)
+    yield Departure("S84", "the signed string has no t", "webhook.signature", "first attempt")
+    yield Departure("S84", "a body is signed and sent otherwise", "webhook.signature", "first attempt")
+    yield Departure("S85", "the digest is another, or in capitals", "webhook.signature", "first attempt")
+    yield Departure("S86", "a retry is signed with the first attempt's time", DIFFERS, "U68")
+    yield Departure("S79", "a retry has another event id", "webhook.event", "retries")
+    yield Departure("S79", "two endpoints get different ids of one event", "webhook.event", "two endpoints")
+    yield Departure("S81", "numbers begin anew", "webhook.attempts", ANY)
     for name in JOB_EVENT_TYPES:
-        yield Way("S82", f"a body of {name} lacks a field", "webhook.body", name)
-        yield Way("S76", f"{name} tells of another outcome", "webhook.outcome", name)
-        yield Way(
+        yield Departure("S82", f"a body of {name} lacks a field", "webhook.body", name)
+        yield Departure("S76", f"{name} tells of another outcome", "webhook.outcome", name)
+        yield Departure(
             "S19", f"an endpoint that does not list {name} gets it", "webhook.types", f"{name} not listed"
         )
     for kind in KINDS:
-        yield Way("S76", f"a {kind} that is done is told to nobody", "webhook.sent", f"{kind} done")
-        yield Way("S76", f"a {kind} that failed is told to nobody", "webhook.sent", f"{kind} failed")
-    yield Way("S18", "an endpoint that takes all types gets only some", "webhook.sent", "crawl failed")
+        yield Departure("S76", f"a {kind} that is done is told to nobody", "webhook.sent", f"{kind} done")
+        yield Departure("S76", f"a {kind} that failed is told to nobody", "webhook.sent", f"{kind} failed")
+    yield Departure("S18", "an endpoint that takes all types gets only some", "webhook.sent", "crawl failed")
     for how in ("3xx", "4xx", "5xx", "no answer"):
-        yield Way("S87", f"no retry follows a {how}", "webhook.retried", f"{how}, attempt 1")
+        yield Departure("S87", f"no retry follows a {how}", "webhook.retried", f"{how}, attempt 1")
     for status in ("200", "201", "204"):
-        yield Way("S87", f"a {status} does not acknowledge", "webhook.acknowledged", status)
-    yield Way("S88", "silence is waited for longer than 10 s", "webhook.timeout", "no answer")
-    yield Way("S88", "a 2xx after 10 s acknowledges", "webhook.timeout", "a late 2xx")
+        yield Departure("S87", f"a {status} does not acknowledge", "webhook.acknowledged", status)
+    yield Departure("S88", "silence is waited for longer than 10 s", "webhook.timeout", "no answer")
+    yield Departure("S88", "a 2xx after 10 s acknowledges", "webhook.timeout", "a late 2xx")
     for status in ("301", "302", "303", "307", "308"):
-        yield Way("S89", f"a {status} is followed", "webhook.redirect", status)
+        yield Departure("S89", f"a {status} is followed", "webhook.redirect", status)
     for number, gap in enumerate(("1 min", "5 min", "30 min", "2 h", "6 h"), 1):
-        yield Way("S90", f"the retry after {gap} comes at another time", "webhook.retry_delays", gap)
+        yield Departure("S90", f"the retry after {gap} comes at another time", "webhook.retry_delays", gap)
         says = f"attempt {number + 1} is not made"
-        yield Way("S90", says, "webhook.retried", f"5xx, attempt {number}")
-    yield Way("S90", "a seventh attempt is made", "webhook.six_attempts", ANY)
-    yield Way("S91", "an endpoint is disabled too early or too late", "webhook.disable", ANY)
-    yield Way("S92", "a success does not zero the count", "webhook.reset", ANY)
-    yield Way("S93", "the end of a job is never sent", "webhook.sent", "crawl done")
+        yield Departure("S90", says, "webhook.retried", f"5xx, attempt {number}")
+    yield Departure("S90", "a seventh attempt is made", "webhook.six_attempts", ANY)
+    yield Departure("S91", "an endpoint is disabled too early or too late", "webhook.disable", ANY)
+    yield Departure("S92", "a success does not zero the count", "webhook.reset", ANY)
+    yield Departure("S93", "the end of a job is never sent", "webhook.sent", "crawl done")
 
 
 TOLD: Final = {
@@ -413,7 +429,7 @@ OPEN: Final = {
 """Why others are not told."""
 
 
-def _choices() -> Iterator[Way]:
+def _choices() -> Iterator[Departure]:
     """Return the options of each assumption that is a choice, but for its default."""
     for name, about in Assumptions.model_fields.items():
         if about.annotation is bool:
@@ -428,33 +444,33 @@ def _choices() -> Iterator[Way]:
         for option in others:
             says = f"{name}: {str(option).lower() if isinstance(option, bool) else option}"
             if name in TOLD:
-                yield Way(number, says, DIFFERS, number)
+                yield Departure(number, says, DIFFERS, number)
             elif name in CALIBRATED:
-                yield Way(number, says, why="`calibrate` pins it; no verdict depends on it")
+                yield Departure(number, says, why="`calibrate` pins it; no verdict depends on it")
             else:
-                yield Way(number, says, why=OPEN[name])
+                yield Departure(number, says, why=OPEN[name])
 
 
 BESIDE: Final = frozenset({*CHECK_OF, "invalid_cursor", "unauthorized"} - {"quota_exhausted"})
 """Codes whose status is judged beside their rules."""
 
 
-def _statuses() -> Iterator[Way]:
+def _statuses() -> Iterator[Departure]:
     """Return each status that is assumed, as another one."""
     for name, about in Statuses.model_fields.items():
         number = (about.description or "").partition(":")[0].partition(",")[0]
         says = f"{name.replace('_', ' ')} is not {about.default}"
         if name in ASSUMED:
-            yield Way(number, says, DIFFERS, f"U{ASSUMED[name]}")
+            yield Departure(number, says, DIFFERS, f"U{ASSUMED[name]}")
         elif name in BESIDE:
-            yield Way(number, says, DIFFERS, number)
+            yield Departure(number, says, DIFFERS, number)
         else:
-            yield Way(
+            yield Departure(
                 number, says, why="`calibrate` reads it off; its case is not told from others in a reply"
             )
 
 
-def _forms() -> Iterator[Way]:
+def _forms() -> Iterator[Departure]:
     """Return forms that no text shows, and that are told to differ."""
     for number, says in (
         (7, "the code of a 429 is not rate_limited"),
@@ -476,4 +492,4 @@ def _forms() -> Iterator[Way]:
         (89, "checks are listed in another order, or up to the first failure"),
         (106, "a job or a scan costs several units"),
     ):
-        yield Way(f"U{number}", says, DIFFERS, f"U{number}")
+        yield Departure(f"U{number}", says, DIFFERS, f"U{number}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from ranksim.conformance.verdict.verdicts import ANY
-from ranksim.conformance.ways import DIFFERS, Way, ways
+from ranksim.conformance.ways import DIFFERS, Departure, ways
 from ranksim.contract.assumptions import assumption
 
 HEAD = """# What is judged, and what cannot be
@@ -40,7 +40,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _counted(facts: Sequence[Way], choices: Sequence[Way]) -> list[str]:
+def _counted(facts: Sequence[Departure], choices: Sequence[Departure]) -> list[str]:
     shown = [way for way in facts if way.rule]
     told = sum(bool(way.rule) for way in choices)
     numbers = len({way.of for way in facts})
@@ -52,15 +52,15 @@ def _counted(facts: Sequence[Way], choices: Sequence[Way]) -> list[str]:
     ]
 
 
-def _row(way: Way, of: str) -> str:
+def _row(way: Departure, of: str) -> str:
     return f"| {of} | {way.says} | {_shown(way)} |"
 
 
-def _items(same: Iterable[Way]) -> list[str]:
+def _items(same: Iterable[Departure]) -> list[str]:
     return [f"  - {way.says}: {_shown(way)}" for way in same]
 
 
-def _shown(way: Way) -> str:
+def _shown(way: Departure) -> str:
     """Return the rule with its case, or why nothing shows it."""
     if not way.rule:
         return f"not seen: {way.why}"
