@@ -161,6 +161,8 @@ def run_command(
       ranksim run scenarios/quickstart.yaml --replications 20 --out results
     """  # fmt: skip
     with _spoken():
+        from ranksim.sim.telling import heading_of
+
         made = _scenario(scenario, arrivals)
         check_results(out, plots, trace)
         check_outputs((trace,), (scenario, arrivals))
@@ -168,7 +170,7 @@ def run_command(
             folder = _open_directory(stack, out)
             recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
             result = _simulate(made, seed, replications, workers, recorder)
-            heading = _heading(made, result, _command(scenario, result, arrivals))
+            heading = heading_of(made, result, _command(scenario, result, arrivals))
             if folder is not None:
                 _write(folder, result, heading, plots)
         print_out(result.to_json() if json else _summary(result, heading))
@@ -314,39 +316,6 @@ def _progress() -> Iterator[Callable[[int, int, float], None] | None]:
 
 
 # Reporting
-
-
-def _heading(scenario: "Scenario", result: "Result", command: str) -> "Heading":
-    from ranksim.report.assumptions import overrides
-    from ranksim.report.heading import ExpectationVerdict, Heading
-    from ranksim.sim.expectations import judge
-
-    findings = judge(scenario.expect, result)
-    return Heading(
-        name=scenario.name,
-        title=scenario.title,
-        description=scenario.description,
-        start=scenario.start,
-        length=scenario.length,
-        accounts=len(scenario.accounts),
-        replications=len(result.replications),
-        seed=result.seed,
-        version=ranksim.__version__,
-        policy=scenario.policy.name,
-        verdicts=tuple(ExpectationVerdict(finding.passed, finding.text) for finding in findings),
-        notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
-        overrides=overrides(scenario.policy),
-        command=command,
-        invoice=_invoice(scenario),
-    )
-
-
-def _invoice(scenario: "Scenario") -> int:
-    """What all accounts pay a month, by the plans and add-ons that they start with (µUSD)."""
-    from ranksim.fleet.offers import price_of, sold_of
-
-    sold = (sold_of(account.plan, account.add_ons) for account in scenario.accounts.values())
-    return sum(price_of(scenario.policy.catalogue, one) for one in sold)
 
 
 def _command(scenario: Path, result: "Result", arrivals: Path | None) -> str:

@@ -298,7 +298,8 @@ def test_what_is_no_result_is_bad_input(text: str, message: str) -> None:
 def test_every_table_is_a_frame(name: str) -> None:
     found = result(*TWO)
     frame = getattr(found, name)
-    assert list(frame.columns) == list(COLUMNS[name])
+    assert list(frame.columns) == [column.replace("_uusd", "_usd") for column in COLUMNS[name]]
+    assert list(found.frame(name, integers=True).columns) == list(COLUMNS[name])
     assert len(frame) == len(found.tables[name])
     assert list(getattr(Result("empty", 1, []), name).columns) == list(COLUMNS[name])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ranksim.clock import Micros, duration
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -22,3 +23,13 @@ def expect(holds: bool, what: str, expected: str, found: object) -> None:
     """Raise BadInput, naming what was expected, unless a condition on the input holds."""
     if not holds:
         raise BadInput(f"{what}: expected {expected}, found {found}")
+
+
+def micros(what: str, given: Micros | str) -> Micros:
+    """Return a duration in µs, given so or as text such as "12h". Raises BadInput for other text."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return duration(given)
+    except ValueError as error:
+        raise BadInput(f"{what}: {error}") from None

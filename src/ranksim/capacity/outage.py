@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import expect
+from ranksim.capacity.common import expect, micros
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.inference.estimate import Estimate
@@ -66,7 +66,8 @@ class Outage:
     """An outage of `length` (µs), and the events it meets: `together` at once, one such group `every` µs.
 
     A receiver that is "down" refuses each attempt at once. One that is "late" acts on each, but answers
-    after the sender has given up (E24), so each attempt takes the whole timeout to fail.
+    after the sender has given up (E24), so each attempt takes the whole timeout to fail. Times may be text:
+    "3h".
     """
 
     length: Micros
@@ -77,6 +78,8 @@ class Outage:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
+        for what in ("length", "every"):
+            object.__setattr__(self, what, micros(what, getattr(self, what)))
         expect(self.length > 0, "length", "a duration above 0", self.length)
         expect(self.every > 0, "every", "a duration above 0", self.every)
         expect(self.together >= 1, "together", "1 or more", self.together)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ranksim.capacity.bursts import TRIES, Burst, burst
-from ranksim.capacity.common import expect
+from ranksim.capacity.common import expect, micros
 from ranksim.capacity.portfolio import (
     MONTH,
     MOST,
@@ -25,9 +25,9 @@ from ranksim.capacity.portfolio import (
 from ranksim.clock import DAY, Micros
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy
-from ranksim.fleet.offers import price_of, sold_of
 from ranksim.report import units
 from ranksim.report.answer import Row
+from ranksim.report.notebook import fragment
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class PlanFit:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fit:
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet."""
 
@@ -230,6 +230,12 @@ class Fit:
         title = f"Use of each limit, at ×1 → {_times(self.growth)}"
         return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows)
 
+    def __repr__(self) -> str:
+        return f"<Fit: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return fragment("Which plan fits", [self.sentence], self.views())
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
         from ranksim.capacity import plots
@@ -239,14 +245,15 @@ class Fit:
 
 
 def fit(
-    portfolio: Portfolio, policy: Policy | None = None, *, growth: float = 2.0, spread: Micros = 0
+    portfolio: Portfolio, policy: Policy | None = None, *, growth: float = 2.0, spread: Micros | str = 0
 ) -> Fit:
     """Find for every plan of a catalogue whether it fits a portfolio, and what breaks first as it grows.
 
     Grown are the domains, `growth` times, and with them all their work. The rank runs of one occasion are
-    started evenly over `spread` (µs; 0: at one instant), each again after a 429. Raises BadInput.
+    started evenly over `spread` (µs, or text such as "10m"; 0: at one instant), each again after a 429.
+    Raises BadInput.
     """
-    policy = policy or Policy()
+    policy, spread = policy or Policy(), micros("spread", spread)
     expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
     expect(spread >= 0, "spread", "0 or more", spread)
     check_add_ons(portfolio, policy)
@@ -306,7 +313,7 @@ def _size(portfolio: Portfolio, plan: Plan, policy: Policy, needed: Sequence[Lim
     enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
     fits = all(limit.metric in enlarged for limit in lacking)
     bought = {name: portfolio.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
-    price = price_of(policy.catalogue, sold_of(plan.name, bought))
+    price = policy.catalogue.price_of(plan.name, bought)
     cost = provider_cost(portfolio, plan, policy)
     return Size(portfolio.domains, fits, helps if fits else {}, price if fits else None, cost)
 

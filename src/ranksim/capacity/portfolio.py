@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from ranksim.capacity.common import expect, plan_named
+from ranksim.capacity.common import expect, micros, plan_named
 from ranksim.clock import DAY, HOUR, WEEK, Micros
 from ranksim.contract.facts import CHECK_OF
 from ranksim.contract.plans import Plan, SpendLabel
@@ -40,7 +40,8 @@ class Portfolio:
 
     a rank run every `run_every` (µs); `crawls`, `optimizations` and `ai_scans` a month, of so many `pages`
     or `questions` each; `briefs` a week. A share `churn` of the words is replaced in a month. The rank runs
-    of all domains are started within `start_within` (µs), with `keys` API keys.
+    of all domains are started within `start_within` (µs), with `keys` API keys. Both times may be given as
+    text: "12h".
     """
 
     domains: int = 1
@@ -61,6 +62,8 @@ class Portfolio:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
+        for what in ("run_every", "start_within"):
+            object.__setattr__(self, what, micros(what, getattr(self, what)))
         for what in ("domains", "keywords", "pairings", "geographies", "keys"):
             expect(getattr(self, what) >= 1, what, "1 or more", getattr(self, what))
         for what in ("crawls", "optimizations", "pages", "ai_scans", "questions", "briefs"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ranksim.capacity.common import expect
+from ranksim.capacity.common import expect, micros
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
@@ -62,7 +62,9 @@ class Sync:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
-        expect(self.keywords >= 0 and self.removals >= 0, "keywords and removals", "0 or more", "less")
+        object.__setattr__(self, "latency", micros("latency", self.latency))
+        expect(self.keywords >= 0, "keywords", "0 or more", self.keywords)
+        expect(self.removals >= 0, "removals", "0 or more", self.removals)
         expect(self.batch >= 1, "batch", "1 or more", self.batch)
         expect(self.latency >= 0, "latency", "0 or more", self.latency)
         expect(self.others >= 0, "others", "0 or more", self.others)

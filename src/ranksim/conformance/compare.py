@@ -36,7 +36,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in mak
 """Every rule that a trace can show to be broken."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Judgement:
     """What a trace shows: a finding for every rule, and the assumptions whose default it excludes.
 
@@ -53,6 +53,29 @@ class Judgement:
     def history(self) -> History:
         """The first trace, mostly the only one."""
         return self.histories[0]
+
+    def __repr__(self) -> str:
+        return f"<Judgement: {self._about}>"
+
+    @property
+    def _about(self) -> str:
+        names = ", ".join(finding.rule.name for finding in self.deviating)
+        exercised, cases = self.coverage
+        return (
+            f"{f'deviates: {names}' if names else 'nothing deviates'}; {exercised} of {cases} cases exercised"
+        )
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import View
+
+        rules = [
+            (finding.rule.name, str(finding.verdict))
+            for verdict in (Verdict.DEVIATES, Verdict.UNDECIDED, Verdict.CONFORMS, Verdict.NOT_EXERCISED)
+            for finding in self.findings
+            if finding.verdict == verdict
+        ]
+        return fragment("Judgement", [self._about], [View("Rules", ("rule", "verdict"), 2, tuple(rules))])
 
     @property
     def coverage(self) -> tuple[int, int]:

@@ -3,13 +3,13 @@
 The specification shows hardly any number of a plan (U60), so every one of them is data of a catalogue.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
 from ranksim.clock import MINUTE
-from ranksim.contract.quantities import Distribution, Duration, Frozen, Money
+from ranksim.contract.quantities import Distribution, Duration, Frozen, Money, format_money
 
 SpendLabel = Literal[
     "rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans"
@@ -108,6 +108,12 @@ class Plan(Frozen):
                 raise ValueError(f"{operation} consumes at most one metric of a plan, once")
         return self
 
+    def __repr__(self) -> str:
+        return (
+            f"<Plan {self.name!r}: {format_money(self.price)} a month, {self.slot_limit:,} slots, "
+            f"provider cost up to {format_money(self.cost_ceiling)} a month>"
+        )
+
     def metric_of(self, operation: str) -> str | None:
         """The metric that a spending operation consumes, or None (U106)."""
         for metric, quota in self.quotas.items():
@@ -171,6 +177,12 @@ class Catalogue(Frozen):
     def capability_for(self, operation: str) -> str:
         """The capability that check 1 asks for (U60)."""
         return next(name for label, name in self.capability_of.items() if label == operation)
+
+    def price_of(self, plan: str, add_ons: Mapping[str, int]) -> int:
+        """What a plan with so many of some add-ons costs a month (µUSD): the invoice (S109)."""
+        return self.plans[plan].price + sum(
+            count * self.add_ons[name].price for name, count in add_ons.items()
+        )
 
     def duration_of(self, kind: str) -> Distribution:
         """How long a job of a kind takes when the service runs it itself."""

@@ -60,7 +60,7 @@ def sold_of(plan: str, add_ons: Mapping[str, int]) -> Sold:
 def price_of(catalogue: Catalogue, sold: Sold) -> int:
     """Return what a plan with its add-ons costs a month, µUSD."""
     plan, add_ons = sold
-    return catalogue.plans[plan].price + add_ons_price(catalogue, add_ons)
+    return catalogue.price_of(plan, dict(add_ons))
 
 
 def add_ons_price(catalogue: Catalogue, add_ons: Iterable[tuple[str, int]]) -> int:

@@ -1,4 +1,4 @@
-"""The tables of a result as files: Parquet where pyarrow is installed, CSV otherwise."""
+"""The tables of a result as files, Parquet where pyarrow is installed, else CSV; and as frames with units."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import csv
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ranksim.contract.quantities import MICRO_USD
+from ranksim.extras import imported
 from ranksim.files import new_file
 from ranksim.report.tables import Row, Tables
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def save_csv(rows: Sequence[Row], path: Path) -> None:
@@ -40,3 +46,23 @@ def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
+
+
+def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
+    """Return a frame whose instants are UTC datetimes, durations timedeltas, and money dollars.
+
+    `quantities` says of which columns (µs, µUSD) what; a column `…_uusd` is named `…_usd` then.
+    """
+    pandas = imported("pandas", "frames need pandas", "plots")
+    named = {}
+    for column, quantity in quantities.items():
+        given = pandas.to_numeric(frame[column])
+        match quantity:
+            case "instant":
+                frame[column] = pandas.to_datetime(given, unit="us", utc=True)
+            case "duration":
+                frame[column] = pandas.to_timedelta(given, unit="us")
+            case _:
+                frame[column] = given / MICRO_USD
+                named[column] = column.replace("_uusd", "_usd")
+    return frame.rename(columns=named)

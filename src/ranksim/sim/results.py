@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from ranksim.report.heading import ExpectationVerdict, Heading
+
 VERSION = 1
 
 
@@ -39,15 +41,61 @@ class Result:
         *,
         level: float = LEVEL,
         remarks: Iterable[str] = (),
+        heading: Callable[[Result], Heading] | None = None,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
         self.replications = list(replications)
         self.level = level
         self.remarks = list(remarks)
+        self._heading = heading
 
     def __repr__(self) -> str:
         return f"<Result of {self.scenario!r}: seed {self.seed}, {len(self.replications)} replications>"
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import views
+
+        if self._heading is None:
+            return fragment(self.scenario, [repr(self)], views(self.tables))
+        lines = [self.heading.line, self.heading.verdict]
+        lines += [f"{'holds' if one.holds else 'failed'}: {one.text}" for one in self.heading.verdicts]
+        return fragment(self.heading.title or self.scenario, lines, views(self.tables))
+
+    # What was asked
+
+    @property
+    def heading(self) -> Heading:
+        """The facts of the run and the verdict on it. Raises BadInput for a result from JSON."""
+        if self._heading is None:
+            raise BadInput(
+                f"{self.scenario}: a result from JSON knows no scenario, and so no expectations; run it again"
+            )
+        return self._heading(self)
+
+    @property
+    def expectations(self) -> tuple[ExpectationVerdict, ...]:
+        """Whether each expectation `holds`, and a sentence (`text`) on it. Raises BadInput."""
+        return self.heading.verdicts
+
+    def summary(self) -> str:
+        """Return what `ranksim run` prints. Raises BadInput for a result that was read from JSON."""
+        from ranksim.report.summary import summary
+        from ranksim.report.terminal import rendered
+
+        return rendered(summary(self.heading, self.tables))
+
+    def page(self, plots: bool = True) -> str:
+        """Return the HTML page that `ranksim run --out` writes. Raises BadInput."""
+        from ranksim.report.page import page
+
+        images: dict[str, bytes] = {}
+        if plots:
+            imported("matplotlib", "plots need matplotlib", "plots")
+            drawing = import_module("ranksim.report.plots")
+            images = {name: drawing.png(self.tables, name) for name in drawing.drawable(self.tables)}
+        return page(self.heading, self.tables, images)
 
     # Numbers
 
@@ -113,12 +161,20 @@ class Result:
         """All tables as plain rows; `tables.COLUMNS` names their columns."""
         return tables.build(self.replications, self.level, self.remarks)
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """Return a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
+    def frame(self, name: str, integers: bool = False) -> pd.DataFrame:
+        """Return a table as a pandas frame, with units.
+
+        Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
+        named `…_usd`. With `integers` times stay µs and money µUSD. Raises BadInput
+        when there is no such table, or no pandas.
+        """
+        from ranksim.report.frames import with_units
+
         self._known(name)
         pandas = imported("pandas", "frames need pandas", "plots")
-        frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=list(tables.COLUMNS[name]))
-        return frame
+        columns = list(tables.COLUMNS[name])
+        frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=columns)
+        return frame if integers else with_units(frame, tables.quantities(name))
 
     def plot(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw a table. Raises BadInput when there is no such table, or no matplotlib."""
@@ -158,12 +214,12 @@ class Result:
 
     @property
     def spend(self) -> pd.DataFrame:
-        """Provider spend of the month over time, µUSD."""
+        """Provider cost of the month over time, in dollars."""
         return self.frame("spend")
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """Jobs of each pool, their waits (µs) and the pool's utilisation."""
+        """Jobs of each pool, their waits and the pool's utilisation."""
         return self.frame("jobs")
 
     @property
@@ -178,7 +234,7 @@ class Result:
 
     @property
     def delays(self) -> pd.DataFrame:
-        """Time from event to acknowledgement, µs, by endpoint and quantile."""
+        """Time from event to acknowledgement, by endpoint and quantile."""
         return self.frame("delays")
 
     @property

@@ -33,6 +33,7 @@ from ranksim.trace import TraceWriter
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from ranksim.report.heading import Heading
     from ranksim.sim.scenario import Scenario
     from ranksim.sim.world import Recorder
 
@@ -52,7 +53,7 @@ AHEAD = 2
 
 
 def run(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     seed: int | None = None,
     replications: int | None = None,
     workers: int = 1,
@@ -60,13 +61,17 @@ def run(
     progress: Progress | None = None,
     world: MakeWorld = World,
 ) -> Result:
-    """Simulate a scenario and give its result.
+    """Simulate a scenario, or the scenario of a file, and give its result.
 
     `seed` and `replications` stand in for the scenario's; with `replications` given, its `precision` is not
     pursued. `workers` processes share the replications. `trace`, a file or a recorder, takes down the first
     replication, which then runs in this process. Raises BadInput, and whatever goes wrong in a
     replication, with a note which one.
     """
+    if isinstance(scenario, str | Path):
+        from ranksim.sim.scenario import Scenario  # a world that is made in Python reads no file
+
+        scenario = Scenario.load(scenario)
     if workers < 1:
         raise BadInput(f"workers: expected at least 1, found {workers}")
     if replications is not None and replications < 1:
@@ -104,7 +109,14 @@ def run(
             f"after {len(done)} replications"
             + (f"; that takes at least {FIRST_STAGE}" if len(done) < FIRST_STAGE else "")
         )
-    return Result(scenario.name, root, done, level=LEVEL, remarks=remarks)
+    heading = partial(_heading, scenario)
+    return Result(scenario.name, root, done, level=LEVEL, remarks=remarks, heading=heading)
+
+
+def _heading(scenario: Scenario, result: Result) -> Heading:
+    from ranksim.sim.telling import heading_of  # most results are asked for numbers alone
+
+    return heading_of(scenario, result)
 
 
 def replication_seed(seed: int, index: int) -> int:

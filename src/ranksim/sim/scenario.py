@@ -18,6 +18,8 @@ from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
 from ranksim.contract.yamlfile import load_yaml, read_yaml
+from ranksim.report.units import count, many
+from ranksim.report.units import duration as written
 from ranksim.service.administration import STATUSES
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.receivers import ReceiverSpec
@@ -87,6 +89,30 @@ class Scenario(Frozen):
             every = max(1, round(self.length / SAMPLES / SECOND)) * SECOND
             object.__setattr__(self, "sample_every", every)
         return self
+
+    def __repr__(self) -> str:
+        return (
+            f"<Scenario {self.name!r}: {written(self.length)} from {iso(self.start)}, "
+            f"{many(len(self.accounts), 'account')}, {many(len(self.clients), 'client')}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import View
+
+        accounts = tuple(
+            (name, one.plan, count(one.portfolio.slots()) if one.portfolio else "–")
+            for name, one in self.accounts.items()
+        )
+        clients = tuple((name, one.kind, one.account or "–") for name, one in self.clients.items())
+        expected = tuple((str(one.model_dump(mode="json")),) for one in self.expect)
+        views = (
+            View("Accounts", ("account", "plan", "slots at the start"), 2, accounts),
+            View("Clients", ("client", "kind", "account"), 3, clients),
+            View("Expected", ("what",), 1, expected),
+        )
+        about = [repr(self)[1:-1], self.description]
+        return fragment(self.title or self.name, about, [view for view in views if view.rows])
 
     @property
     def end(self) -> Micros:

@@ -91,6 +91,16 @@ waits and of delays are of all of them in all replications; the longest delay is
 MEASURED = {"windows": "remaining", "meters": "used", "slots": "used", "spend": "spent_uusd"}
 """The column of a series that `low` and `high` are about."""
 
+
+def quantities(table: str) -> dict[str, str]:
+    """Return what the columns of a table are that are instants, durations or money, by name."""
+    found = {name: "money" for name in COLUMNS[table] if name.endswith("_uusd")}
+    found |= {name: "instant" for name in COLUMNS[table] if name in ("t", "disabled_at")}
+    found |= {name: "duration" for name in COLUMNS[table] if name == "delay" or name.startswith("wait_")}
+    of_measured = {"spend": "money", "jobs": "duration", "delays": "duration"}.get(table)
+    return found | ({"low": of_measured, "high": of_measured} if of_measured else {})
+
+
 DELAYS = (0.5, 0.9, 0.95, 0.99, 1.0)
 
 

@@ -126,6 +126,9 @@ class World(SimpyClock):
         self._sample()
         self._set_wake()
 
+    def __repr__(self) -> str:
+        return f"<World of {self.scenario.name!r} at {iso(self.now)}: seed {self.seed}>"
+
     @property
     def end(self) -> Micros:
         """The instant at which the scenario ends; nothing of that instant happens any more."""

@@ -11,7 +11,7 @@ from ranksim.extras import imported
 from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
-from ranksim.report.units import difference_of
+from ranksim.report.units import difference_of, many
 from ranksim.study import goal, plots, sensitivity
 from ranksim.study.design import Point, baseline
 from ranksim.study.runs import Runs
@@ -68,8 +68,11 @@ class StudyResult:
         self._samples = made.samples
 
     def __repr__(self) -> str:
-        filled = ", ".join(f"{len(rows)} {name}" for name, rows in self.tables.items() if rows)
-        return f"<StudyResult of {self.study.spec.name!r}: {filled}>"
+        metrics = len({row["metric"] for row in self.tables["points"]})
+        about = [many(len(self.points), "point"), many(metrics, "metric")] if self.points else []
+        about += [f"goal {row['status']}: {row['answer']}" for row in self.tables["goals"]]
+        about += [many(len(self.failures), "failure")] if self.failures else []
+        return f"<StudyResult of {self.study.spec.name!r}: {', '.join(about)}>"
 
     @property
     def points(self) -> list[str]:

@@ -1,0 +1,43 @@
+"""What stands above the tables of a simulated result: its scenario, its verdict, and what accounts pay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ranksim
+from ranksim.report.assumptions import overrides
+from ranksim.report.heading import ExpectationVerdict, Heading
+from ranksim.sim.expectations import judge
+
+if TYPE_CHECKING:
+    from ranksim.sim.results import Result
+    from ranksim.sim.scenario import Scenario
+
+
+def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading:
+    """Tell the facts of a run; `command` repeats it. Raises BadInput for a metric that it has not."""
+    return Heading(
+        name=scenario.name,
+        title=scenario.title,
+        description=scenario.description,
+        start=scenario.start,
+        length=scenario.length,
+        accounts=len(scenario.accounts),
+        replications=len(result.replications),
+        seed=result.seed,
+        version=ranksim.__version__,
+        policy=scenario.policy.name,
+        verdicts=tuple(
+            ExpectationVerdict(finding.passed, finding.text) for finding in judge(scenario.expect, result)
+        ),
+        notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
+        overrides=overrides(scenario.policy),
+        command=command,
+        invoice=_invoice(scenario),
+    )
+
+
+def _invoice(scenario: Scenario) -> int:
+    """What all accounts pay a month, by the plans and add-ons that they start with (µUSD)."""
+    catalogue = scenario.policy.catalogue
+    return sum(catalogue.price_of(account.plan, account.add_ons) for account in scenario.accounts.values())

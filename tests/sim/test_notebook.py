@@ -1,0 +1,83 @@
+"""A result in a notebook: how it shows itself, its frames with units, its summary, expectations and page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import ranksim as rs
+from ranksim.capacity.outage import Outage
+from ranksim.capacity.sync import Sync
+from ranksim.errors import BadInput
+
+FILE = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+
+
+@pytest.fixture(scope="module")
+def result() -> rs.Result:
+    return rs.run(FILE)
+
+
+def test_a_file_is_run_by_its_name(result: rs.Result) -> None:
+    assert result.to_json() == rs.run(str(FILE)).to_json() == rs.run(rs.Scenario.load(FILE)).to_json()
+
+
+def test_expectations_and_summary(result: rs.Result) -> None:
+    assert len(result.expectations) == 8
+    assert all(one.holds for one in result.expectations)
+    assert result.summary().startswith("One agency for a week\n7 d from 2026-01-05T00:00:00Z, 1 account")
+    assert "129.00 USD invoice of a month" in result.summary()
+    assert "<title>One agency for a week" in result.page(plots=False)
+
+
+def test_a_result_from_json_has_no_expectations(result: rs.Result) -> None:
+    again = rs.Result.from_json(result.to_json())
+    with pytest.raises(BadInput, match="a result from JSON knows no scenario, and so no expectations"):
+        _ = again.expectations
+    assert "<table>" in again._repr_html_()
+
+
+def test_frames_carry_datetimes_timedeltas_and_dollars(result: rs.Result) -> None:
+    spend = result.spend
+    assert spend["t"].iloc[0] == pd.Timestamp("2026-01-05", tz="UTC")
+    raw = result.frame("spend", integers=True)
+    assert (spend["settled_usd"] * 1_000_000).round().tolist() == raw["settled_uusd"].tolist()
+    assert raw["t"].iloc[0] == 1_767_571_200_000_000
+    waits = result.jobs["wait_p95"]
+    assert waits.dt.total_seconds().max() <= 20 * 60
+    assert str(result.endpoints["disabled_at"].dtype).startswith("datetime64")
+    assert result.endpoints["disabled_at"].iloc[0].date().isoformat() == "2026-01-07"
+    assert result.delays["delay"].iloc[-1] < pd.Timedelta("1min")
+    assert result.slots["used"].max() == 1280
+
+
+@pytest.mark.parametrize("table", ["calls", "refusals", "windows", "meters", "slots", "jobs", "notes"])
+def test_every_frame_has_the_rows_of_its_table(result: rs.Result, table: str) -> None:
+    assert len(result.frame(table)) == len(result.tables[table])
+
+
+def test_things_show_themselves(result: rs.Result) -> None:
+    scenario = rs.Scenario.load(FILE)
+    assert repr(scenario) == ("<Scenario 'quickstart': 7 d from 2026-01-05T00:00:00Z, 1 account, 5 clients>")
+    assert "<caption" in scenario._repr_html_()
+    assert repr(rs.Policy().catalogue.plans["pro"]) == (
+        "<Plan 'pro': 129 USD a month, 5,000 slots, provider cost up to 90 USD a month>"
+    )
+    assert repr(rs.World(scenario)) == "<World of 'quickstart' at 2026-01-05T00:00:00Z: seed 1>"
+    html = result._repr_html_()
+    assert "All 8 expectations hold." in html
+    assert "holds: refusals.rate_limited is 80" in html
+    assert "<script" not in html
+    assert repr(rs.capacity.fit(rs.capacity.Portfolio(domains=30))).startswith("<Fit: The plan free fits")
+
+
+def test_durations_may_be_text() -> None:
+    assert rs.capacity.Portfolio(run_every="12h").run_every == 43_200_000_000  # type: ignore[arg-type]
+    assert Sync(10, latency="50ms").latency == 50_000  # type: ignore[arg-type]
+    assert Outage("3h", "45m").length == 10_800_000_000  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"^run_every: .*12 hours"):
+        rs.capacity.Portfolio(run_every="12 hours")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"^keywords: expected 0 or more, found -5$"):
+        Sync(-5)
