@@ -29,6 +29,7 @@ from ranksim.facade import cli as serving
 from ranksim.facade import state_cli, webhook_cli
 from ranksim.files import check_outputs
 from ranksim.load import cli as loading
+from ranksim.mirror import cli as mirroring
 from ranksim.pricing import cli as pricing
 from ranksim.pricing import import_cli as importing
 from ranksim.receiver import cli as receive_cli
@@ -407,6 +408,7 @@ for _name, (_question, _help) in pricing.QUESTIONS.items():
 app.add_typer(price, name="price", help="Answer a question of pricing.")
 app.command("import", short_help="Make columns of recorded calls.")(_spoken()(importing.import_recording))
 app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))
+app.command("mirror", short_help="Make a twin of your account, by reading.")(_spoken()(mirroring.mirror))
 app.command("explain", short_help="Tell what an id in a report means.")(_spoken()(judging.explain))
 app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(
     _spoken()(calibrating.calibrate)

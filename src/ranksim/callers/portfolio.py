@@ -19,7 +19,7 @@ from ranksim.callers.requests import (
     scan_body,
 )
 from ranksim.clock import Micros
-from ranksim.contract.quantities import Frozen, Instant
+from ranksim.contract.quantities import Frozen, Instant, Money
 from ranksim.errors import BadInput
 from ranksim.service.bodies import MOST_KEYWORDS
 from ranksim.service.calls import Body, Reply
@@ -94,8 +94,22 @@ class PortfolioSpec(Frozen):
         return domains * self.keywords * per_keyword
 
 
+class UsedSpec(Frozen):
+    """What an account has used when it starts: units by metric, cost (µUSD) of the month, held slots.
+
+    Each belongs to the period that the start lies in (S108, S110, U51).
+    """
+
+    metrics: dict[str, Count] = Field(default_factory=dict)
+    spent: Annotated[Money, Field(ge=0)] = 0
+    held: Count = 0
+
+
 class AccountSpec(Frozen):
-    """A customer account: plan, subscription status, billing anchor, add-ons by count, keys, portfolio."""
+    """A customer account: plan, subscription status, billing anchor, add-ons by count, keys, portfolio.
+
+    `further` are portfolios of other domains, which track something else; `used` is what is used already.
+    """
 
     plan: str
     status: str = "active"
@@ -104,10 +118,17 @@ class AccountSpec(Frozen):
     environment: Literal["production", "sandbox"] = "production"
     keys: tuple[KeySpec, ...] = (KeySpec(name="main"),)
     portfolio: PortfolioSpec | None = None
+    further: tuple[PortfolioSpec, ...] = ()
+    used: UsedSpec | None = None
+
+    @property
+    def portfolios(self) -> tuple[PortfolioSpec, ...]:
+        """All its portfolios."""
+        return (*(() if self.portfolio is None else (self.portfolio,)), *self.further)
 
     def hosts(self, name: str) -> tuple[str, ...]:
         """The hosts of the domains it starts with."""
-        return self.portfolio.hosts(name) if self.portfolio is not None else ()
+        return tuple(host for portfolio in self.portfolios for host in portfolio.hosts(name))
 
 
 @dataclass(slots=True)
@@ -162,8 +183,10 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
         name, spec.plan, now, anchor=spec.anchor, add_ons=dict(spec.add_ons), environment=spec.environment
     )
     actor = Actor(name, account, spec.environment)
-    if spec.portfolio is not None:
-        _make_portfolio(host, actor, spec.portfolio)
+    for portfolio in spec.portfolios:
+        _make_portfolio(host, actor, portfolio)
+    if spec.used is not None:
+        service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
     for key in spec.keys:
         domain = actor.hosts[key.domain] if key.domain is not None else None
         actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain)

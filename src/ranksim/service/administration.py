@@ -3,7 +3,7 @@
 Drivers call these through `Service`. Bad names are refused with `BadInput`: they come from people's files.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 from ranksim.clock import calendar_anchor
@@ -91,6 +91,21 @@ def change_plan(ctx: Context, account: Account, plan: str, now: int) -> None:
     _set_limits(ctx, account)
     for name, row in account.cooldowns.items():
         row.length = new.cooldown_of(name.partition("/")[2])
+
+
+def set_usage(
+    ctx: Context, account: Account, metrics: Mapping[str, int], spent: int, held: int, now: int
+) -> None:
+    """Set what an account has used of the periods that hold `now`: units, settled cost (µUSD), held slots."""
+    for metric in metrics:
+        _expect("metric", metric, tuple(ctx.plan_of(account).quotas))
+    books = account.books
+    admission.turn_month(now, books)
+    books.settled, books.held = spent, held
+    for metric, used in metrics.items():
+        meter = account.meters[metric]
+        admission.turn_meter(now, meter, books, ctx.terms)
+        meter.used = used
 
 
 def set_add_on(ctx: Context, account: Account, add_on: str, count: int) -> None:

@@ -4,7 +4,7 @@ The order of one call (U86): advance → access → traffic → faults of form �
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from heapq import heappop
@@ -445,6 +445,11 @@ class Service:
         """Set the status of an account's subscription (S61, U57)."""
         self._advance(now)
         administration.set_status(self._ctx, self._account(account), status)
+
+    def set_usage(self, account: str, metrics: Mapping[str, int], spent: int, held: int, now: int) -> None:
+        """Set what an account has used already: units by metric, cost of the month (µUSD), held slots."""
+        self._advance(now)
+        administration.set_usage(self._ctx, self._account(account), metrics, spent, held, now)
 
     def waive(self, limits: Collection[str], now: int) -> None:
         """Switch off limits, of `administration.LIMITS`, for everybody: these and no others."""

@@ -258,9 +258,17 @@ def _account_problems(scenario: Scenario) -> Iterator[Problem]:
                 yield (*at, "keys", index), f"the key {key.name!r} is written twice; remove one"
             if key.domain is not None:
                 yield from _unknown((*at, "keys", index, "domain"), "domain", key.domain, account.hosts(name))
-        if account.portfolio is not None and account.plan in catalogue.plans:
-            for path, message in _portfolio_problems(account.portfolio, catalogue.plans[account.plan]):
+        if account.plan not in catalogue.plans:
+            continue
+        plan = catalogue.plans[account.plan]
+        if account.portfolio is not None:
+            for path, message in _portfolio_problems(account.portfolio, plan):
                 yield (*at, "portfolio", *path), f"{message}; make it smaller or choose another plan"
+        for number, portfolio in enumerate(account.further):
+            for path, message in _portfolio_problems(portfolio, plan):
+                yield (*at, "further", number, *path), f"{message}; make it smaller or choose another plan"
+        for metric in account.used.metrics if account.used is not None else ():
+            yield from _unknown((*at, "used", "metrics", metric), "metric", metric, plan.quotas)
 
 
 def _portfolio_problems(portfolio: PortfolioSpec, plan: Plan) -> Iterator[Problem]:

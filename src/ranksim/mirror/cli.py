@@ -1,0 +1,47 @@
+"""`ranksim mirror`: a twin of your own account, by reading alone."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ranksim.report import units
+from ranksim.report.terminal import print_out
+
+
+def mirror(
+    host: Annotated[
+        str, typer.Option(metavar="URL", help="The base URL, without the /v1; the key is in RANKSIM_KEY.")
+    ] = "",
+    target: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A target file with several keys, instead of --host.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Write world.yaml, policy.yaml and catalogue.yaml here.")
+    ] = Path("twin"),
+) -> None:
+    """Write what the keys may read as a world: plans and limits, what is tracked, what is used so far.
+
+    It reads and sends nothing else. What the API does not show is said in notes, and stands in the files.
+
+    Example: RANKSIM_KEY=... ranksim mirror --host https://sandbox.example.com --out twin
+    """
+    from ranksim.errors import BadInput
+    from ranksim.load.options import LoadOptions
+    from ranksim.mirror.mirror import mirrored, write
+
+    if target is not None and host:
+        raise BadInput("--host: expected either --host and a key or --target, found both")
+    options = LoadOptions(host, "" if target is None else str(target))
+    twin = mirrored(options.target())
+    write(twin, out)
+    accounts = twin.scenario["accounts"]
+    lines = [f"Written to {out}: {units.many(len(accounts), 'account')}, {', '.join(accounts)}"]
+    lines += [f"note: {note}" for note in twin.notes]
+    first = next(iter(twin.catalogue["plans"]))
+    lines += [
+        f"next: ranksim run {out}/world.yaml",
+        f"      ranksim serve --policy {out}/policy.yaml --plan {first}",
+        f"      ranksim capacity fit --policy {out}/policy.yaml",
+    ]
+    print_out("\n".join(lines) + "\n")

@@ -1,0 +1,62 @@
+"""A deployment read over HTTP, and the twin's files written."""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ranksim.callers.target import Target
+from ranksim.errors import BadInput
+from ranksim.files import new_directory
+from ranksim.load.driver import drive
+from ranksim.load.recorder import AnchoredClock, PartRecorder
+from ranksim.load.session import Session
+from ranksim.mirror.reading import Reading, read
+from ranksim.mirror.world import Twin, world_of
+
+PATIENCE = 30.0
+"""Seconds to wait for a reply."""
+
+
+def mirrored(target: Target) -> Twin:
+    """Read a deployment and make a twin of it. Raises BadInput where no key tells of an account."""
+    clock = AnchoredClock.here()
+    with tempfile.TemporaryDirectory(prefix="ranksim-mirror-") as folder:
+        tokens = [token for name in target.keys if (token := target.token(name))]
+        path = Path(folder) / "read.jsonl"
+        recorder = PartRecorder(path, part="0", clock=clock, salt=secrets.token_bytes(16), tokens=tokens)
+        session = Session(target, recorder, client="mirror", timeout=PATIENCE)
+        try:
+            found: Reading = drive(read(target), session)
+        finally:
+            session.close()
+            recorder.close()
+    if not found.accounts:
+        raise BadInput(
+            f"mirror: no key of the target tells of its account (tried {', '.join(found.unknown)}); check "
+            "the address, which is without the /v1, and give a key that is not bound to a domain"
+        )
+    now = clock.now() if found.date is None else found.date
+    return world_of(found, next(iter(target.environments.values())), now)
+
+
+def write(twin: Twin, out: Path) -> None:
+    """Write world.yaml, policy.yaml and catalogue.yaml into a new directory. Raises BadInput."""
+    with new_directory(out) as folder:
+        heading = "".join(f"# {note}\n" for note in twin.notes)
+        (folder / "catalogue.yaml").write_text(_yaml(twin.catalogue), encoding="utf-8")
+        policy = {"name": "twin", "catalogue": "catalogue.yaml"}
+        (folder / "policy.yaml").write_text(_yaml(policy), encoding="utf-8")
+        (folder / "world.yaml").write_text(heading + _yaml(twin.scenario), encoding="utf-8")
+
+
+def _yaml(data: dict[str, Any]) -> str:
+    from ruamel.yaml import YAML
+
+    stream = io.StringIO()
+    writer = YAML(typ="rt", pure=True)
+    writer.dump(data, stream)
+    return stream.getvalue()

@@ -1,0 +1,95 @@
+"""What is read of a deployment to make a twin of its accounts: reads only, as a program."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ranksim.callers.discovery import Reach, explore
+from ranksim.callers.manners import pages
+from ranksim.callers.steps import Send
+from ranksim.callers.target import Target
+from ranksim.clock import SECOND, Micros
+
+OWNED = (
+    "domains.list",
+    "keyword_lists.list",
+    "scans.list",
+    "webhooks.list",
+    "labels.list",
+    "competitors.list",
+)
+"""Lists that tell what an account tracks; keywords are counted by their lists."""
+
+Item = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAccount:
+    """What was read of one account: by the key that may read most, `keys` with the domain each is bound to.
+
+    `lists` has the items of each operation of `OWNED` that could be read, `lacks` why others could not.
+    """
+
+    name: str
+    environment: str
+    keys: Mapping[str, str | None]
+    singles: Mapping[str, Item]
+    lists: Mapping[str, list[Item]] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    def single(self, operation: str) -> Item:
+        """Return what was read of an object; empty where it could not be."""
+        return self.singles.get(operation, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a deployment: its accounts, and the keys of which none could be told.
+
+    `date` is its own clock (µs), None where it dates no reply.
+    """
+
+    accounts: tuple[ReadAccount, ...]
+    unknown: tuple[str, ...]
+    date: Micros | None = None
+
+
+def read(target: Target) -> Generator[Any, Any, Reading]:
+    """Read every account that a target has keys of."""
+    reach: Reach = yield from explore(target)
+    found: dict[tuple[str, str], list[str]] = {}
+    unknown = []
+    for key in reach.keys.values():
+        if key.usable and key.account:
+            found.setdefault((key.environment, key.account), []).append(key.name)
+        else:
+            unknown.append(key.name)
+    accounts = []
+    for (environment, _), names in found.items():
+        whole = [name for name in names if "account.get" in reach.keys[name].reads]
+        if not whole:
+            unknown += names
+            continue
+        main = reach.keys[whole[0]]
+        lists: dict[str, list[Item]] = {}
+        for operation in OWNED:
+            if operation not in main.lacks:
+                items = yield from pages(Send(operation, main.name))
+                lists[operation] = [item for item in items if isinstance(item, dict)]
+        singles = {name: read for name, read in main.reads.items() if isinstance(read, dict)}
+        bound = {name: reach.keys[name].domain_id for name in names}
+        label = str(singles["account.get"].get("name") or "account")
+        accounts.append(ReadAccount(label, environment, bound, singles, lists, main.lacks))
+    last = yield Send("webhook_events.list", key="")
+    return Reading(tuple(accounts), tuple(unknown), _date(last.headers.get("date", "")))
+
+
+def _date(text: str) -> Micros | None:
+    """Read an IMF-fixdate (RFC 9110)."""
+    try:
+        return int(parsedate_to_datetime(text).timestamp()) * SECOND
+    except (ValueError, OverflowError):
+        return None

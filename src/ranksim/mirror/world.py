@@ -1,0 +1,286 @@
+"""A world of what was read: a catalogue with the plans, and a scenario with the accounts.
+
+What the API does not show is taken from the illustrative catalogue (unit costs, how long jobs take) or left
+at its default, and told in notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ranksim.clock import Micros, iso
+from ranksim.contract.facts import SPENDING_OPERATIONS
+from ranksim.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
+from ranksim.contract.policy import Policy
+from ranksim.mirror.reading import Item, ReadAccount, Reading
+
+LENGTH = "1d"
+"""How long the world runs if nobody changes it."""
+
+MANY = 1 << 31
+"""A limit that was not told."""
+
+
+@dataclass(slots=True)
+class Twin:
+    """What is written: the catalogue, the scenario, and what is not as it is there."""
+
+    catalogue: dict[str, Any]
+    scenario: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def world_of(reading: Reading, host: str, now: Micros) -> Twin:
+    """Make a twin of what was read of `host` at `now`."""
+    shown = Policy().catalogue
+    plans: dict[str, Any] = {}
+    twin = Twin({}, {})
+    accounts: dict[str, Any] = {}
+    receivers: dict[str, Any] = {}
+    for number, read in enumerate(reading.accounts, 1):
+        name = _name(read.name, accounts, number)
+        terms = _plan(read, twin.notes)
+        plan = _plan_name(read, plans, terms)
+        plans[plan] = terms
+        accounts[name] = _account(read, plan, twin.notes)
+        receivers |= _receivers(read, name, len(receivers), twin.notes)
+    twin.notes += [
+        f"key {name}: it tells no account, so it has no place in the twin" for name in reading.unknown
+    ]
+    twin.notes.append(
+        "not shown by the API, and so as in the illustrative catalogue or at its default: prices (0), unit "
+        "costs, how long jobs take, which operations an allowance is for but briefs, every assumption (U)"
+    )
+    shared = shown.model_dump(mode="json")
+    twin.catalogue = {
+        "name": "mirror",
+        "note": f"Plans as {host} shows them; prices are not shown, unit costs and durations illustrative.",
+        "plans": plans,
+        "unit_costs": shared["unit_costs"],
+        **{part: shared[part] for part in HOW_JOBS_RUN},
+    }
+    twin.scenario = {
+        "scenario": 1,
+        "name": "twin",
+        "description": f"The accounts at {host} as they could be read on {iso(now)}.",
+        "start": iso(now // 1_000_000 * 1_000_000),
+        "length": LENGTH,
+        "policy": "policy.yaml",
+        "accounts": accounts,
+    }
+    if receivers:
+        twin.scenario["receivers"] = receivers
+    return twin
+
+
+def _name(given: str, taken: Mapping[str, Any], number: int) -> str:
+    name = re.sub("[^A-Za-z0-9_-]+", "-", given).strip("-") or "account"
+    return f"{name}-{number}" if name in taken else name
+
+
+# Plans
+
+
+def _plan_name(read: ReadAccount, plans: Mapping[str, Any], terms: Mapping[str, Any]) -> str:
+    """The plan's name as it is shown; accounts of one plan may have limits of their own (add-ons)."""
+    name = str(read.single("account.get").get("plan") or "mirrored")
+    while name in plans and plans[name] != terms:
+        name += "-again"
+    return name
+
+
+def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
+    entitled, usage = read.single("account.entitlements"), read.single("account.usage")
+    slots = read.single("slots.get")
+    most = entitled.get("dimensions")
+    dimensions: Item = most if isinstance(most, dict) else {}
+    for operation, told in (
+        ("account.entitlements", entitled),
+        ("account.usage", usage),
+        ("slots.get", slots),
+    ):
+        if not told:
+            why = read.lacks.get(operation, "it was not answered")
+            notes.append(
+                f"{read.name}: {operation} could not be read ({why}), so its limits are out of reach here"
+            )
+    cost = usage.get("cost")
+    ceiling = cost.get("ceiling") if isinstance(cost, dict) else None
+    cooldowns = entitled.get("cooldown_seconds")
+    return {
+        "price": "0 USD",
+        "capabilities": _capabilities(entitled, read, notes),
+        "quotas": {str(meter["metric"]): _quota(meter) for meter in _meters(usage)},
+        "slot_limit": _whole(entitled.get("slot_limit"), _whole(slots.get("limit"), MANY)),
+        "dimensions": {
+            "max_engine_devices": _whole(dimensions.get("engine_devices"), MANY),
+            "max_geographies": _whole(dimensions.get("geographies"), MANY),
+        },
+        "cost_ceiling": f"{_money(ceiling, str(MANY))} USD",
+        "cooldowns": {
+            name: f"{_whole(seconds, 0)}s"
+            for name, seconds in (cooldowns.items() if isinstance(cooldowns, dict) else ())
+            if name in SPENDING_OPERATIONS
+        },
+        "page_cap": _whole(entitled.get("page_cap"), MANY),
+        "call_cap": _whole(entitled.get("call_cap"), MANY),
+    }
+
+
+def _capabilities(entitled: Item, read: ReadAccount, notes: list[str]) -> list[str]:
+    """The capabilities as shown; where none of ours is among them, ours, all of them, are beside them."""
+    shown = [str(name) for name in entitled.get("capabilities") or ()]
+    known = sorted(set(CAPABILITY_OF.values()))
+    if set(shown) & set(known):
+        tracking = CAPABILITY_OF["scans"]
+        if tracking in shown or not read.lists.get("scans.list"):
+            return shown
+        notes.append(
+            f"{read.name}: it has scans, so {tracking} is allowed, which is not among its capabilities"
+        )
+        return [*shown, tracking]
+    notes.append(
+        f"{read.name}: what the capabilities {', '.join(shown) or '(none told)'} allow is not shown, so all "
+        "is allowed; write capability_of into the catalogue"
+    )
+    return [*shown, *known]
+
+
+def _meters(usage: Item) -> list[Item]:
+    found = usage.get("metrics")
+    return (
+        [one for one in found if isinstance(one, dict) and "metric" in one] if isinstance(found, list) else []
+    )
+
+
+def _quota(meter: Item) -> dict[str, Any]:
+    brief = "brief" in str(meter["metric"])
+    period = meter.get("period")
+    return {
+        "limit": _whole(meter.get("limit"), MANY),
+        "period": period if period in ("week", "month") else ("week" if brief else "month"),
+        "consumed_by": ["keyword_briefs"] if brief else [],
+    }
+
+
+# Accounts
+
+
+def _account(read: ReadAccount, plan: str, notes: list[str]) -> dict[str, Any]:
+    told, usage = read.single("account.get"), read.single("account.usage")
+    hosts = {str(domain.get("id")): _host(domain) for domain in read.lists.get("domains.list", ())}
+    account: dict[str, Any] = {"plan": plan, "environment": read.environment}
+    status = told.get("status")
+    if isinstance(status, str):
+        account["status"] = status
+    anchor = told.get("billing_anchor") or told.get("period_start")
+    if isinstance(anchor, str):
+        account["anchor"] = anchor
+    else:
+        notes.append(f"{read.name}: its billing anchor is not shown, so its months begin with the world")
+    account["keys"] = [
+        name if domain not in hosts else {"name": name, "domain": hosts[domain]}
+        for name, domain in read.keys.items()
+    ]
+    tracked = [_portfolio(host, domain, read) for domain, host in hosts.items()]
+    if tracked:
+        account["portfolio"], *further = tracked
+        account |= {"further": further} if further else {}
+    account["used"] = _used(usage, read.single("slots.get"))
+    planned = sum(_planned(portfolio) for portfolio in tracked)
+    active = read.single("slots.get").get("active")
+    if isinstance(active, int) and active != planned:
+        notes.append(
+            f"{read.name}: {active} slots are active there and {planned} here, where every scan covers all "
+            "lists of its domain"
+        )
+    return account
+
+
+def _portfolio(host: str, domain: str, read: ReadAccount) -> dict[str, Any]:
+    def own(operation: str) -> list[Item]:
+        return [item for item in read.lists.get(operation, ()) if str(item.get("domain_id")) == domain]
+
+    lists = own("keyword_lists.list")
+    return {
+        "domains": [host],
+        "lists": max(1, len(lists)),
+        "keywords": sum(_whole(one.get("keyword_count"), 0) for one in lists),
+        "scans": [_scan(scan) for scan in own("scans.list")],
+        "labels": len(own("labels.list")),
+        "competitors": len(own("competitors.list")),
+    }
+
+
+def _scan(scan: Item) -> dict[str, Any]:
+    pairings, places = scan.get("engine_devices"), scan.get("geographies")
+    return {
+        "engine_devices": [_pairing(one) for one in pairings or ()] or ["google/desktop"],
+        "geographies": [_place(one) for one in places or ()] or ["US"],
+        "active": scan.get("active") is not False,
+    }
+
+
+def _pairing(given: Any) -> str:
+    if isinstance(given, dict):
+        return f"{given.get('engine', 'google')}/{given.get('device', 'desktop')}"
+    return str(given)
+
+
+def _place(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return str(given)
+    told = {name: str(given[name]) for name in ("country", "location_id", "language") if given.get(name)}
+    return told if "country" in told else {**told, "country": "US"}
+
+
+def _planned(portfolio: Mapping[str, Any]) -> int:
+    factors = (len(s["engine_devices"]) * len(s["geographies"]) for s in portfolio["scans"] if s["active"])
+    return int(portfolio["keywords"]) * sum(factors)
+
+
+def _used(usage: Item, slots: Item) -> dict[str, Any]:
+    cost = usage.get("cost")
+    spent = cost.get("spent") if isinstance(cost, dict) else None
+    return {
+        "metrics": {str(meter["metric"]): _whole(meter.get("used"), 0) for meter in _meters(usage)},
+        "spent": f"{_money(spent, '0')} USD",
+        "held": _whole(slots.get("held"), 0),
+    }
+
+
+def _receivers(read: ReadAccount, account: str, made: int, notes: list[str]) -> dict[str, Any]:
+    hosts = {str(domain.get("id")): _host(domain) for domain in read.lists.get("domains.list", ())}
+    found: dict[str, Any] = {}
+    for number, endpoint in enumerate(read.lists.get("webhooks.list", ()), made + 1):
+        if endpoint.get("enabled") is False:
+            notes.append(f"{read.name}: endpoint {endpoint.get('id')} is disabled there, and left out here")
+            continue
+        bound = endpoint.get("domain_id")
+        found[f"endpoint-{number}"] = {
+            "account": account,
+            "url": str(endpoint.get("url") or ""),
+            "event_types": [str(one) for one in endpoint.get("event_types") or ()],
+            **({"domain": hosts[bound]} if bound in hosts else {}),
+        }
+    return found
+
+
+# Small readings
+
+
+def _host(domain: Item) -> str:
+    return str(domain.get("host") or domain.get("id"))
+
+
+def _whole(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+
+
+def _money(value: Any, otherwise: str) -> str:
+    """An amount as the API writes it, a number or a text such as "12.50"."""
+    text = str(value)
+    return text if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else otherwise

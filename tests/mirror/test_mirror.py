@@ -1,0 +1,187 @@
+"""`ranksim mirror`: a twin of an account by reading alone, and what the twin then says of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conformance.elsewhere.test_elsewhere import served
+from typer.testing import CliRunner
+
+from ranksim import cli
+from ranksim.clock import instant
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.pricing.catalogues import read_catalogue
+from ranksim.service.calls import Call
+from ranksim.sim.runner import run
+from ranksim.sim.scenario import Scenario
+from ranksim.sim.world import World
+from ranksim.testing import Server
+
+TOLD = ("account.usage", "account.entitlements", "slots.get")
+"""What the deployment and its twin are both asked."""
+
+
+def asked(host: str, key: str) -> dict[str, Any]:
+    """Read an account over HTTP."""
+    import httpx
+
+    paths = {
+        "account.usage": "account/usage",
+        "account.entitlements": "account/entitlements",
+        "slots.get": "slots",
+    }
+    with httpx.Client(base_url=f"{host}/v1/", headers={"Authorization": f"Bearer {key}"}) as client:
+        return {name: client.get(paths[name]).json()["data"] for name in TOLD}
+
+
+def twin_says(scenario: Scenario, account: str) -> dict[str, Any]:
+    """Ask the twin the same at its first instant."""
+    world = World(scenario)
+    key = next(iter(world.actors[account].keys.values()))
+    told = {}
+    for name in TOLD:
+        reply = world.service.handle(Call(name, key=key), scenario.start).reply
+        assert reply.body is not None
+        told[name] = reply.body["data"]
+    return told
+
+
+def mirror(*words: object, key: str = "") -> Any:
+    return CliRunner().invoke(cli.app, ["mirror", *map(str, words)], env={"RANKSIM_KEY": key})
+
+
+def used_up(server: Server) -> str:
+    """Have the first account track two domains, spend, and free some slots; return its key."""
+    client = server.client()
+    for number, words in enumerate((3, 5), 1):
+        domain = client.post("/v1/domains", json={"host": f"site{number}.example"}).json()["data"]["id"]
+        given = {"domain_id": domain, "name": "one"}
+        list_id = client.post("/v1/keyword-lists", json=given).json()["data"]["id"]
+        scan = {
+            "domain_id": domain,
+            "list_ids": [list_id],
+            "engine_devices": [f"google/{device}" for device in ("desktop", "mobile")[:number]],
+            "geographies": [{"country": "US"}],
+        }
+        assert client.post("/v1/scans", json=scan).status_code == 201
+        body = {"list_id": list_id, "keywords": [f"keyword {word}" for word in range(words)]}
+        added = client.post("/v1/keywords", json=body).json()["data"]["created"]
+        if number == 1:
+            assert client.delete(f"/v1/keywords/{added[0]['id']}").status_code == 204
+            brief = {"domain_id": domain, "keywords": ["keyword 1", "keyword 2"]}
+            assert client.post("/v1/keyword-briefs", json=brief).status_code in (200, 201)
+        hook = {"url": f"https://hooks.example/{number}", "event_types": [], "domain_id": domain}
+        assert client.post("/v1/webhooks", json=hook).status_code == 201
+    return str(server.key)
+
+
+def test_a_twin_has_the_limits_the_portfolio_and_what_is_used(tmp_path: Path) -> None:
+    with Server() as server:
+        key = used_up(server)
+        before = asked(server.url, key)
+        told = mirror("--host", server.url, "--out", tmp_path / "twin", key=key)
+        assert told.exit_code == 0, told.stderr
+        assert asked(server.url, key) == before, "reading changed what there is"
+    scenario = Scenario.load(tmp_path / "twin" / "world.yaml")
+    [name] = scenario.accounts
+    twin = twin_says(scenario, name)
+    assert twin["account.entitlements"] == before["account.entitlements"]
+    assert twin["slots.get"] == before["slots.get"]
+    for meter, same in zip(before["account.usage"]["metrics"], twin["account.usage"]["metrics"], strict=True):
+        assert meter == same
+    cost, same = before["account.usage"]["cost"], twin["account.usage"]["cost"]
+    assert {same[part] for part in ("spent", "ceiling", "resets_at")} == {
+        cost[part] for part in ("spent", "ceiling", "resets_at")
+    }
+    assert len(scenario.receivers) == 2
+    assert run(scenario).tables["notes"] == []
+    assert "next: ranksim run" in told.stdout
+
+
+def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
+    with Server() as server:
+        key = used_up(server)
+        assert mirror("--host", server.url, "--out", tmp_path / "twin", key=key).exit_code == 0
+    policy = Policy.load(tmp_path / "twin" / "policy.yaml")
+    assert list(policy.catalogue.plans) == ["pro"]
+    assert read_catalogue(str(tmp_path / "twin" / "catalogue.yaml")).plans == policy.catalogue.plans
+    words = ["capacity", "fit", "--policy", str(tmp_path / "twin" / "policy.yaml"), "--json"]
+    assert CliRunner().invoke(cli.app, words).exit_code == 0
+
+
+@pytest.mark.slow
+def test_a_deployment_of_others_has_a_twin_too(tmp_path: Path) -> None:
+    with served(tmp_path) as target:
+        told = mirror("--target", target, "--out", tmp_path / "twin")
+        assert told.exit_code == 0, told.stderr
+    scenario = Scenario.load(tmp_path / "twin" / "world.yaml")
+    assert len(scenario.accounts) >= 2
+    environments = {account.environment for account in scenario.accounts.values()}
+    assert environments == {"production", "sandbox"}
+    for name, account in scenario.accounts.items():
+        plan = scenario.policy.catalogue.plans[account.plan]
+        twin = twin_says(scenario, name)
+        assert twin["slots.get"]["limit"] == plan.slot_limit
+        assert account.used is not None
+        assert {
+            meter["metric"]: meter["used"] for meter in twin["account.usage"]["metrics"]
+        } == account.used.metrics
+    run(scenario)
+
+
+def test_a_key_that_tells_of_no_account_is_refused(tmp_path: Path) -> None:
+    with Server() as server:
+        told = mirror("--host", server.url, "--out", tmp_path / "twin", key="rk_live_wrong")
+    assert (told.exit_code, "no key of the target tells" in told.stderr) == (2, True)
+    assert not (tmp_path / "twin").exists()
+    told = mirror("--host", "http://127.0.0.1:9", "--target", tmp_path, key="k")
+    assert (told.exit_code, "expected either" in told.stderr) == (2, True)
+
+
+# What an account has used when it starts
+
+WORLD = """
+scenario: 1
+start: 2026-03-04T10:00:00Z
+length: 1h
+accounts:
+  acme:
+    plan: pro
+    anchor: 2026-02-10T00:00:00Z
+    portfolio: {domains: [a.example], keywords: 4}
+    further: [{domains: [b.example], keywords: 2, scans: [{active: false}]}]
+    used: {metrics: {keyword_brief_refreshes: 7}, spent: 3.25 USD, held: 5}
+"""
+
+
+def test_what_is_used_counts_in_the_period_of_the_start() -> None:
+    scenario = Scenario.parse(WORLD)
+    told = twin_says(scenario, "acme")
+    assert (told["slots.get"]["active"], told["slots.get"]["held"]) == (4, 5)
+    used = {meter["metric"]: meter["used"] for meter in told["account.usage"]["metrics"]}
+    assert used["keyword_brief_refreshes"] == 7
+    assert told["account.usage"]["cost"]["settled"] == "3.25"
+    world = World(scenario)
+    key = next(iter(world.actors["acme"].keys.values()))
+    later = instant("2026-03-10T00:00:00Z")  # the month and the week have turned
+    reply = world.service.handle(Call("account.usage", key=key), later).reply
+    assert '"used": 7' not in json.dumps(reply.body)
+    assert reply.body is not None
+    assert reply.body["data"]["cost"]["settled"] == "0.00"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("keyword_brief_refreshes", "keyword_brief_refresh", "used.metrics"),
+        ("keywords: 2, scans: [{active: false}]", "keywords: 100000", "further"),
+        ("held: 5", "held: -5", "used.held"),
+    ],
+)
+def test_what_cannot_be_used_or_tracked_is_refused_with_its_line(old: str, new: str, where: str) -> None:
+    with pytest.raises(BadInput, match=where):
+        Scenario.parse(WORLD.replace(old, new))
