@@ -44,7 +44,8 @@ def twin_says(scenario: Scenario, account: str) -> dict[str, Any]:
     key = next(iter(world.actors[account].keys.values()))
     told = {}
     for name in TOLD:
-        reply = world.service.handle(Call(name, key=key), scenario.start).reply
+        call = Call(name, key=key, environment=world.actors[account].environment)
+        reply = world.service.handle(call, scenario.start).reply
         assert reply.body is not None
         told[name] = reply.body["data"]
     return told

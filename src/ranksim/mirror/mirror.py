@@ -15,13 +15,13 @@ from ranksim.load.driver import drive
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
 from ranksim.mirror.reading import Reading, read
-from ranksim.mirror.world import Twin, world_of
+from ranksim.mirror.world import MirroredWorld, world_of
 
 PATIENCE = 30.0
 """Seconds to wait for a reply."""
 
 
-def mirrored(target: Target) -> Twin:
+def mirrored(target: Target) -> MirroredWorld:
     """Read a deployment and make a twin of it. Raises BadInput where no key tells of an account."""
     clock = AnchoredClock.here()
     with tempfile.TemporaryDirectory(prefix="ranksim-mirror-") as folder:
@@ -43,7 +43,7 @@ def mirrored(target: Target) -> Twin:
     return world_of(found, next(iter(target.environments.values())), now)
 
 
-def write(twin: Twin, out: Path) -> None:
+def write(twin: MirroredWorld, out: Path) -> None:
     """Write world.yaml, policy.yaml and catalogue.yaml into a new directory. Raises BadInput."""
     with new_directory(out) as folder:
         heading = "".join(f"# {note}\n" for note in twin.notes)

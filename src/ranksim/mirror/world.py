@@ -25,7 +25,7 @@ MANY = 1 << 31
 
 
 @dataclass(slots=True)
-class Twin:
+class MirroredWorld:
     """What is written: the catalogue, the scenario, and what is not as it is there."""
 
     catalogue: dict[str, Any]
@@ -33,11 +33,11 @@ class Twin:
     notes: list[str] = field(default_factory=list)
 
 
-def world_of(reading: Reading, host: str, now: Micros) -> Twin:
+def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
     """Make a twin of what was read of `host` at `now`."""
     shown = Policy().catalogue
     plans: dict[str, Any] = {}
-    twin = Twin({}, {})
+    twin = MirroredWorld({}, {})
     accounts: dict[str, Any] = {}
     receivers: dict[str, Any] = {}
     for number, read in enumerate(reading.accounts, 1):
