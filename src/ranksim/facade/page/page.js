@@ -800,6 +800,10 @@
         }
         $("ask").hidden = true;
         document.querySelector("main").hidden = false;
+        if (overview.recording) {
+          record(overview.recording);
+          return;
+        }
         show(overview);
         const answer = await fetch(`/_ranksim/events?after=${seq}&most=${MOST}`, { headers, signal: stop.signal, cache: "no-store" });
         if (!answer.ok) throw new Error(`events were answered ${answer.status}`);
@@ -848,7 +852,37 @@
     }
   }
 
+  // A recorded trace: the list shows what had happened up to the instant of a slider
+
+  function record(told) {
+    const slider = $("instant");
+    document.body.classList.add("recorded");
+    link("recorded", `${plural(told.calls, "call")} recorded`);
+    $("scrub").hidden = false;
+    slider.max = String(Math.ceil((told.last - told.first) / 1000));
+    slider.value = slider.max;
+    let asked = 0;
+    const move = async () => {
+      const number = asked += 1, micros = Math.min(told.last, told.first + Number(slider.value) * 1000);
+      base = micros / 1000;
+      say($("now"), new Date(base).toISOString().slice(0, 23).replace("T", " ") + " UTC");
+      try {
+        const found = await control("GET", `/recording?until=${micros}`);
+        if (number !== asked) return;
+        say($("due"), `${count(found.count)} of ${count(told.events)} events`);
+        clear();
+        take(found.events);
+        list.scrollTop = 0;
+      } catch (error) {
+        tell(error.message, true);
+      }
+    };
+    slider.addEventListener("input", move);
+    move();
+  }
+
   document.addEventListener("visibilitychange", () => {
+    if (document.body.classList.contains("recorded")) return;
     if (document.hidden) {
       if (following) following.abort();
       following = null;
