@@ -410,6 +410,10 @@ for _name, (_question, _help) in pricing.QUESTIONS.items():
 app.add_typer(price, name="price", help="Answer a question of pricing.")
 app.command("import", short_help="Make columns of recorded calls.")(_spoken()(importing.import_recording))
 app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))
+trace_commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+trace_commands.callback()(lambda: None)
+trace_commands.command("show", short_help="Print exchanges whole.")(_spoken()(judging.show))
+app.add_typer(trace_commands, name="trace", help="Look into a recorded trace.")
 app.command("mirror", short_help="Make a twin of your account, by reading.")(_spoken()(mirroring.mirror))
 app.command("explain", short_help="Tell what an id in a report means.")(_spoken()(judging.explain))
 app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(

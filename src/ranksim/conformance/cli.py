@@ -109,6 +109,19 @@ def explain(
         print_out("\n".join(one.text() for one in found))
 
 
+def show(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="The recorded trace.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Exchanges, as reports name them.")],
+) -> None:
+    """Print exchanges whole, as curl lines too, with what replies around them state of windows and meters.
+
+    Example: ranksim trace show run/trace.jsonl 0.38
+    """
+    from ranksim.conformance.showing import shown
+
+    print_out(shown(trace, ids))
+
+
 TRACES = ("trace*.jsonl", "trace*.jsonl.gz", "trace*.jsonl.xz")
 """What traces are called in the directory of a run."""
 
