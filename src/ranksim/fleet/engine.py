@@ -1,6 +1,6 @@
 """Simulate a fleet: make its accounts, serve them part by part, and hand out what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -97,26 +97,25 @@ def _serve(runs: Sequence[SideRun], engine: str, seed: int, threads: int, chunk:
         run.look_back(runs[:index])
     parts = [(first, min(first + chunk, accounts)) for first in range(0, accounts, chunk)]
 
-    def serve(part: tuple[int, int]) -> None:
-        first, last = part
+    def serve(left: Iterator[tuple[int, int]]) -> None:
         worker = (Compiled if engine == "compiled" else Interpreted)(runs, signed(seed))
-        while True:
-            came = worker.draw(first, last)
-            for index, run in enumerate(runs):
-                worker.serve(index, run.take_over(first, came), first)
-            first = came
-            if first == last:
-                return
+        for first, last in left:
+            while True:
+                came = worker.draw(first, last)
+                for index, run in enumerate(runs):
+                    worker.serve(index, run.take_over(first, came), first)
+                first = came
+                if first == last:
+                    break
 
     if threads == 1:
-        for part in parts:
-            serve(part)
+        serve(iter(parts))
         return
-    if engine == "compiled":
-        serve((0, 0))  # a part of nobody compiles; the others find it done
+    serve(iter([(0, 0)]))  # a part of nobody compiles; the others find it done
     parts.sort(key=lambda part: -runs[0].expected(*part))  # the largest first, so that threads end together
+    shared = iter(parts)
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(serve, parts))
+        list(pool.map(serve, [shared] * threads))
 
 
 def _result(run: SideRun, engine: str, seed: int) -> FleetResult:

@@ -39,7 +39,7 @@ from ranksim.fleet.sides import SideRun
 from ranksim.rules.books import Ask, Books, Terms, Window
 from ranksim.rules.windows import SLIDING_LOG
 
-ROOM = 1 << 15
+ROOM = 1 << 16
 """Requests that a tape has room for at first: so few that they stay in the cache between sides."""
 
 ROWS: dict[str, type] = {

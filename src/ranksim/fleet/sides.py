@@ -64,31 +64,31 @@ class SideRun:
 
     def look_back(self, before: Sequence[SideRun]) -> None:
         """Take note of the sides that are served first, before anything is served."""
-        self.before = [
-            ServedBefore(other, _same_portfolios(self.given, other.given), _same_operations(self, other))
-            for other in before
-            if _are_judged_alike(self, other)
-        ]
+        self.before = [_served_before(self, other) for other in before if _are_judged_alike(self, other)]
 
     def take_over(self, first: int, last: int) -> Integers:
         """Copy what came of accounts in rows [first, last) that are served alike before; give the others."""
         rows = np.arange(first, last, dtype=np.int64)
         for other in self.before:
-            alike = _are_served_alike(self, other, rows)
-            _copy(self, other.run, rows[alike])
-            rows = rows[~alike]
+            some = other.may_be_alike[rows]
+            if some.any():
+                asked = rows[some]
+                taken = asked[_are_served_alike(self, other, asked)]
+                _copy(self, other.run, taken)
+                rows = np.setdiff1d(rows, taken, assume_unique=True)
         return rows
 
 
 class ServedBefore(NamedTuple):
     """A side that was served before another one, with what of theirs is the same whatever comes.
 
-    `portfolios` by account: it begins with the same domains. `operations` by offer of the one, of the other,
-    and activity: it costs, waits for and takes the same.
+    `may_be_alike` by account: it begins with the same domains, and its segment's activities may all be
+    served alike. `operations` by offer of the one, of the other, and activity: it costs, waits for and takes
+    the same.
     """
 
     run: SideRun
-    portfolios: Flags
+    may_be_alike: Flags
     operations: Flags
 
 
@@ -120,6 +120,15 @@ def _same_portfolios(one: Given, other: Given) -> Flags:
     differing = np.bincount(owner, weights=one.domains != other.domains, minlength=len(one.customers))
     same: Flags = (differing == 0) & (one.customers["slots_wanted"] == other.customers["slots_wanted"])
     return same
+
+
+def _served_before(one: SideRun, other: SideRun) -> ServedBefore:
+    operations = _same_operations(one, other)
+    mine, theirs = one.given.customers["offer"], other.given.customers["offer"]
+    # What an account never calls may differ.
+    does = np.diff(one.given.odds, axis=1, prepend=0) > 0
+    may = (operations[mine, theirs] | ~does).all(axis=1)
+    return ServedBefore(other, may & _same_portfolios(one.given, other.given), operations)
 
 
 def _same_operations(one: SideRun, other: SideRun) -> Flags:
@@ -157,7 +166,7 @@ def _are_served_alike(one: SideRun, before: ServedBefore, rows: Integers) -> Fla
     mine, theirs = one.given.customers["offer"][rows], other.given.customers["offer"][rows]
     counts = other.ledger.counts[rows].reshape(len(rows), len(ACTIVITIES), len(OUTCOMES))
     called, met = counts.any(axis=2), counts.sum(axis=1)
-    alike: Flags = before.portfolios[rows] & (before.operations[mine, theirs] | ~called).all(axis=1)
+    alike: Flags = (before.operations[mine, theirs] | ~called).all(axis=1)
 
     ceiling, was = one.given.offers["ceiling"][mine], other.given.offers["ceiling"][theirs]
     # A lower one that the spend never reached refuses nothing, unless it counts what an ask would cost.
