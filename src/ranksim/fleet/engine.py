@@ -111,7 +111,8 @@ def _serve(runs: Sequence[SideRun], engine: str, seed: int, threads: int, chunk:
     if threads == 1:
         serve(iter(parts))
         return
-    serve(iter([(0, 0)]))  # a part of nobody compiles; the others find it done
+    if engine == "compiled":
+        serve(iter([(0, 0)]))  # a part of nobody compiles; the others find it done
     parts.sort(key=lambda part: -runs[0].expected(*part))  # the largest first, so that threads end together
     shared = iter(parts)
     with ThreadPoolExecutor(threads) as pool:
