@@ -45,7 +45,7 @@ SHORTENED = [
     (r"-u 200?\b", "-u 3"),
     (r"--replications \d+", "--replications 4"),
     (r"ranksim check (?!.*--target)", "ranksim check --time 1m --only paging "),
-    (r"pytest scenarios -m heavy", "pytest scenarios -m heavy --collect-only"),
+    (r"pytest (scenarios -m heavy|-m heavy tests/coverage)", r"pytest \1 --collect-only"),
 ]
 SERVES = re.compile(r"^ranksim (serve\b(?!.*--check)|receive\b)|^curl -N\b|^locust (?!.*--headless)")
 """Commands that go on until they are stopped; they run until they say something, and must end well."""

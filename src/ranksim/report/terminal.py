@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranksim.errors import BadInput
-from ranksim.report.tables import WIDEST
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,6 +21,8 @@ def rendered(parts: Iterable[RenderableType]) -> str:
     What is no terminal has no width, unless COLUMNS says so: nothing is broken or stacked there.
     """
     from rich.console import Console
+
+    from ranksim.report.tables import WIDEST
 
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
