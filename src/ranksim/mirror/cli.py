@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ranksim.report import units
 from ranksim.report.terminal import print_out
 
 
@@ -29,6 +28,7 @@ def mirror(
     from ranksim.errors import BadInput
     from ranksim.load.options import LoadOptions
     from ranksim.mirror.mirror import mirrored, write
+    from ranksim.report import units
 
     if target is not None and host:
         raise BadInput("--host: expected either --host and a key or --target, found both")
