@@ -54,9 +54,9 @@ def test_others_are_answered_by_the_service_as_ever(world: World, path: str, mor
     assert nobody(world).post("/", headers=BROWSER).json()["code"] == "unauthorized"
 
 
-def test_the_control_api_answers_programs_as_ever(world: World) -> None:
+def test_a_program_is_told_what_the_control_api_has(world: World) -> None:
     answer = nobody(world).get("/_ranksim", headers=TOKEN)
-    assert (answer.status_code, answer.json()["status"]) == (404, 404)
+    assert (answer.status_code, answer.json()["GET /_ranksim/clock"]) == (200, "Read the clock")
 
 
 @pytest.mark.parametrize("path", ["/", "/_ranksim", "/_ranksim/page.js", "/_ranksim/page.css"])
