@@ -102,14 +102,14 @@ RULES = (
         "A surface that is to go carries Deprecation and Sunset, both",
         (114,),
         (81,),
-        "any, once /v2 is there",
+        "everyday, once /v2 is there",
     ),
     Rule(
         CORS,
         "Cross-origin requests are accepted",
         (73,),
         (80,),
-        "any that sends an Origin",
+        "everyday, sent from a page of another origin",
         ("preflight", "success", "error"),
     ),
     Rule(ERROR, "An error is a complete error body", (11, 94), (24, 25), "ladder", ERRORS),
@@ -364,7 +364,7 @@ def _status_case(seen: Observation) -> str:
         return "dry_run"
     if seen.operation == "jobs.create":
         kind = seen.body.get("kind") if isinstance(seen.body, dict) else None
-        return "job_accepted" if kind in JOINED_NEVER else ""
+        return "job_accepted" if isinstance(kind, str) and kind in JOINED_NEVER else ""
     if seen.operation == "webhooks.test":
         return "test_accepted"
     if operation.method == "DELETE":
