@@ -64,7 +64,7 @@ def test_a_plan_reads_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
             app, ["check", "--host", host, "--key", server.key, "--plan-only", "--only", "paging"]
         )
     assert result.exit_code == 0, result.output
-    assert "can decide 6 of 6 rules with these keys" in result.output
+    assert "can decide 7 of 7 rules with these keys" in result.output
     assert "uses up at most" not in result.output
     assert not list(tmp_path.iterdir())
 

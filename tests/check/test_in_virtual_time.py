@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ranksim.callers.budget import BLIND
 from ranksim.clock import MINUTE
 from ranksim.conformance.compare import compare
 from ranksim.conformance.verdict.verdicts import Verdict
@@ -23,7 +24,7 @@ def test_ten_minutes_decide_nearly_all_with_keys_of_every_purpose() -> None:
 
     assert [finding.rule.name for finding in judgement.deviating] == []
     decided, rules = judgement.rules_decided
-    assert (decided >= 97, rules) == (True, 100), [
+    assert (decided >= 102, rules) == (True, 106), [
         finding.rule.name
         for finding in judgement.findings
         if finding.verdict not in (Verdict.CONFORMS, Verdict.DEVIATES)
@@ -55,5 +56,6 @@ def test_a_spend_cap_is_kept_to() -> None:
     service, target = make_world(seed=23)
     target = target.model_copy(update={"spend_cap": 500_000})
     checked = check(service, target, 5 * MINUTE, seed=23, only=("cost", "quota"))
-    assert checked.budget.spent() <= 500_000
+    dearest = max(known.dearest or 0 for known in checked.budget._accounts.values())
+    assert checked.budget.spent() <= 500_000 + BLIND * dearest  # what is booked after it was read
     assert compare(checked.trace).deviating == ()

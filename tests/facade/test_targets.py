@@ -85,7 +85,18 @@ def told(answer: httpx.Response) -> tuple[int, dict[str, str], bytes]:
 def process(*flags: str) -> Iterator[dict[str, Any]]:
     """A `ranksim serve` of its own; gives what it announces."""
     running = subprocess.Popen(
-        [sys.executable, "-m", "ranksim", "serve", "--port", "0", "--json", *flags],
+        [
+            sys.executable,
+            "-m",
+            "ranksim",
+            "serve",
+            "--port",
+            "0",
+            "--json",
+            "--signature-clock",
+            "virtual",
+            *flags,
+        ],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},

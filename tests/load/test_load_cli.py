@@ -65,7 +65,8 @@ def test_nothing_is_left_of_a_load_that_could_not_begin(
 
     assert run.wait() == 2
     check = "check the address, which is without the /v1, and the keys"
-    assert run.said() == f"ranksim: no key of the target works (main: 401: the key is refused); {check}\n"
+    said = f"ranksim: no key of the target works (main: 401: the key is refused); {check}\n"
+    assert run.said().endswith(said)
     assert not (tmp_path / "out").exists()
 
 
