@@ -17,7 +17,13 @@ from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
-from ranksim.conformance.webhooks.endpoints import EndpointHistory, Listing, ObservedEndpoint, WebhookLog
+from ranksim.conformance.webhooks.endpoints import (
+    EndpointHistory,
+    Listing,
+    ObservedEndpoint,
+    Owner,
+    WebhookLog,
+)
 from ranksim.contract.facts import EVENT_TYPES, JOB_EVENT_TYPES
 from ranksim.contract.views import TEST_EVENT, EventJobView
 
@@ -347,11 +353,13 @@ def _note_unsent(
     """Note the events that an endpoint would have got if its types, domain or account had not counted."""
     if not ledger.exclusive:
         return
-    told = {
-        (ledger.known[one.endpoint].owner, one.type, job_of(one).get("domain_id")): one
-        for one in came
-        if one.type in EVENT_TYPES and one.event not in tests
-    }
+    told = dict[tuple[Owner, str, str | None], ReceivedAttempt]()
+    for one in came:
+        if one.type in EVENT_TYPES and one.event not in tests:
+            domain = job_of(one).get("domain_id")
+            told[ledger.known[one.endpoint].owner, one.type, domain if isinstance(domain, str) else None] = (
+                one
+            )
     for endpoint in ledger.known.values():
         if endpoint.created is None or not ledger.steady(endpoint):
             continue
@@ -359,7 +367,7 @@ def _note_unsent(
             later, near = one.received > endpoint.created.received, owner == endpoint.owner
             if not later:
                 continue
-            reaches = endpoint.may_reach(domain) if isinstance(domain, str) else None
+            reaches = None if domain is None else endpoint.may_reach(domain)
             takes = endpoint.may_take(event_type)
             if near and reaches and takes is False:
                 tally.covers(TYPES, f"{event_type} not listed", (endpoint.created.id, name_of(one)))
