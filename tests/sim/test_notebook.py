@@ -74,10 +74,10 @@ def test_things_show_themselves(result: rs.Result) -> None:
 
 
 def test_durations_may_be_text() -> None:
-    assert rs.capacity.Portfolio(run_every="12h").run_every == 43_200_000_000  # type: ignore[arg-type]
-    assert Sync(10, latency="50ms").latency == 50_000  # type: ignore[arg-type]
-    assert Outage("3h", "45m").length == 10_800_000_000  # type: ignore[arg-type]
+    assert rs.capacity.Portfolio(run_every="12h").run_every == 43_200_000_000  # type: ignore[arg-type]  # text becomes µs
+    assert Sync(10, latency="50ms").latency == 50_000  # type: ignore[arg-type]  # text becomes µs
+    assert Outage("3h", "45m").length == 10_800_000_000  # type: ignore[arg-type]  # text becomes µs
     with pytest.raises(BadInput, match=r"^run_every: .*12 hours"):
-        rs.capacity.Portfolio(run_every="12 hours")  # type: ignore[arg-type]
+        rs.capacity.Portfolio(run_every="12 hours")  # type: ignore[arg-type]  # text becomes µs
     with pytest.raises(BadInput, match=r"^keywords: expected 0 or more, found -5$"):
         Sync(-5)
