@@ -15,6 +15,7 @@ import typer
 from ranksim.clock import Micros
 from ranksim.clock import duration as parse_duration
 from ranksim.errors import BadInput
+from ranksim.load.cli import Key, TargetFile
 from ranksim.report.terminal import print_out, rendered, say
 
 if TYPE_CHECKING:
@@ -38,20 +39,8 @@ def check(
         str,
         typer.Option(metavar="URL", help="The base URL of the deployment; localhost:8080 will do."),
     ] = "",
-    key: Annotated[
-        str,
-        typer.Option(
-            envvar="RANKSIM_KEY",
-            help="An API key; better in the environment, where other users of the machine do not see it.",
-        ),
-    ] = "",
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A target file (YAML) with addresses, several keys and limits, instead of --host and --key.",
-        ),
-    ] = None,
+    key: Key = "",
+    target: TargetFile = None,
     time: Annotated[
         str, typer.Option(metavar="LENGTH", help="How long the check may take, such as 10m or 1h.")
     ] = "10m",

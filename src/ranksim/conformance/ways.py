@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, get_args, get_origin
 
+from ranksim.conformance.calls.access import SCOPED
 from ranksim.conformance.calls.jobs import KIND_NAMES
 from ranksim.conformance.calls.schema_checks import ASSUMED, ERRORS
 from ranksim.conformance.verdict.verdicts import ANY
@@ -315,16 +316,7 @@ def _spending() -> Iterator[Departure]:
         "S48", "a real call after its dry run replays it", "idempotency.mismatch", "dry, then for real"
     )
     yield Departure("S47", "a key is in progress with no call in flight", "idempotency.in_flight", ANY)
-    for noun in (
-        "domains",
-        "keyword_lists",
-        "keywords",
-        "labels",
-        "competitors",
-        "scans",
-        "jobs",
-        "webhooks",
-    ):
+    for noun in SCOPED:
         yield Departure("S70", f"a scoped key reads {noun} of another domain", "access.scope", noun)
         yield Departure(
             "S70", f"a scoped key is listed {noun} of another domain", "access.scope", f"{noun} listed"

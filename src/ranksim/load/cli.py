@@ -20,25 +20,29 @@ if TYPE_CHECKING:
     from ranksim.load.options import LoadOptions
 
 
+Key = Annotated[
+    str,
+    typer.Option(
+        envvar="RANKSIM_KEY",
+        help="An API key; better in the environment, where other users of the machine do not see it.",
+    ),
+]
+TargetFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A target file (YAML) with addresses, several keys and limits, instead of --host and --key.",
+    ),
+]
+
+
 def load(
     host: Annotated[
         str,
         typer.Option(metavar="URL", help="The base URL of the deployment, such as https://api.example.com."),
     ] = "",
-    key: Annotated[
-        str,
-        typer.Option(
-            envvar="RANKSIM_KEY",
-            help="An API key; better in the environment, where other users of the machine do not see it.",
-        ),
-    ] = "",
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A target file (YAML) with addresses, several keys and limits, instead of --host and --key.",
-        ),
-    ] = None,
+    key: Key = "",
+    target: TargetFile = None,
     profile: Annotated[str, typer.Option(help="What to do; --profiles lists them.")] = "everyday",
     profiles: Annotated[
         bool,
