@@ -51,6 +51,9 @@ access = logging.getLogger("ranksim.access")
 
 MIB = 1_048_576
 
+LARGE = 65_536
+"""Bytes of a body that is parsed in one turn of the loop and answered in the next."""
+
 CONTROL = "/_ranksim"
 JOURNAL = f"{CONTROL}/requests"
 """The journal of requests is in memory alone: whatever is asked of it, no file keeps it."""
@@ -200,6 +203,8 @@ class Facade:
             scope, receive, path, environment, most=self.max_body, strict=self.strict_query
         )
         request.allow = request.allow or allow
+        if request.call.raw is not None and len(request.call.raw) > LARGE:
+            await asyncio.sleep(0)  # parsing it was work enough for one turn of the loop
         fault = self.twin.faults.pick(request.call)
         if fault is not None and not await self._suffer(fault, request.call, scope, began):
             return

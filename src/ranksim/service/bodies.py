@@ -42,7 +42,9 @@ def _trim(value: Any) -> Any:
 
 
 def _trim_each(values: Any) -> Any:
-    return [_trim(value) for value in values] if isinstance(values, list) else values
+    if not isinstance(values, list):
+        return values
+    return [value.strip() if isinstance(value, str) else value for value in values]
 
 
 @dataclass(frozen=True, slots=True)

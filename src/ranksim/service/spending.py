@@ -237,7 +237,8 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
     if isinstance(wanted, Reply):
         return wanted
     account, now = request.account, request.now
-    rows = rows_of(ctx, account, Spend.KEYWORD_BRIEFS, *(domain_id for domain_id, _ in wanted))
+    domains = dict.fromkeys(domain_id for domain_id, _ in wanted)
+    rows = rows_of(ctx, account, Spend.KEYWORD_BRIEFS, *domains)
     ask = ask_for(ctx, Spend.KEYWORD_BRIEFS, dry_run=body.dry_run)
     ask.units = len(wanted) if rows.metric else 0
     trim(ctx, request, ask, rows)

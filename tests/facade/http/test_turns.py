@@ -37,7 +37,7 @@ MOST_MS = 50
 AGAIN = 5
 """How often what takes longer than half of that is sent again."""
 
-MANY = 200
+MANY = 100
 """ms for the calls that make 10,000 things at once, which is no promise but a watch on how they grow."""
 
 SEED = int(os.environ.get("RANKSIM_TURNS_SEED", "1"))
