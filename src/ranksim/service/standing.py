@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from ranksim.clock import SECOND, iso, month_end, week_end
 from ranksim.contract.facts import RATE_LABELS
 from ranksim.contract.policy import Policy
@@ -14,6 +16,29 @@ from ranksim.service.state import Account, Key, State
 Shown = dict[str, Any]
 
 
+class AccountHead(TypedDict):
+    """Which account it is, and what it has been sold."""
+
+    id: str
+    name: str
+    environment: str
+    plan: str
+    status: str
+    add_ons: dict[str, int]
+
+
+def head_of(account: Account) -> AccountHead:
+    """Return what an account is, as whatever shows one begins."""
+    return {
+        "id": account.id,
+        "name": account.name,
+        "environment": account.environment,
+        "plan": account.plan,
+        "status": account.status,
+        "add_ons": dict(account.add_ons),
+    }
+
+
 def standing_of(
     state: State, policy: Policy, account: Account, keys: list[Key], now: int, traffic_now: int
 ) -> Shown:
@@ -24,12 +49,7 @@ def standing_of(
     books, terms = account.books, terms_of(policy)
     resets = iso(books.month_ends if now < books.month_ends else month_end(books.anchor, now))
     return {
-        "id": account.id,
-        "name": account.name,
-        "environment": account.environment,
-        "plan": account.plan,
-        "status": account.status,
-        "add_ons": dict(account.add_ons),
+        **head_of(account),
         "slots": {
             "active": books.active,
             "held": admission.held_at(now, books),

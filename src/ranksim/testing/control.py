@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ranksim.contract.located import Located, validate
-from ranksim.facade.control import commands, schemas
-from ranksim.facade.control.commands import ControlRequest
+from ranksim.facade.control import deliveries, faults, schemas
+from ranksim.facade.control.control_request import ControlRequest
 from ranksim.facade.faults import FaultRule
 from ranksim.facade.twin import Twin
 from ranksim.service.administration import LIMITS
@@ -57,19 +57,19 @@ class FaultRules:
             "drop_after_rate": float(drop_after_rate), "times": times,
         }  # fmt: skip
         rule = validate(FaultRule, Located("fault", given, {}))
-        return self._thread.call(commands.add_fault(self._twin, ControlRequest(body=rule)))
+        return self._thread.call(faults.add_fault(self._twin, ControlRequest(body=rule)))
 
     def list(self) -> list[schemas.FaultShown]:
         """Return the rules in force, with how many requests each has `seen`, and its `effects`."""
-        return self._thread.call(commands.list_faults(self._twin, ControlRequest()))["data"]
+        return self._thread.call(faults.list_faults(self._twin, ControlRequest()))["data"]
 
     def remove(self, rule: str) -> None:
         """End a rule by its id. Raises BadInput."""
-        self._thread.call(commands.remove_fault(self._twin, ControlRequest({"id": rule})))
+        self._thread.call(faults.remove_fault(self._twin, ControlRequest({"id": rule})))
 
     def clear(self) -> None:
         """End all rules."""
-        self._thread.call(commands.clear_faults(self._twin, ControlRequest()))
+        self._thread.call(faults.clear_faults(self._twin, ControlRequest()))
 
 
 class LimitSwitches:
@@ -88,12 +88,12 @@ class LimitSwitches:
 
     def shown(self) -> dict[str, bool]:
         """Return which limits are on."""
-        return self._thread.call(commands.get_limits(self._twin, ControlRequest()))
+        return self._thread.call(faults.get_limits(self._twin, ControlRequest()))
 
     def _switch(self, limits: tuple[Limit, ...], on: bool) -> None:
         wanted = Located("limits", dict.fromkeys(limits or LIMITS, on), {})
         patch = validate(schemas.LimitsPatch, wanted)
-        self._thread.call(commands.set_limits(self._twin, ControlRequest(body=patch)))
+        self._thread.call(faults.set_limits(self._twin, ControlRequest(body=patch)))
 
 
 class Deliveries:
@@ -104,11 +104,11 @@ class Deliveries:
 
     def unfinished(self, endpoint: str = "", event: str = "") -> list[schemas.DeliveryShown]:
         """Return what is not delivered yet, by the instant of its next attempt (`next_attempt_at`)."""
-        return self._thread.call(commands.list_deliveries(self._twin, _of(endpoint, event)))["data"]
+        return self._thread.call(deliveries.list_deliveries(self._twin, _of(endpoint, event)))["data"]
 
     def attempts(self, endpoint: str = "", event: str = "") -> list[schemas.RecordShown]:
         """Return the attempts that were answered, or not in time, newest first."""
-        return self._thread.call(commands.list_attempts(self._twin, _of(endpoint, event)))["data"]
+        return self._thread.call(deliveries.list_attempts(self._twin, _of(endpoint, event)))["data"]
 
     def trigger(self, event: str, account: str = "", domain: str = "") -> list[schemas.DeliveryShown]:
         """Let "job.completed", "job.failed" or "webhook.test" come about, and have it answered.
@@ -118,7 +118,7 @@ class Deliveries:
         body = schemas.TriggerBody(event=event, account_id=account, domain_id=domain)
 
         async def triggered() -> list[schemas.DeliveryShown]:
-            begun = await commands.trigger(self._twin, ControlRequest(body=body))
+            begun = await deliveries.trigger(self._twin, ControlRequest(body=body))
             await settled_now(self._twin)
             return begun["data"]
 
@@ -128,7 +128,7 @@ class Deliveries:
         """Deliver the event of an attempt, by its `id`, once more, and have it answered. Raises BadInput."""
 
         async def resent() -> schemas.DeliveryShown:
-            begun = await commands.resend(self._twin, ControlRequest({"id": attempt}))
+            begun = await deliveries.resend(self._twin, ControlRequest({"id": attempt}))
             await settled_now(self._twin)
             return begun
 

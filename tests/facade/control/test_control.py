@@ -17,7 +17,7 @@ from ranksim.clock import DAY, HOUR, MINUTE, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.app import create_app
-from ranksim.facade.control import commands
+from ranksim.facade.control import worlds
 from ranksim.facade.control.document import document
 from ranksim.facade.control.routes import ROUTES
 from ranksim.facade.journal.write_ahead import attach
@@ -413,7 +413,7 @@ def test_snapshots_are_not_without_number(monkeypatch: pytest.MonkeyPatch) -> No
             assert (await control.refused("POST", "/fork", json={"name": "c"}))[0] == 409
             assert control.twin.world_id == world
 
-    monkeypatch.setattr(commands, "MOST_SNAPSHOTS", 2)
+    monkeypatch.setattr(worlds, "MOST_SNAPSHOTS", 2)
     run(story)
 
 

@@ -19,7 +19,7 @@ from ranksim.contract.located import Located, ModelT, explain, validate
 from ranksim.errors import BadInput
 from ranksim.facade.advance import AdvanceUnderWay
 from ranksim.facade.control import schemas
-from ranksim.facade.control.commands import Conflict, ControlRequest, Missing
+from ranksim.facade.control.control_request import Conflict, ControlRequest, Missing
 from ranksim.facade.control.document import document
 from ranksim.facade.control.routes import PREFIX, ROUTES, Route, find
 from ranksim.facade.event_stream import stream

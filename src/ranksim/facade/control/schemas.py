@@ -12,6 +12,7 @@ from ranksim.contract.quantities import Frozen
 from ranksim.facade.request_journal import NEAREST, Expected
 from ranksim.service.administration import LIMITS, STATUSES
 from ranksim.service.bodies import CONTROLS
+from ranksim.service.standing import AccountHead
 
 Duration = Annotated[
     quantities.Duration,
@@ -228,15 +229,9 @@ class KeyList(TypedDict):
     data: list[KeyShown]
 
 
-class AccountShown(TypedDict):
+class AccountShown(AccountHead):
     """An account, with its keys."""
 
-    id: str
-    name: str
-    environment: str
-    plan: str
-    status: str
-    add_ons: dict[str, int]
     billing_anchor: str
     created_at: str
     keys: list[KeyShown]
