@@ -80,9 +80,12 @@ class Process:
         return int(self.process.stdout.readline())
 
     def close(self) -> int:
-        """End the process; return the most memory that one that has ended ever had, in KiB."""
-        self.process.communicate()
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        """End the process; return the most memory that it ever had, in KiB."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return usage.ru_maxrss
 
 
 def started(checkout: Path, command: Iterable[str]) -> int:
@@ -132,7 +135,7 @@ def show(name: str, best: Best, aim: float, divisor: float, unit: str) -> None:
 
 
 def whole(sides: Sides) -> None:
-    """Run the real month to its end, on each side in turn; memory is the most that any side had so far."""
+    """Run the real month to its end, on each side in turn."""
     for side in ("now", "before"):
         process = Process(sides[side])
         took = process.measure("real-arrivals-month", 0)

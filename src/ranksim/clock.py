@@ -35,6 +35,7 @@ _DURATION = re.compile(
 )
 _UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", MILLISECOND), ("us", 1))
 _UNIT_SIZES = (WEEK, *(size for _, size in _UNITS))
+_TWO_DIGITS = tuple(f"{number:02d}" for number in range(60))
 
 
 # Text
@@ -68,10 +69,15 @@ def iso(t: Micros) -> str:
 
     Reads back through `instant` for the years 0000 to 9999.
     """
-    seconds, micros = divmod(time_of_day(t), SECOND)
-    hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
+    days, time = divmod(t, DAY)
+    seconds, micros = divmod(time, SECOND)
+    hour, minute, second = (
+        _TWO_DIGITS[seconds // 3600],
+        _TWO_DIGITS[seconds // 60 % 60],
+        _TWO_DIGITS[seconds % 60],
+    )
     fraction = f".{micros:06d}" if micros else ""
-    return f"{_date(t // DAY)}T{hour:02d}:{minute:02d}:{second:02d}{fraction}Z"
+    return f"{_date(days)}T{hour}:{minute}:{second}{fraction}Z"
 
 
 @lru_cache(maxsize=1 << 10)

@@ -46,12 +46,8 @@ def start(w: Window) -> None:
 
 def take(now: int, w: Window, ring: MutableSequence[int]) -> int:
     """Decide one call at `now` (µs) and count it: 1 when it is admitted, 0 when it is refused (U1, U4)."""
-    if w.kind == SLIDING_LOG:
-        return _take_log(now, w, ring)
-    if w.kind == SLIDING_COUNTER:
-        return _take_counter(now, w)
-    if w.kind == GCRA:
-        return _take_bucket(now, w)
+    if w.kind > CLOCK:
+        return _take_sliding(now, w, ring)
     # FIRST_HIT and CLOCK: `opened` is the start of the window of `count`.
     if now >= w.opened + w.length:
         w.opened = now if w.kind == FIRST_HIT else now - now % w.length
@@ -62,6 +58,14 @@ def take(now: int, w: Window, ring: MutableSequence[int]) -> int:
     if w.counts_refused and w.kind == FIRST_HIT:
         w.opened = now
     return 0
+
+
+def _take_sliding(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    if w.kind == SLIDING_LOG:
+        return _take_log(now, w, ring)
+    if w.kind == SLIDING_COUNTER:
+        return _take_counter(now, w)
+    return _take_bucket(now, w)
 
 
 def remaining(now: int, w: Window, ring: MutableSequence[int]) -> int:
@@ -81,21 +85,21 @@ def reset_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
 
 def standing(now: int, w: Window, ring: MutableSequence[int]) -> tuple[int, int]:
     """What an admitted reply tells: `remaining` and `reset_after`, whose work is mostly the same."""
-    if w.kind == SLIDING_LOG:
-        live = _live(now, w, ring)
-        if live == 0:
+    if w.kind <= CLOCK:
+        left = w.opened + w.length - now
+        if left <= 0:
             return w.limit, 0
-        entry = w.head - 1 if w.full_reset else w.head - live
-        return w.limit - live, ring[entry % w.limit] + w.length - now
+        return w.limit - w.count, left if w.count > 0 else 0
     if w.kind == SLIDING_COUNTER:
         return _standing_counter(now, w)
     if w.kind == GCRA:
         level = _level(now, w)
         return max(0, level // w.length), _refill(w.limit * w.length - level, w.limit)
-    left = w.opened + w.length - now
-    if left <= 0:
+    live = _live(now, w, ring)
+    if live == 0:
         return w.limit, 0
-    return w.limit - w.count, left if w.count > 0 else 0
+    entry = w.head - 1 if w.full_reset else w.head - live
+    return w.limit - live, ring[entry % w.limit] + w.length - now
 
 
 def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:

@@ -66,12 +66,13 @@ def get_usage(ctx: Context, request: Request) -> Reply:
     for metric, quota in plan.quotas.items():
         meter = account.meters[metric]
         used = admission.used_at(now, meter)
+        left = meter.limit - used
         metrics.append(
             {
                 "metric": metric,
                 "used": used,
                 "limit": meter.limit,
-                "remaining": max(0, meter.limit - used),
+                "remaining": left if left > 0 else 0,
                 "period": quota.period,
                 "resets_at": iso(meter_resets(ctx, account, meter, now)),
             }

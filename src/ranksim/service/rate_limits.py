@@ -159,7 +159,7 @@ def _show(ctx: Context, window: Window, left: int, reset: int, now: int, headers
         reset += now
     headers["RateLimit-Limit"] = str(window.limit)
     headers["RateLimit-Remaining"] = str(left)
-    headers["RateLimit-Reset"] = str(whole_seconds(reset))
+    headers["RateLimit-Reset"] = str(-(-reset // SECOND))
 
 
 def retry_after(said: Assumptions, now: int, wait: int) -> str:

@@ -98,8 +98,14 @@ class Service:
         `reads` False says that nobody will look at the items of a page: it then has no `data`, and all else.
         Report with `written` once the reply is on its way.
         """
-        self._advance(now)
-        return self._step(self._answer((call,), now, now if traffic_now is None else traffic_now, reads))
+        ctx = self._ctx
+        agenda = ctx.state.agenda
+        if agenda and agenda[0][0] <= now:
+            self._advance(now)
+        replies = self._answer((call,), now, now if traffic_now is None else traffic_now, reads)
+        step = Step(replies, ctx.tasks, ctx.events)
+        ctx.tasks, ctx.events = [], []
+        return step
 
     def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
         """Answer the calls of one GraphQL request, in order (S4, U11).

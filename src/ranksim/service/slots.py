@@ -26,6 +26,9 @@ from ranksim.service.context import Context
 from ranksim.service.events import PeriodTurned, SlotsFreed, SlotsHeld
 from ranksim.service.state import Account, KeywordList, Scan
 
+NO_WIDENING = Widening()
+"""What a change adds that adds nothing."""
+
 
 def tracked(ctx: Context, account: Account, domain: str) -> int:
     """Count the tuples that the active scans of a domain track: the pages of one rank run (S24)."""
@@ -61,7 +64,7 @@ def plan_keywords(
 ) -> Widening:
     """Return what new words in a list add: nothing unless an active scan covers the list (E47)."""
     blocks = _blocks_of_words(ctx, account, keyword_list, folded)
-    return _widening(ctx, account, blocks, now) if blocks else Widening()
+    return _widening(ctx, account, blocks, now) if blocks else NO_WIDENING
 
 
 def fit_keywords(

@@ -35,7 +35,8 @@ WHAT = {
 DECISIONS = tuple(Decision)
 """The decisions by number."""
 
-NONE_FAILS = (False,) * len(CHECK_NAMES)
+UNMETERED = Meter()
+"""The meter of what consumes no metric: it has no limit, so that booking does not write it."""
 
 
 @dataclass(slots=True)
@@ -60,7 +61,8 @@ def rows_of(ctx: Context, account: Account, spend: Spend, *domains: str) -> Rows
         row = cooldowns[name] = account.cooldowns.get(name) or Cooldown(length=length)
         if minded is None or row.since > minded.since:
             minded = row
-    return Rows(spend, metric, account.meters[metric] if metric else Meter(), cooldowns, minded or Cooldown())
+    meter = account.meters[metric] if metric else UNMETERED
+    return Rows(spend, metric, meter, cooldowns, minded or Cooldown())
 
 
 def ask_for(ctx: Context, spend: Spend, *, dry_run: bool) -> Ask:
@@ -230,17 +232,17 @@ def report(
     refused = decision not in (Decision.GRANTED, Decision.JOINED)
     if refused and ctx.policy.assumptions.dry_run_reply == "live_error":
         return refuse(ctx, request, decision, ask, rows)
-    # What is granted or joined fails no check.
-    failing = failing_checks(ctx, request, ask, rows) if refused else NONE_FAILS
-    checks: list[views.DryRunCheckView] = []
-    for number, (name, fails) in enumerate(zip(CHECK_NAMES, failing, strict=True), start=1):
-        code, meta = None, None
-        if fails:
-            code = code_of(ctx, DECISIONS[number], rows)
-            meta = meta_of(ctx, request, DECISIONS[number], ask, rows)
-        checks.append({"check": name, "ok": not fails, "code": code, "meta": meta})
+    checks: list[views.DryRunCheckView] = [
+        {"check": name, "ok": True, "code": None, "meta": None} for name in CHECK_NAMES
+    ]
     refusal: views.DryRunRefusalView | None = None
-    if refused:
+    if refused:  # what is granted or joined fails no check
+        for check, fails, failed in zip(
+            checks, failing_checks(ctx, request, ask, rows), DECISIONS[1:], strict=False
+        ):
+            if fails:
+                check["ok"], check["code"] = False, code_of(ctx, failed, rows)
+                check["meta"] = meta_of(ctx, request, failed, ask, rows)
         code = code_of(ctx, decision, rows)
         refusal = {
             "code": code,
@@ -285,7 +287,7 @@ def outcome_of_scan_patch(
     ask.beyond = beyond_dimensions(ctx, request.account, engine_devices, geographies)
     ask.slots, ask.revived = widening.slots, widening.revived
     if mode != "all":
-        rows = Rows(Spend.SCANS, "", Meter(), {}, Cooldown())
+        rows = Rows(Spend.SCANS, "", UNMETERED, {}, Cooldown())
     decision = decide(ctx, request, ask, rows)
     if decision != Decision.GRANTED:
         return refuse(ctx, request, decision, ask, rows)

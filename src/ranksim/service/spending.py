@@ -68,7 +68,7 @@ def work_of(ctx: Context, account: Account, domain: Domain, spend: Spend) -> Wor
         wanted = pages_of(ctx.state.seed, domain.host)
         cap = plan.page_cap
         unit_cost = costs.crawl_page if spend == Spend.CRAWL else costs.site_optimization_page
-    units = min(wanted, cap)
+    units = wanted if wanted < cap else cap
     return Work(units, units * unit_cost, wanted > cap)
 
 

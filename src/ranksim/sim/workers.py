@@ -184,5 +184,7 @@ class Pool:
         factor = 1.0
         if spec.cost_factor is not None:
             factor = spec.cost_factor.at(uniform(self.seed, who, index, Purpose.JOB_COST))
-        failed = uniform(self.seed, who, index, Purpose.JOB_OUTCOME) < (spec.failure_rate or 0.0)
+        failed = False
+        if spec.failure_rate:
+            failed = uniform(self.seed, who, index, Purpose.JOB_OUTCOME) < spec.failure_rate
         return duration, Ending(spec.error if failed else "", factor)
