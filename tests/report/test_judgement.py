@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from ranksim.conformance.compare import compare
+from ranksim.conformance.exhibits import exhibits
 from ranksim.conformance.report.as_dict import Plain, plain
 from ranksim.errors import BadInput
 from ranksim.report import judgement as report
@@ -47,7 +48,9 @@ def exchange(number: int, **changes: object) -> str:
 
 def judged(*lines: str, required: tuple[str, ...] = ()) -> Plain:
     """Judge a trace of these lines and give the plain form."""
-    return plain(compare([json.dumps(HEADER), *lines]), trace="run.jsonl", required=required)
+    trace = [json.dumps(HEADER), *lines]
+    judgement = compare(trace)
+    return plain(judgement, trace="run.jsonl", required=required, exhibits=exhibits([trace], judgement))
 
 
 def printed(found: Plain, width: int = 100) -> str:
@@ -242,7 +245,8 @@ class Links(HTMLParser):
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+        named = [value or "" for name, value in attrs if name in ("src", "href")]
+        self.loads += [value for value in named if not value.startswith("#")]  # which stays on the page
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -264,6 +268,47 @@ def test_the_page_shows_verdicts_evidence_and_load() -> None:
     assert "header.request_id" in links.text
     assert "x1 has no X-Request-Id" in links.text
     assert len(links.loads) == 2
+
+
+def test_the_page_shows_what_was_exchanged_whole() -> None:
+    text, told = page(DEVIATING), read(DEVIATING).text
+    assert "<dt>expected</dt><dd>Every response carries X-Request-Id</dd>" in text
+    assert "<dt>found</dt><dd>x1 was answered 200, no X-Request-Id</dd>" in text
+    assert "<dt>difference</dt><dd>x1 has no X-Request-Id</dd>" in text
+    assert "<details open><summary>x1 " in text
+    assert "RateLimit-Remaining: 598" in told
+    assert '"has_more": false' in told
+    assert 'curl -i -X GET /v1/keyword-lists -H "Authorization: Bearer $RANKSIM_KEY"' in told
+    assert 'href="#header.request_id"' in text
+    assert '<tr id="header.request_id">' in text
+    assert '<abbr title="' in text
+
+
+WRONG = json.dumps({"code": "forbidden", "status": 402, "request_id": "r-1"})
+CHAIN = judged(exchange(0), exchange(1, status=403, response=WRONG))
+
+
+def test_what_follows_is_listed_below_its_cause_and_counted_apart() -> None:
+    names = [rule["name"] for rule in CHAIN["rules"] if rule["verdict"] == "deviates"]
+    follow = {rule["name"]: {"follows": "error.body", "because": "the same"} for rule in CHAIN["rules"][:1]}
+    rules = [
+        rule
+        | ({"verdict": "deviates"} | follow[rule["name"]] if rule["name"] in follow else {})
+        | ({"evidence": DEVIATING["rules"][0]["evidence"] or [PIECE]} if rule["name"] in follow else {})
+        for rule in CHAIN["rules"]
+    ]
+    found = {**CHAIN, "rules": rules}
+    assert names == ["error.body"]
+    assert report.headline(found) == "1 rule deviates: error.body, from which 1 more follows"
+    assert "from it follows rate.read: the same" in printed(found, width=200)
+    assert "What follows from it" in page(found)
+    assert cases(found)["rate.read"].find("failure") is None
+    skipped = cases(found)["rate.read"].find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "broken only where error.body is: the same"
+
+
+PIECE = {"expected": "", "found": "", "says": "it", "about": "", "at": 0, "exchanges": [], "deliveries": []}
 
 
 def test_the_page_counts_one_time_and_several() -> None:

@@ -211,12 +211,20 @@ def _run(wanted: _Wanted, crew: "Crew", plan: "CheckPlan", opened: Any) -> "tupl
 
 def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") -> None:
     """Write what a check leaves, print what it found, and end with its exit code."""
+    from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
     from ranksim.report import judgement as report
 
     assert checking.judgement is not None
     trace = str(recording.trace) if checking.whole else str(recording.directory)
-    found = plain(checking.judgement, trace=trace, policy=wanted.policy_path, required=wanted.required)
+    whole = exhibits([recording.trace], checking.judgement) if checking.whole else None
+    found = plain(
+        checking.judgement,
+        trace=trace,
+        policy=wanted.policy_path,
+        required=wanted.required,
+        exhibits=whole,
+    )
     found["check"] = {
         "time": wanted.length,
         "rules": list(checking.plan.rules),

@@ -149,6 +149,7 @@ def _judged(
     traces: Sequence[Path], policy: Path | None, model: Path | None, required: tuple[str, ...]
 ) -> dict[str, Any]:
     from ranksim.conformance.compare import check_required, compare_all
+    from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
     from ranksim.conformance.report.model_fit import against, read_result
     from ranksim.contract.policy import Policy
@@ -162,7 +163,9 @@ def _judged(
     judgement = compare_all(traces, known)
     beside = None if result is None else against(judgement.history, result)
     named = [str(trace) for trace in traces]
-    return plain(judgement, trace=named, policy=str(policy or ""), required=required, model=beside)
+    whole = exhibits(traces, judgement)
+    pinned = str(policy or "")
+    return plain(judgement, trace=named, policy=pinned, required=required, model=beside, exhibits=whole)
 
 
 def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None:

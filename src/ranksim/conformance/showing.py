@@ -8,22 +8,15 @@ used lies between what they say, unless its period has turned.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from ranksim.clock import iso
+from ranksim.conformance.exhibits import body_shown, curl, headers_shown
 from ranksim.errors import BadInput
 from ranksim.trace import Exchange, Trace
-
-MASK = "$RANKSIM_KEY"
-"""What stands for a key, which no trace has."""
-
-LONGEST = 4_000
-"""Characters of a body that are shown."""
 
 
 def shown(path: Path, ids: Sequence[str]) -> str:
@@ -42,39 +35,17 @@ def shown(path: Path, ids: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def curl(exchange: Exchange, base: str) -> str:
-    """Return the command line that makes a call again; the key is masked."""
-    url = base.rstrip("/") + exchange.path
-    if exchange.query:
-        url += "?" + urlencode(exchange.query)
-    words = ["curl", "-i", "-X", exchange.method, shlex.quote(url)]
-    if exchange.api_key is not None:
-        words += ["-H", f'"Authorization: Bearer {MASK}"']
-    for name, value in exchange.request_headers.items():
-        if name.lower() not in ("content-length", "host", "connection", "accept-encoding", "user-agent"):
-            words += ["-H", shlex.quote(f"{name}: {value}")]
-    if exchange.body:
-        words += ["--data-binary", shlex.quote(exchange.body)]
-    return " ".join(words)
-
-
 def _told(exchange: Exchange, trace: Trace) -> Iterator[str]:
     took = "no reply" if exchange.received is None else f"{(exchange.received - exchange.sent) / 1000:.1f} ms"
     yield f"{exchange.id}  {iso(exchange.sent)}  {took}  key {exchange.api_key or 'none'}"
     query = "?" + urlencode(exchange.query) if exchange.query else ""
     yield f"  {exchange.method} {exchange.path}{query}"
-    yield from (f"  > {name}: {value}" for name, value in exchange.request_headers.items())
-    yield from (f"  > {line}" for line in _body(exchange.body))
+    yield from (f"  > {name}: {value}" for name, value in headers_shown(exchange.request_headers).items())
+    yield from (f"  > {line}" for line in body_shown(exchange.body).splitlines())
     yield f"  {exchange.status if exchange.status is not None else exchange.error or 'no reply was seen'}"
-    yield from (f"  < {name}: {value}" for name, value in exchange.response_headers.items())
-    yield from (f"  < {line}" for line in _body(exchange.response))
+    yield from (f"  < {name}: {value}" for name, value in headers_shown(exchange.response_headers).items())
+    yield from (f"  < {line}" for line in body_shown(exchange.response).splitlines())
     yield f"  {curl(exchange, trace.header.targets.get(exchange.target, ''))}"
-
-
-def _body(text: str) -> list[str]:
-    with suppress(ValueError):
-        text = json.dumps(json.loads(text), indent=1, ensure_ascii=False) if text else ""
-    return (text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)").splitlines()
 
 
 # Around it

@@ -31,8 +31,8 @@ def summary(judgement: Plain) -> list[RenderableType]:
         *(Text(line) for line in run_lines(judgement)),
     ]
     for rule in judgement["rules"]:
-        if rule["verdict"] == "deviates":
-            parts += [Text(), *_deviation(rule, judgement["exhibits"])]
+        if deviates(rule):
+            parts += [Text(), *_deviation(rule, judgement)]
     if judgement["differences"]:
         parts += [Text(), Text("Assumptions that the trace excludes (they fail nothing)", style="bold")]
         parts += [_difference(difference) for difference in judgement["differences"]]
@@ -75,10 +75,24 @@ def fails(judgement: Plain) -> bool:
     return bool(judgement["missing"]) or any(rule["verdict"] == "deviates" for rule in judgement["rules"])
 
 
+def deviates(rule: Plain) -> bool:
+    """Return whether a rule deviates, and not only because another one does."""
+    return rule["verdict"] == "deviates" and not rule["follows"]
+
+
+def consequences(rule: Plain, judgement: Plain) -> list[Plain]:
+    """Return the rules that deviate only because this one does."""
+    return [one for one in judgement["rules"] if one["follows"] == rule["name"]]
+
+
 def headline(judgement: Plain, *, names: bool = True) -> str:
-    """Return the whole verdict in one sentence, with the names of the rules that fail or without."""
-    deviating = [rule["name"] for rule in judgement["rules"] if rule["verdict"] == "deviates"]
-    missing = [name for name in judgement["missing"] if name not in deviating]
+    """Return the whole verdict in one sentence, with the names of the rules that fail or without.
+
+    What only follows from a deviation is counted apart.
+    """
+    deviating = [rule["name"] for rule in judgement["rules"] if deviates(rule)]
+    follow = [rule["name"] for rule in judgement["rules"] if rule["follows"]]
+    missing = [name for name in judgement["missing"] if name not in (*deviating, *follow)]
     failed = f"{units.many(len(missing), 'required rule')} {'do' if len(missing) > 1 else 'does'} not conform"
     conforming = {rule["name"] for rule in judgement["rules"] if rule["verdict"] == "conforms"}
     failed += " in all cases" if conforming.issuperset(missing) else ""
@@ -88,6 +102,9 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
         sentence = f"{units.many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
         if names:
             sentence += f": {', '.join(deviating)}"
+        if follow:
+            more = "follow" if len(follow) > 1 else "follows"
+            sentence += f", from which {units.many(len(follow), 'more')} {more}"
         return f"{sentence}; {failed}" if missing else sentence
     if missing:
         return f"Nothing deviates, but {failed}"
@@ -154,7 +171,7 @@ def cases_left(rule: Plain) -> str:
     return ", ".join(left[:MOST_CASES]) + more
 
 
-def _deviation(rule: Plain, exhibits: Mapping[str, Plain]) -> list[RenderableType]:
+def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -169,7 +186,13 @@ def _deviation(rule: Plain, exhibits: Mapping[str, Plain]) -> list[RenderableTyp
     for piece in rule["evidence"][:MOST_EVIDENCE]:
         about = f"{piece['about']}: " if piece["about"] else ""
         parts.append(Padding(Text(f"{about}{piece['says']}", overflow="fold"), (0, 0, 0, 2)))
-        parts += [Padding(Text(line), (0, 0, 0, 4)) for line in exhibit_lines(piece, exhibits)]
+        for label in ("expected", "found"):
+            if piece[label]:
+                parts.append(Padding(Text(f"{label}: {piece[label]}", overflow="fold"), (0, 0, 0, 4)))
+        parts += [Padding(Text(line), (0, 0, 0, 4)) for line in exhibit_lines(piece, judgement["exhibits"])]
+    for one in consequences(rule, judgement):
+        said = f"from it follows {one['name']}: {one['because']}"
+        parts.append(Padding(Text(said, overflow="fold"), (0, 0, 0, 2)))
     return parts
 
 

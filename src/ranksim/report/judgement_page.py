@@ -9,11 +9,14 @@ from html import escape
 from importlib.util import find_spec
 from typing import Any
 
+from ranksim.clock import iso
 from ranksim.report import units
 from ranksim.report.judgement import (
     MODEL,
     cases_left,
-    exhibit_lines,
+    consequences,
+    deviates,
+    exhibit,
     headline,
     model_view,
     run_lines,
@@ -78,24 +81,49 @@ def _required(missing: Sequence[str]) -> list[str]:
 
 
 def _deviations(judgement: Plain) -> list[str]:
-    broken = [rule for rule in judgement["rules"] if rule["verdict"] == "deviates"]
+    broken = [rule for rule in judgement["rules"] if deviates(rule)]
     parts = ["<h2>What deviates, and what proves it</h2>"] if broken else []
     for rule in broken:
-        facts = ", ".join(f"S{number}" for number in rule["facts"])
         parts.append(
-            f'<h3><span class="bad">{escape(rule["name"])}</span> {escape(rule["says"])} ({facts})</h3>'
+            f'<h3><span class="bad">{escape(rule["name"])}</span> {escape(rule["says"])} '
+            f"({_facts(rule, judgement)})</h3>"
         )
         counts = f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"
-        parts.append(f'<p class="soft">{counts}; the smallest evidence:</p>')
-        for piece in rule["evidence"]:
-            parts += _evidence(piece, judgement["exhibits"])
+        link = f'<a href="#{escape(rule["name"])}">the rule and its cases</a>'
+        parts.append(f'<p class="soft">{counts}; the smallest evidence ({link}):</p>')
+        for number, piece in enumerate(rule["evidence"]):
+            parts += _evidence(piece, judgement, unfolded=number == 0)
+        follow = consequences(rule, judgement)
+        parts += ["<p>What follows from it, and is no cause of its own:</p>"] if follow else []
+        for one in follow:
+            said = f"{one['because']}; broken {units.many(one['broken'], 'time')}"
+            name = escape(one["name"])
+            parts.append(
+                f'<details class="piece"><summary><a href="#{name}">{name}</a>: {escape(said)}</summary>'
+            )
+            parts += [*_evidence(one["evidence"][0], judgement, unfolded=False), "</details>"]
     return parts
 
 
-def _evidence(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
+def _facts(rule: Plain, judgement: Plain) -> str:
+    """Return the facts of a rule; what each says is told where the pointer rests."""
+    told = judgement["facts"]
+    return ", ".join(
+        f'<abbr title="{escape(told.get(f"S{number}", ""))}">S{number}</abbr>' for number in rule["facts"]
+    )
+
+
+def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
+    """Return a piece of evidence: expected, found, the difference in words, and what was exchanged, whole."""
     about = f"{piece['about']}: " if piece["about"] else ""
-    lines = "\n".join(exhibit_lines(piece, exhibits))
-    parts = [f"<p>{escape(about + piece['says'])}</p>", f"<pre>{escape(lines)}</pre>" if lines else ""]
+    rows = [("expected", piece["expected"]), ("found", piece["found"]), ("difference", piece["says"])]
+    cells = "".join(f"<dt>{label}</dt><dd>{escape(said)}</dd>" for label, said in rows if said)
+    parts = ['<div class="piece">', f"<p>{escape(about)}</p>" if about else "", f"<dl>{cells}</dl>"]
+    for name in piece["exchanges"]:
+        parts.append(_exchange(name, judgement["exhibits"].get(name), unfolded))
+    for name in piece["deliveries"]:
+        parts += [_attempt(name, attempt, unfolded) for attempt in judgement["attempts"].get(name, [])[:1]]
+    parts.append("</div>")
     around = piece.get("around") or []
     if len(around) > 1 and sum(row["marked"] for row in around) > 1 and _can_draw():
         from ranksim.report.judgement_plots import evidence_image
@@ -103,6 +131,42 @@ def _evidence(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
         caption = "each bar is a call from sending to reply; the named ones prove it"
         parts += [_figure(evidence_image(around), "calls around the evidence", caption)]
     return parts
+
+
+def _exchange(name: str, exchange: Plain | None, unfolded: bool) -> str:
+    """Return an exchange whole, folded below its line; where the trace was not read again, the line alone."""
+    if exchange is None or "curl" not in exchange:
+        return f"<pre>{escape(name if exchange is None else f'{name}  {exhibit(exchange)}')}</pre>"
+    query = "&".join(f"{key}={value}" for key, value in exchange["query"].items())
+    lines = [
+        f"{exchange['method']} {exchange['path']}{'?' if query else ''}{query}",
+        *(f"{header}: {value}" for header, value in exchange["request_headers"].items()),
+        *(["", exchange["body"]] if exchange["body"] else []),
+        "",
+        f"{exchange['status'] or 'no reply'}",
+        *(f"{header}: {value}" for header, value in exchange["response_headers"].items()),
+        *(["", exchange["response"]] if exchange["response"] else []),
+    ]
+    return _folded(f"{name}  {exhibit(exchange)}", [*lines, "", exchange["curl"]], unfolded)
+
+
+def _attempt(name: str, attempt: Plain, unfolded: bool) -> str:
+    """Return a webhook attempt whole, folded below its line."""
+    answer = "no answer" if attempt["status"] is None else attempt["status"]
+    valid = {True: "the signature is valid", False: "the signature is not valid", None: "not verified"}
+    lines = [
+        f"to {attempt['endpoint']}, {valid[attempt['signature']]}",
+        *(f"{header}: {value}" for header, value in attempt["headers"].items()),
+        "",
+        attempt["body"],
+    ]
+    return _folded(f"delivery {name}  {iso(attempt['received'])} → {answer}", lines, unfolded)
+
+
+def _folded(summary: str, lines: Sequence[str], unfolded: bool) -> str:
+    state = " open" if unfolded else ""
+    text = escape("\n".join(lines))
+    return f"<details{state}><summary>{escape(summary)}</summary><pre>{text}</pre></details>"
 
 
 def _differences(differences: Sequence[Plain]) -> list[str]:
@@ -142,7 +206,7 @@ def _verdict_row(rule: Plain) -> str:
         for name in ("held", "broken", "open")
     )
     return (
-        f"<tr><td>{escape(rule['name'])}</td>"
+        f'<tr id="{escape(rule["name"])}"><td>{escape(rule["name"])}</td>'
         f'<td class="{CLASSES[rule["verdict"]]}">{escape(verdict(rule))}</td>{numbers}'
         f'<td>{escape(says)}.<span class="soft">{escape(why)}</span>{_cases(rule)}</td></tr>'
     )

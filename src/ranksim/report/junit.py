@@ -45,7 +45,10 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
     case = ElementTree.Element(
         "testcase", classname=f"ranksim.{family}", name=f"{rule['name']}: {rule['says']}"
     )
-    if rule["verdict"] == "deviates":
+    if rule["follows"]:
+        said = f"broken only where {rule['follows']} is: {rule['because']}"
+        ElementTree.SubElement(case, "skipped", message=_plain(said))
+    elif rule["verdict"] == "deviates":
         first = rule["evidence"][0]
         failure = ElementTree.SubElement(case, "failure", message=_plain(first["says"]), type="deviates")
         lines = [
@@ -53,6 +56,7 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
             for piece in rule["evidence"]
             for line in (
                 piece["says"],
+                *(f"  {label}: {piece[label]}" for label in ("expected", "found") if piece[label]),
                 *("  " + text for text in exhibit_lines(piece, judgement["exhibits"])),
             )
         ]

@@ -46,6 +46,13 @@ figure { margin: 0; min-width: 0; }
 img { display: block; width: 100%; height: auto; background: #fff;
   border: 1px solid var(--line); border-radius: .5rem; }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
+.piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
+.piece pre { margin: .25rem 0 .5rem; font-size: .8rem; white-space: pre-wrap; }
+.piece summary { font-size: .85rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .9rem; margin: .25rem 0; }
+dt { color: var(--soft); }
+dd { margin: 0; }
+abbr { text-decoration: underline dotted; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
 """
 

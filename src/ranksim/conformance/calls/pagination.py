@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from sys import intern
 
@@ -363,13 +363,14 @@ def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
         tally.held(LIMIT, case=case if count == asked and page.has_more else None, by=(page.id,))
     else:
         says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
-        tally.broke(LIMIT, _evidence(page, says), case=case)
+        tally.broke(LIMIT, replace(_evidence(page, says), expected=f"{asked} items at most"), case=case)
     place = "a page before others" if page.has_more else "a last page"
     if page.has_more == (page.next_cursor is not None):
         tally.held(END, case=place, by=(page.id,))
     else:
         says = f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
-        tally.broke(END, _evidence(page, says), case=place)
+        expected = f"{'a' if page.has_more else 'no'} next_cursor"
+        tally.broke(END, replace(_evidence(page, says), expected=expected), case=place)
 
 
 def _add_created(made: Created, seen: Observation) -> None:

@@ -402,7 +402,8 @@ def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tal
             elif seen.idempotency_key is not None:
                 tally.open(ECHO, "a replay may be the first response to the letter (E5)")
             else:
-                _broke(ECHO, f"was sent X-Request-Id {sent!r} and gives {given!r}", seen, tally, kind)
+                says = f"was sent X-Request-Id {sent!r} and gives {given!r}"
+                _broke(ECHO, says, seen, tally, kind, f"X-Request-Id {sent}")
 
 
 ALLOWED = "access-control-allow-origin"
@@ -456,18 +457,23 @@ def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: T
     if reply.get("status") != seen.status and "status" not in wrong:
         wrong.append("status")
     if wrong:
-        _broke(ERROR, f"answered {seen.status} with wrong or missing {', '.join(wrong)}", seen, tally, case)
+        says = f"answered {seen.status} with wrong or missing {', '.join(wrong)}"
+        _broke(
+            ERROR, says, seen, tally, case, f"status {seen.status} in the body, and {_named(ERROR_FIELDS)}"
+        )
         return
     tally.held(ERROR, case=case, by=(seen.id,))
     url, code = reply["documentation_url"], reply["code"]
     if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
         tally.held(TYPE, case=case, by=(seen.id,))
     else:
-        _broke(TYPE, f"has type {reply['type']} and documentation_url {url} for {code}", seen, tally, case)
+        says = f"has type {reply['type']} and documentation_url {url} for {code}"
+        _broke(TYPE, says, seen, tally, case, f"…/api/errors#{code} as both")
     if given and reply["request_id"] != given and seen.idempotency_key is not None:
         tally.open(ID, "a replay may be the first response to the letter (E5)")
     elif given and reply["request_id"] != given:
-        _broke(ID, f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}", seen, tally, case)
+        says = f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}"
+        _broke(ID, says, seen, tally, case, f"request_id {given!r}")
     elif given:
         tally.held(ID, case=case if seen.idempotency_key is None else None, by=(seen.id,))
     _check_meta(code, reply["meta"], seen, tally)
@@ -502,7 +508,8 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
         things, fields = data, COLLECTIONS.get(seen.operation)
     else:
         if "data" not in reply or seen.operation in SHOWN_COLLECTIONS:
-            _broke(ENVELOPE, "is a success without its data", seen, tally, seen.operation)
+            says = "is a success without its data"
+            _broke(ENVELOPE, says, seen, tally, seen.operation, "an object with data")
         else:
             tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
         things, fields = [data], (None if seen.dry_run else SINGLES.get(seen.operation))
@@ -529,7 +536,7 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
                 absent.remove(FINISHED)
             if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
                 says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
-                _broke(FIELDS, says, seen, tally, seen.operation)
+                _broke(FIELDS, says, seen, tally, seen.operation, _named(fields))
             else:
                 whole += 1
             for name in absent:
@@ -566,6 +573,10 @@ def _check_usage(data: dict[str, Json], seen: Observation, tally: Tally) -> None
         tally.held(FIELDS, case=seen.operation, by=(seen.id,))
 
 
+def _named(fields: Fields) -> str:
+    return f"the fields {', '.join(fields)}"
+
+
 def _wrong(thing: Json, fields: Fields) -> list[str]:
     """Name the fields that are missing or misshapen."""
     if not isinstance(thing, dict):
@@ -594,7 +605,9 @@ def _is_utc(value: Json) -> bool:
     return True
 
 
-def _broke(rule: str, says: str, seen: Observation, tally: Tally, case: str = ANY) -> None:
+def _broke(
+    rule: str, says: str, seen: Observation, tally: Tally, case: str = ANY, expected: str = ""
+) -> None:
     about = seen.operation or seen.path
-    evidence = Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent)
+    evidence = Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent, expected=expected)
     tally.broke(rule, evidence, case=case)

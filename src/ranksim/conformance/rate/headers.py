@@ -148,9 +148,10 @@ class HeaderJudge:
                 self.refused[window] = exchange
 
 
-def _evidence(says: str, *exchanges: Observation) -> Evidence:
+def _evidence(says: str, *exchanges: Observation, expected: str = "") -> Evidence:
     about = f"key {exchanges[0].key or 'none'}, {exchanges[0].operation or exchanges[0].path}"
-    return Evidence(says, tuple(one.id for one in exchanges), about=about, at=exchanges[0].sent)
+    ids = tuple(one.id for one in exchanges)
+    return Evidence(says, ids, about=about, at=exchanges[0].sent, expected=expected)
 
 
 # The three headers
@@ -225,7 +226,8 @@ def _judge_class(
     says = (
         f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is {wanted.label}"
     )
-    evidence = _evidence(says, exchange)
+    stands = next(limit for limit, named in limits.items() if named == wanted)
+    evidence = _evidence(says, exchange, expected=f"RateLimit-Limit {stands}")
     if exchange.dry_run and RateClass.READ in (stated, wanted):
         number, name, found = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
     elif OPERATIONS[exchange.operation].tracking and stated != RateClass.READ:
@@ -268,7 +270,8 @@ def _judge_refusal(exchange: Observation, case: str, options: Options, tally: Ta
         )
     if exchange.remaining is not None and exchange.surface == "rest":
         says = f"refused with 429 although RateLimit-Remaining is {exchange.remaining}"
-        tally.check(TRAFFIC_ONLY, exchange.remaining == 0, _evidence(says, exchange), case=case)
+        evidence = _evidence(says, exchange, expected="RateLimit-Remaining 0 with a 429")
+        tally.check(TRAFFIC_ONLY, exchange.remaining == 0, evidence, case=case)
 
 
 def _retry_format(exchange: Observation) -> str:
@@ -290,7 +293,8 @@ def _judge_honoured(
     says = f"refused again {waited:.3f} s after a 429 whose Retry-After was {refused.retry_after}"
     rate_class = nominal(following, options)
     case = _label(following, rate_class, classes_by_limit(options))
-    tally.check(HONOURED, not limited(following), _evidence(says, refused, following), case=case)
+    evidence = _evidence(says, refused, following, expected="no 429")
+    tally.check(HONOURED, not limited(following), evidence, case=case)
 
 
 def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | None:

@@ -178,4 +178,5 @@ class WindowCalls:
         """Make evidence of the calls at these positions; hidden ones have no name."""
         known = sorted({int(one) for one in who if one != HIDDEN})
         at = min((self.log.sent(one) for one in known), default=None)
-        return Evidence(says, tuple(self.log.id(one) for one in known), about=self.about, at=at)
+        expected = f"{self.limit} calls in {self.length / 1e6:g} s, and headers that count them so"
+        return Evidence(says, tuple(self.log.id(one) for one in known), (), self.about, at, expected)

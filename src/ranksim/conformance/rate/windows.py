@@ -7,7 +7,7 @@ headers say about it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from ranksim.clock import DAY, DISTANT_FUTURE, Micros
@@ -23,7 +23,7 @@ from ranksim.conformance.rate.elimination import (
 )
 from ranksim.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import Rule, Tally
 from ranksim.contract.facts import RATE_LABELS, RateClass
 
 READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
@@ -157,7 +157,7 @@ def _judge_scope(
         if examine(together, rate_class, run, options, {}).surviving:
             evidence = next(iter(failing[0].against.values()))
             says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
-            tally.broke(PER_KEY, Evidence(says, evidence.exchanges, (), evidence.about, evidence.at))
+            tally.broke(PER_KEY, replace(evidence, says=says, expected="a window for each key"))
             return True
         tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
         return False

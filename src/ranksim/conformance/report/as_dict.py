@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ranksim.clock import DISTANT_FUTURE
 from ranksim.conformance.compare import Judgement
+from ranksim.conformance.exhibits import Exhibits, as_plain, attempt_as_plain
+from ranksim.conformance.explain import fact
+from ranksim.conformance.following import Cause, causes
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.report import throughput
+from ranksim.conformance.report.looked_at import found_in
 from ranksim.conformance.report.model_fit import Compared
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding
 from ranksim.contract.assumptions import assumption
@@ -28,15 +32,17 @@ def plain(
     policy: str = "",
     required: tuple[str, ...] = (),
     model: Sequence[Compared] | None = None,
+    exhibits: Exhibits | None = None,
 ) -> Plain:
     """Return a judgement as mappings, lists, text and numbers (instants and durations in µs).
 
     `trace` and `policy` name the files, `trace` as many as were judged; `required` are the rules that had to
-    conform; `model` is what was measured beside what a simulated world predicted. Raises BadInput for a
-    required name that no rule has.
+    conform; `model` is what was measured beside what a simulated world predicted; `exhibits` are the
+    exchanges that evidence points at, whole. Raises BadInput for a required name that no rule has.
     """
     histories, names = judgement.histories, [trace] if isinstance(trace, str) else list(trace)
     traces = [_trace(name, history) for name, history in zip(names, histories, strict=True)]
+    whole, following = exhibits or Exhibits(), causes(judgement.findings)
     exercised, cases = judgement.coverage
     rules_decided, rules = judgement.rules_decided
     conforming, decided = judgement.agreement
@@ -66,12 +72,24 @@ def plain(
         "agreement": {"conforming": conforming, "decided": decided},
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
-        "rules": [_finding(finding, histories) for finding in judgement.findings],
-        "differences": [_difference(difference) for difference in judgement.differences],
+        "facts": {
+            f"S{number}": fact(number)
+            for number in sorted({n for found in judgement.deviating for n in found.rule.facts})
+        },
+        "rules": [_finding(finding, histories, whole, following) for finding in judgement.findings],
+        "differences": [_difference(difference, whole) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
         "answers": throughput.answers(histories),
         "throughput": throughput.throughput(histories[0]) if len(histories) == 1 else [],
-        "exhibits": {name: _exhibit(exchange) for name, exchange in sorted(judgement.exhibits.items())},
+        "exhibits": {
+            name: _exhibit(exchange)
+            | (as_plain(whole.exchanges[name], whole.addresses[name]) if name in whole.exchanges else {})
+            for name, exchange in sorted(judgement.exhibits.items())
+        },
+        "attempts": {
+            name: [attempt_as_plain(attempt) for attempt in found]
+            for name, found in sorted(whole.attempts.items())
+        },
     }
 
 
@@ -128,9 +146,12 @@ def _relied_on(history: History) -> list[str]:
     return said
 
 
-def _finding(finding: Finding, histories: Sequence[History]) -> Plain:
+def _finding(
+    finding: Finding, histories: Sequence[History], whole: Exhibits, following: Mapping[str, Cause]
+) -> Plain:
     rule = finding.rule
-    pieces = [_evidence(piece) for piece in finding.evidence]
+    pieces = [_evidence(rule.name, rule.says, piece, whole) for piece in finding.evidence]
+    cause = following.get(rule.name)
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
         around = (throughput.surroundings(history, evidence) for history in histories)
         piece["around"] = next((rows for rows in around if rows), [])
@@ -140,6 +161,8 @@ def _finding(finding: Finding, histories: Sequence[History]) -> Plain:
         "facts": list(rule.facts),
         "assumptions": list(rule.assumptions),
         "verdict": str(finding.verdict),
+        "follows": "" if cause is None else cause.rule,
+        "because": "" if cause is None else cause.because,
         "held": finding.held,
         "broken": finding.broken,
         "open": finding.open,
@@ -154,8 +177,11 @@ def _finding(finding: Finding, histories: Sequence[History]) -> Plain:
     }
 
 
-def _evidence(piece: Evidence) -> Plain:
+def _evidence(rule: str, expected: str, piece: Evidence, whole: Exhibits) -> Plain:
+    """Return a piece: what was expected, what was found, and the difference in words."""
     return {
+        "expected": piece.expected or expected.rstrip("."),
+        "found": found_in(rule, piece, whole),
         "says": piece.says,
         "about": piece.about,
         "at": piece.at,
@@ -164,13 +190,13 @@ def _evidence(piece: Evidence) -> Plain:
     }
 
 
-def _difference(difference: Difference) -> Plain:
+def _difference(difference: Difference, whole: Exhibits) -> Plain:
     return {
         "number": difference.number,
         "statement": assumption(difference.number).statement,
         "assumed": difference.assumed,
         "found": difference.found,
-        "evidence": _evidence(difference.evidence),
+        "evidence": _evidence("", difference.assumed, difference.evidence, whole),
     }
 
 

@@ -179,9 +179,9 @@ class AccountActivity:
             "" if self.environment == "production" else f", {self.environment}"
         )
 
-    def evidence(self, says: str, ids: tuple[str, ...], at: Micros) -> Evidence:
+    def evidence(self, says: str, ids: tuple[str, ...], at: Micros, expected: str = "") -> Evidence:
         """Return evidence of these exchanges of its calls."""
-        return Evidence(says, ids, about=self.about, at=at)
+        return Evidence(says, ids, about=self.about, at=at, expected=expected)
 
 
 class NoActivity:

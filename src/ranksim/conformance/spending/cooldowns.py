@@ -187,7 +187,8 @@ def _judge_pair(
         f"with a cooldown of {length // SECOND} s"
     )
     ids = (first.exchange.id, second.exchange.id)
-    evidence = Evidence(says, ids, about=runs.about(first), at=second.low)
+    expected = f"{first.spend} accepted once in {length // SECOND} s"
+    evidence = Evidence(says, ids, (), runs.about(first), second.low, expected)
     trials.add("cooldown.enforced", kind, False if lasted else None, evidence)
 
 
@@ -230,9 +231,8 @@ def judge_refused(
         if made is not None and latest == DISTANT_PAST
         else (refused.exchange.id,)
     )
-    trials.add(
-        "cooldown.refused", kind, holds, Evidence(says, ids, about=runs.about(refused), at=refused.low)
-    )
+    evidence = Evidence(says, ids, (), runs.about(refused), refused.low, "no refusal as cooldown_active")
+    trials.add("cooldown.refused", kind, holds, evidence)
 
 
 def judge_stated(
@@ -278,7 +278,9 @@ def _judge_length(
         f"refused with {wait // SECOND} s to wait, and the cooldown is {length // SECOND} s"
     )
     ids = (first.exchange.id, refused.exchange.id)
-    evidence = Evidence(says, ids, about=runs.about(refused), at=refused.low)
+    least = max(0, length - span * runs.rate) // SECOND
+    expected = f"{least} to {length // SECOND} s to wait"
+    evidence = Evidence(says, ids, (), runs.about(refused), refused.low, expected)
     trials.add("cooldown.stated", kind, holds, evidence)
     if holds:
         trials.covers("cooldown.stated", kind, refused.spend, *ids)
@@ -303,9 +305,9 @@ def _judge_kept(
     known = runs.activity.alone and shared.last_before(refused.low) is not None
     lasted = known and all(work.sure and runs.unfailed(work, second.high) for work in before)
     says = f"refused with {wait // SECOND} s to wait, and accepted {span * runs.rate / SECOND:.3f} s later"
-    evidence = Evidence(
-        says, (refused.exchange.id, second.exchange.id), about=runs.about(refused), at=second.low
-    )
+    ids = (refused.exchange.id, second.exchange.id)
+    expected = f"cooldown_active until {wait // SECOND} s have passed"
+    evidence = Evidence(says, ids, (), runs.about(refused), second.low, expected)
     trials.add("cooldown.stated", kind, False if lasted else None, evidence)
 
 

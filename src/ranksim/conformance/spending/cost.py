@@ -125,7 +125,8 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Opt
         tally.held("cost.refused", case=refused.spend, by=(refused.exchange.id,))
         return
     says = f"refused with {usd(spent)} of {usd(ceiling)} spent"
-    evidence = activity.evidence(says, (refused.exchange.id,), refused.low)
+    expected = f"cost_cap_reached from {usd(ceiling)} on"
+    evidence = activity.evidence(says, (refused.exchange.id,), refused.low, expected)
     if options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ("keywords", "scans"):
         tally.broke("cost.refused", evidence)
     else:
@@ -174,7 +175,8 @@ def judge_sum(activity: AccountActivity, cost: CostStatement, options: Options, 
     if cost.spent is None or cost.settled is None or cost.reserved is None:
         return
     says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
-    evidence = activity.evidence(says, (cost.exchange.id,), cost.low)
+    expected = f"spent {usd(cost.settled + cost.reserved)}"
+    evidence = activity.evidence(says, (cost.exchange.id,), cost.low, expected)
     sums = {
         "settled_and_reserved": cost.settled + cost.reserved,
         "settled": cost.settled,

@@ -72,7 +72,8 @@ class Bound:
     def evidence(self, says: str, about: str, inside: Sequence[Increment] = ()) -> Evidence:
         """Return evidence of both marks and the first of what lies between."""
         ids = (self.against.id, *(move.id for move in inside[:1]), self.mark.id)
-        return Evidence(says, tuple(dict.fromkeys(ids)), about=about, at=self.mark.low)
+        expected = f"{self.least} at least" if self.short else f"{self.most} at most"
+        return Evidence(says, tuple(dict.fromkeys(ids)), about=about, at=self.mark.low, expected=expected)
 
 
 class RunningSums:

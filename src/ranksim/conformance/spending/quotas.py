@@ -362,7 +362,7 @@ def judge_limit(
     says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
     first = between(moves, since, mark, surely=True)[-1:] if bound.least > limit else []
     ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
-    evidence = activity.evidence(says, ids, mark.low)
+    evidence = activity.evidence(says, ids, mark.low, f"{limit} at most")
     if bound.least > limit or (mark.value > limit and checked):
         tally.broke("quota.limit", evidence, case=metric)
     elif mark.value > limit:
@@ -396,6 +396,7 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally
             f"refused with {used} of {limit} used, although {most} more fit",
             (refused.exchange.id,),
             refused.low,
+            "no refusal for want of the allowance",
         ),
         case=refused.spend,
     )

@@ -201,7 +201,7 @@ def judge_limit(
     if reached > limit and reached > since.value:
         says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
         ids = tuple(dict.fromkeys((since.id, mark.id)))
-        tally.broke("slots.limit", activity.evidence(says, ids, mark.low))
+        tally.broke("slots.limit", activity.evidence(says, ids, mark.low, f"{limit} at most"))
     elif reached == limit or mark.id in refusing:
         tally.held("slots.limit", by=(since.id, mark.id))
 
@@ -220,7 +220,7 @@ def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds
                 tally.covers("slots.counted", factor, (work.exchange.id,))
         return
     says = f"{stated} slots were added, says the reply; {least} to {most} can have been"
-    evidence = activity.evidence(says, (work.exchange.id,), work.low)
+    evidence = activity.evidence(says, (work.exchange.id,), work.low, f"{least} to {most} slots added")
     tally.broke("slots.counted", evidence, case=work.spend)
 
 
@@ -273,7 +273,9 @@ def judge_refused(
     if used + requested <= limit and _may_pass_dimensions(activity, refused, options):
         tally.open("slots.refused", "the scan may pass the plan's dimensions")
         return
-    fits = activity.evidence(f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low)
+    fits = activity.evidence(
+        f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low, "no refusal for slots"
+    )
     tally.check("slots.refused", used + requested > limit, fits, case=refused.spend)
     if refused.spend == "keywords":
         most = tracked.of_words(refused.body, {}, refused.low, refused.high)[1]

@@ -51,7 +51,8 @@ class Evidence:
     """The few exchanges (by id) or deliveries (by event/attempt) that cannot all be right.
 
     `says` tells in numbers what cannot be; `about` names the instance, such as "key main, reads"; `at` is
-    when, in µs of the trace's clock.
+    when, in µs of the trace's clock. `expected` is what would have been right, where the rule's sentence has
+    not the numbers.
     """
 
     says: str
@@ -59,6 +60,7 @@ class Evidence:
     deliveries: tuple[str, ...] = ()
     about: str = ""
     at: Micros | None = None
+    expected: str = ""
 
     @property
     def size(self) -> int:
@@ -120,6 +122,8 @@ class Finding:
     """Why instances stayed open, with how many, most frequent first."""
     cases: tuple[Case, ...] = ()
     """All cases that the rule has here, at least one."""
+    breaches: tuple[tuple[str, ...], ...] = field(default=(), compare=False, repr=False)
+    """What each instance that broke is about, its exchanges, its deliveries; of `MOST_BREACHES` at most."""
 
     @property
     def exercised(self) -> int:
@@ -143,6 +147,9 @@ KEPT = 5
 SHOWN = 3
 """Exchanges kept for a case."""
 
+MOST_BREACHES = 10_000
+"""Instances of a broken rule whose exchanges are kept, to tell what follows from what."""
+
 
 @dataclass(slots=True)
 class _CaseCounts:
@@ -164,6 +171,7 @@ class _RuleCounts:
     evidence: list[Evidence] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     cases: dict[str, _CaseCounts] = field(default_factory=dict)
+    breaches: list[tuple[str, ...]] = field(default_factory=list)
 
     def case(self, name: str) -> _CaseCounts:
         """Return the counts of a case."""
@@ -182,6 +190,7 @@ class _RuleCounts:
             tuple(self.evidence),
             tuple(self.reasons.most_common()),
             _cases(self),
+            tuple(self.breaches),
         )
 
 
@@ -233,8 +242,11 @@ class Tally:
         counts = self._counts[rule]
         told = counts.case(case)
         told.broken += 1
-        told.note((*evidence.exchanges, *evidence.deliveries))
+        by = (*evidence.exchanges, *evidence.deliveries)
+        told.note(by)
         counts.broken += 1
+        if len(counts.breaches) < MOST_BREACHES:
+            counts.breaches.append((evidence.about, *by))
         counts.evidence.append(evidence)
         counts.evidence.sort(key=lambda found: (found.size, -1 if found.at is None else found.at))
         del counts.evidence[KEPT:]
@@ -268,6 +280,7 @@ def _merged(findings: Sequence[Finding]) -> Finding:
         counts.broken += finding.broken
         counts.open += finding.open
         counts.evidence += finding.evidence
+        counts.breaches += finding.breaches
         counts.reasons.update(dict(finding.reasons))
         for case in finding.cases:
             told = counts.case(case.name)

@@ -137,7 +137,8 @@ def _early(
         return None
     seen = disabled.seen
     says = f"{seen.id} shows it disabled after at most {run} consecutive failures, counted by {way}"
-    return Evidence(says, (seen.id,), (), seen.parameters.get("id", seen.operation), seen.sent)
+    about = seen.parameters.get("id", seen.operation)
+    return Evidence(says, (seen.id,), (), about, seen.sent, "enabled, after so few failures")
 
 
 def _late(ends: Sequence[AttemptEnd], way: str, limit: int, endpoint: ObservedEndpoint) -> Evidence | None:
@@ -158,12 +159,14 @@ def _late(ends: Sequence[AttemptEnd], way: str, limit: int, endpoint: ObservedEn
                 (name,),
                 endpoint.id,
                 end.arrived.received,
+                f"no attempt after {limit} failures",
             )
     for setting in endpoint.settings:
         seen = setting.seen
         if setting.enabled is True and seen.sent > by + SHOWING:
             says = f"{seen.id} shows it enabled {_seconds(seen.sent - by)} after {limit} failures in a row"
-            return Evidence(f"{says}, counted by {way}", (seen.id,), (), endpoint.id, seen.sent)
+            expected = f"disabled after {limit} failures"
+            return Evidence(f"{says}, counted by {way}", (seen.id,), (), endpoint.id, seen.sent, expected)
     return None
 
 

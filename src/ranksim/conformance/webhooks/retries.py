@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros
@@ -254,7 +254,9 @@ def _judge_delay(
     ):
         tally.open(DELAYS, "it came late, perhaps because its endpoint was disabled for a while")
     else:
-        tally.broke(DELAYS, _evidence(says, (one, other)), case=_gap(one))
+        within = f"{(low - one.received) / SECOND:.1f} to {(high - one.received) / SECOND:.1f} s"
+        found = replace(_evidence(says, (one, other)), expected=f"attempt {other.attempt} within {within}")
+        tally.broke(DELAYS, found, case=_gap(one))
 
 
 def _gap(one: ReceivedAttempt) -> str:

@@ -1,0 +1,119 @@
+"""What evidence shows: the exchanges whole, without secrets, and what was found where the rule looks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.conformance.building import a_trace, call, created, error, hook
+
+from ranksim.conformance.compare import RULES, compare, compare_all
+from ranksim.conformance.exhibits import MASK, as_plain, attempt_as_plain, exhibits
+from ranksim.conformance.following import FOLLOWS, causes
+from ranksim.conformance.report.looked_at import ATTEMPT, LOOKED_AT, found_in
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.trace import Trace
+
+LIMITS = {"RateLimit-Limit": "600", "RateLimit-Remaining": "599", "RateLimit-Reset": "12.5x"}
+
+
+def trace() -> Trace:
+    """Give a call whose header is no number, and an attempt whose signature is not valid."""
+    sent = call("keywords.list", 0, 1, [], query={"limit": "2"}, headers=LIMITS)
+    sent = sent.model_copy(update={"request_headers": {"Cookie": "session=1", "X-Request-Id": "r"}})
+    return a_trace([sent, created(), hook(3, valid=False)])
+
+
+def test_what_was_found_is_what_the_trace_says_there() -> None:
+    judgement = compare(trace())
+    whole = exhibits([trace()], judgement)
+    [piece] = [one for one in judgement.finding("rate.headers").evidence if one.exchanges == ("x1",)]
+    said = found_in("rate.headers", piece, whole)
+    assert said == (
+        "x1 was answered 200, RateLimit-Limit 600, RateLimit-Remaining 599, RateLimit-Reset 12.5x"
+    )
+    [piece] = judgement.finding("webhook.signature").evidence
+    said = found_in("webhook.signature", piece, whole)
+    assert said.startswith("attempt evt_1/1 was answered 200, Service-Signature t=")
+    assert attempt_as_plain(whole.attempts["evt_1/1"][0])["status"] == 200
+
+
+def test_the_call_can_be_made_again_and_no_secret_is_shown() -> None:
+    judgement = compare(trace())
+    whole = exhibits([trace()], judgement)
+    told = as_plain(whole.exchanges["x1"], "https://api.example")
+    assert told["curl"].startswith("curl -i -X GET 'https://api.example/v1/keywords?limit=2'")
+    assert MASK in told["curl"]
+    assert "session" not in json.dumps(told)
+
+
+def test_exchanges_are_found_in_files_and_by_the_number_of_their_trace(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.jsonl" for name in "ab"]
+    for path in paths:
+        trace().write(path)
+    judgement = compare_all(paths)
+    whole = exhibits(paths, judgement)
+    assert set(whole.exchanges) >= {"1/x1", "2/x1"}
+    assert len(whole.attempts["evt_1/1"]) == 2
+    lines = paths[0].read_text("utf-8").splitlines()
+    assert "x1" in exhibits([lines], compare(lines)).exchanges
+
+
+def test_every_rule_says_where_it_looks() -> None:
+    families = {rule.name.partition(".")[0] for rule in RULES}
+    names = {rule.name for rule in RULES}
+    assert names | families >= LOOKED_AT.keys() | ATTEMPT.keys()
+    assert all(rule.name in LOOKED_AT or rule.name.partition(".")[0] in LOOKED_AT for rule in RULES)
+
+
+def test_every_evidence_tells_what_was_expected() -> None:
+    refused = call("jobs.create", 0, 1, code="cooldown_active", status=409, body={"kind": "crawl"})
+    wrong = refused.model_copy(update={"response": json.dumps(error("cooldown_active", 402))})
+    [piece] = compare(a_trace([wrong])).finding("error.body").evidence
+    assert piece.expected.startswith("status 409 in the body, and the fields type, title")
+
+
+# One cause, one finding
+
+
+def tally(*broken: tuple[str, str, str]) -> Tally:
+    """Break rules: the name, the exchange, and what it is about."""
+    told = Tally([Rule(name, name, (1,)) for name in dict.fromkeys(name for name, _, _ in broken)])
+    for name, exchange, about in broken:
+        told.broke(name, Evidence("no", (exchange,), about=about))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("broken", "expected"),
+    [
+        ([("error.body", "x1", ""), ("guards.codes", "x1", "")], {"guards.codes": "error.body"}),
+        ([("error.body", "x1", ""), ("guards.codes", "x1", ""), ("guards.codes", "x2", "")], {}),
+        ([("error.body", "x1", ""), ("rate.headers", "x1", "")], {}),
+        ([("rate.read", "x1", "main"), ("rate.remaining", "x2", "main")], {"rate.remaining": "rate.read"}),
+        ([("rate.read", "x1", "main"), ("rate.remaining", "x1", "second")], {}),
+        (
+            [("error.body", "x1", ""), ("quota.meta", "x1", ""), ("error.meta", "x1", "")],
+            {"quota.meta": "error.body", "error.meta": "error.body"},
+        ),
+    ],
+)
+def test_a_finding_follows_where_each_of_its_instances_does(
+    broken: list[tuple[str, str, str]], expected: dict[str, str]
+) -> None:
+    found = causes(tally(*broken).findings())
+    assert {name: cause.rule for name, cause in found.items()} == expected
+
+
+def test_consequences_name_rules_and_lead_to_a_first_cause() -> None:
+    names = {rule.name for rule in RULES}
+    assert names.issuperset(FOLLOWS)
+    for name in FOLLOWS:
+        seen, todo = set[str](), [name]
+        while todo:
+            for cause in FOLLOWS.get(todo.pop(), ()):
+                assert cause.rule in names
+                assert cause.rule != name
+                todo += [cause.rule] if cause.rule not in seen else []
+                seen.add(cause.rule)
