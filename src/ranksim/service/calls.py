@@ -60,7 +60,7 @@ class Reply:
     `outcome` is one word for statistics: ok, granted, dry_run, joined, refused, replayed, limited or error.
     `rate_class` is the class that had no room, where the outcome is limited. `flight` names the
     Idempotency-Key entry that `Service.written` must end, or is "". `headers` hold everything the rules
-    decide (X-Request-Id, RateLimit-*, Retry-After, WWW-Authenticate, the replay marker).
+    decide (X-Request-Id, `RateLimit-*`, Retry-After, WWW-Authenticate, the replay marker).
     `cursors` continue behind each item of a page; they are made for GraphQL, which shows them.
     """
 
