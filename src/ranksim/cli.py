@@ -27,7 +27,6 @@ from ranksim.errors import BadInput
 from ranksim.extras import install_line
 from ranksim.facade import cli as serving
 from ranksim.facade import state_cli, webhook_cli
-from ranksim.facade.page import view_cli as viewing
 from ranksim.files import check_outputs
 from ranksim.load import cli as loading
 from ranksim.mirror import cli as mirroring
@@ -36,6 +35,7 @@ from ranksim.pricing import import_cli as importing
 from ranksim.receiver import cli as receive_cli
 from ranksim.report.terminal import check_results, print_out, rendered, say
 from ranksim.study import cli as studying
+from ranksim.view import cli as viewing
 
 if TYPE_CHECKING:
     from ranksim.report.heading import Heading
@@ -391,7 +391,7 @@ state.command("import", short_help="Begin a state file with it.")(_spoken()(stat
 app.add_typer(state, name="state", help="Back up the world that a deployment serves.")
 app.command("trigger", short_help="Let a webhook event come about.")(_spoken()(webhook_cli.trigger))
 app.command("resend", short_help="Deliver a webhook event once more.")(_spoken()(webhook_cli.resend))
-app.command("view", short_help="Show a recorded trace in a browser.")(_spoken()(viewing.view))
+app.command("view", short_help="Show a run in a browser.")(_spoken()(viewing.view))
 app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))
 app.command("check", short_help="Check a deployment in one command: plan, run, judge.")(
     _spoken()(checking.check)

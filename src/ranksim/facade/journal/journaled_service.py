@@ -65,10 +65,10 @@ class JournaledService:
 
     # Inputs
 
-    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
-        """Answer one call at `now`."""
+    def handle(self, call: Call, now: int, traffic_now: int | None = None, *, reads: bool = True) -> Step:
+        """Answer one call at `now`; whether anybody reads what it lists changes no state."""
         self._record("handle", now, {"call": call, "traffic_now": traffic_now})
-        return self.service.handle(call, now, traffic_now)
+        return self.service.handle(call, now, traffic_now, reads=reads)
 
     def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
         """Answer the calls of one GraphQL request, in order."""
@@ -91,6 +91,11 @@ class JournaledService:
         if step.tasks:
             self._record("advance", now, {})
         return step
+
+    def started(self, job: str, now: int) -> Step:
+        """Report that a pool's worker took up a job."""
+        self._record("started", now, {"job": job})
+        return self.service.started(job, now)
 
     def ended(
         self, job: str, outcome: str, now: int, cost: int | None = None, error: str | None = None
@@ -174,7 +179,7 @@ def replay(service: Service, method: str, now: int, arguments: dict[str, Any]) -
             service.attempted(arguments["attempt"], Answer(**arguments["answer"]), now)
         case "resend":
             service.resend(Event(**arguments["event"]), arguments["endpoint"], now)
-        case "ended" | "advance" | "resume" | "trigger_job":
+        case "started" | "ended" | "advance" | "resume" | "trigger_job":
             getattr(service, method)(now=now, **arguments)
         case _ if method in ADMINISTRATION:
             getattr(service, method)(now=now, **arguments)

@@ -6,12 +6,13 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ranksim.clock import iso
+from ranksim.clock import Micros, iso
+from ranksim.contract.policy import Policy
 from ranksim.service.administration import LIMITS
 from ranksim.service.context import JOB_ENDS
 from ranksim.service.deliveries import show_attempt
 from ranksim.service.standing import standing_of
-from ranksim.service.state import Job, State
+from ranksim.service.state import Job, Key, State
 
 if TYPE_CHECKING:
     from ranksim.facade.twin import Twin
@@ -32,39 +33,45 @@ Shown = dict[str, Any]
 
 
 def overview(twin: Twin) -> Shown:
-    """Return the state that the page shows."""
-    state, now = twin.service.state, twin.now()
+    """Return all that the page of a deployment shows besides events."""
+    now = twin.now()
+    return {
+        **state_shown(twin.service.state, twin.policy, now, twin.clock.traffic(now)),
+        "log": twin.event_log.id,
+        "world_id": twin.world_id,
+        "last": twin.event_log.last,
+        "clock": str(twin.clock.rate),
+        "traffic_clock": twin.clock.traffic_clock,
+        "signature_clock": twin.clock.signature,
+        "refuses_writes": twin.refuses_writes or None,
+        "answered": _answered(twin.replies),
+        "faults": [active.shown() for active in twin.faults.active.values()],
+        "snapshots": [{"name": name, "now": iso(saved.now)} for name, saved in twin.snapshots.items()],
+    }
+
+
+def state_shown(state: State, policy: Policy, now: Micros, traffic_now: Micros) -> Shown:
+    """Return what the page shows of a service's state at an instant; windows are read at `traffic_now`."""
     accounts = list(islice(state.accounts.values(), MOST_ACCOUNTS))
-    traffic = twin.clock.traffic(now)
-    keys: dict[str, list[Any]] = {}
+    keys: dict[str, list[Key]] = {}
     for key in state.keys.values():
         if not key.withdrawn:
             keys.setdefault(key.account, []).append(key)
     return {
-        "log": twin.event_log.id,
-        "world_id": twin.world_id,
-        "last": twin.event_log.last,
-        "policy": twin.policy.name,
+        "policy": policy.name,
         "seed": state.seed,
         "now": iso(now),
-        "clock": str(twin.clock.rate),
-        "traffic_clock": twin.clock.traffic_clock,
-        "signature_clock": twin.clock.signature,
         "next_due": _next_due(state),
-        "refuses_writes": twin.refuses_writes or None,
-        "answered": _answered(twin.replies),
-        "plans": list(twin.policy.catalogue.plans),
+        "plans": list(policy.catalogue.plans),
         "accounts": [
-            standing_of(state, twin.policy, one, keys.get(one.id, []), now, traffic) for one in accounts
+            standing_of(state, policy, one, keys.get(one.id, []), now, traffic_now) for one in accounts
         ],
         "more_accounts": len(state.accounts) - len(accounts),
         "jobs": [_job(state, job) for job in _jobs(state)],
         "count_of_jobs": len(state.jobs),
-        "disable_after": twin.policy.facts.webhook_disable_after,
+        "disable_after": policy.facts.webhook_disable_after,
         "endpoints": _endpoints(state),
-        "faults": [active.shown() for active in twin.faults.active.values()],
         "limits": {limit: not state.waived >> number & 1 for number, limit in enumerate(LIMITS)},
-        "snapshots": [{"name": name, "now": iso(saved.now)} for name, saved in twin.snapshots.items()],
     }
 
 

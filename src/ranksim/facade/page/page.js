@@ -15,6 +15,7 @@
 
   let state = null; // the last overview
   let base = 0, read = 0, rate = 0; // the clock: ms at `read` of performance.now(), and how fast it runs
+  let run = null, chosen = 0, moves = 0; // a run that is shown, the instant in µs, how often it was moved
 
   // Elements
 
@@ -88,9 +89,9 @@
   function tick() {
     if (!state) return;
     const at = now();
-    say($("now"), new Date(at).toISOString().slice(0, 19).replace("T", " ") + " UTC");
     const due = state.next_due;
-    say($("due"), due ? `next: ${due.what} ${due.what === "job" ? due.id : "attempt"} in ${span(ms(due.at) - at)}` : "nothing due");
+    if (!run) say($("now"), new Date(at).toISOString().slice(0, 19).replace("T", " ") + " UTC");
+    if (!run) say($("due"), due ? `next: ${due.what} ${due.what === "job" ? due.id : "attempt"} in ${span(ms(due.at) - at)}` : "nothing due");
     for (const node of document.querySelectorAll("[data-until]")) {
       const left = ms(node.dataset.until) - at;
       say(node, node.dataset.words + (left > 0 ? span(left) : "now"));
@@ -384,6 +385,7 @@
     const line = `${one.method} ${one.path}${query ? "?" + query : ""}`;
     const repeat = curl(one, query);
     const copy = el("button", { onclick: () => copied(repeat) }, "Copy curl");
+    const then = run && run.states ? el("button", { onclick: () => move((ms(event.at) + 1) * 1000) }, "Show the world then") : null;
     return [
       el("p", { class: "why" }, `${line} → ${one.status}${event.code ? " " + event.code : ""}`),
       el("p", {}, reason(event, one)),
@@ -392,8 +394,7 @@
       ...block("request body", one.body === null ? "" : pretty(one.body)),
       ...block("answer", fields(one.response_headers)),
       ...block("answer body", one.response === null ? "" : pretty(one.response)),
-      el("h3", {}, "again ", copy),
-      el("pre", { class: "curl" }, repeat),
+      ...(run ? [el("p", {}, then)] : [el("h3", {}, "again ", copy), el("pre", { class: "curl" }, repeat)]),
     ];
   }
 
@@ -474,7 +475,7 @@
   }
 
   function select(label, choices, work) {
-    const node = el("select", { "aria-label": label, "data-live": true }, ...choices.map((one) => el("option", { value: one }, one.replaceAll("_", " "))));
+    const node = el("select", { "aria-label": label, disabled: Boolean(run) }, ...choices.map((one) => el("option", { value: one }, one.replaceAll("_", " "))));
     node.addEventListener("change", () => act(`${label}: ${node.value}`, () => work(node.value)));
     return node;
   }
@@ -755,6 +756,7 @@
   let reading = null, again = false, last = 0, planned = 0;
 
   async function refresh() {
+    if (run) return; // it is read as its time is chosen
     if (reading) {
       again = true;
       return reading;
@@ -852,37 +854,63 @@
     }
   }
 
-  // A recorded trace: the list shows what had happened up to the instant of a slider
+  // A run: the list shows what had happened up to an instant, the panels how things stood then
 
   function record(told) {
-    const slider = $("instant");
+    const atEnd = !run || chosen === run.last;
+    run = told;
     document.body.classList.add("recorded");
-    link("recorded", `${plural(told.calls, "call")} recorded`);
+    document.body.classList.toggle("states", Boolean(told.states));
+    link("recorded", `${plural(told.calls, "call")} ${told.grows ? "so far" : "recorded"}`);
     $("scrub").hidden = false;
-    slider.max = String(Math.ceil((told.last - told.first) / 1000));
-    slider.value = slider.max;
-    let asked = 0;
-    const move = async () => {
-      const number = asked += 1, micros = Math.min(told.last, told.first + Number(slider.value) * 1000);
-      base = micros / 1000;
-      say($("now"), new Date(base).toISOString().slice(0, 23).replace("T", " ") + " UTC");
-      try {
-        const found = await control("GET", `/recording?until=${micros}`);
-        if (number !== asked) return;
-        say($("due"), `${count(found.count)} of ${count(told.events)} events`);
-        clear();
-        take(found.events);
-        list.scrollTop = 0;
-      } catch (error) {
-        tell(error.message, true);
-      }
-    };
-    slider.addEventListener("input", move);
-    move();
+    if (told.grows) setTimeout(grow, 2000);
+    if (atEnd) move(told.last);
+  }
+
+  async function grow() {
+    if (document.hidden) {
+      setTimeout(grow, 2000);
+      return;
+    }
+    try {
+      record((await control("GET", "/overview")).recording);
+    } catch (error) {
+      link("closed", "cut off; connecting again");
+      setTimeout(grow, 2000);
+    }
+  }
+
+  async function move(instant) {
+    chosen = Math.min(run.last, Math.max(run.first, Math.round(instant)));
+    const number = moves += 1, slider = $("instant"), length = Math.max(1, run.last - run.first);
+    base = chosen / 1000;
+    const words = new Date(base).toISOString().slice(0, 23).replace("T", " ") + " UTC";
+    slider.value = String(Math.round((Number(slider.max) * (chosen - run.first)) / length));
+    slider.setAttribute("aria-valuetext", words);
+    say($("now"), words);
+    try {
+      const found = await control("GET", `/recording?until=${chosen}`);
+      if (number !== moves) return;
+      const before = open && open.seq;
+      clear();
+      take(found.events);
+      list.scrollTop = 0;
+      if (found.state) show({ ...found.state, clock: "manual", traffic_clock: "same", answered: {}, faults: [], snapshots: [] });
+      say($("due"), `${count(found.count)} of ${count(run.events)} events`);
+      const again = log.find((event) => event.seq === before);
+      if (again) toggle(again);
+    } catch (error) {
+      tell(error.message, true);
+    }
+  }
+
+  $("instant").addEventListener("input", () => move(run.first + ((run.last - run.first) * Number($("instant").value)) / Number($("instant").max)));
+  for (const node of document.querySelectorAll("[data-step]")) {
+    node.addEventListener("click", () => move(chosen + Number(node.dataset.step) * 60e6));
   }
 
   document.addEventListener("visibilitychange", () => {
-    if (document.body.classList.contains("recorded")) return;
+    if (run) return;
     if (document.hidden) {
       if (following) following.abort();
       following = null;

@@ -8,8 +8,8 @@ import pytest
 
 from ranksim.clock import SECOND
 from ranksim.errors import BadInput
-from ranksim.facade.page.recording import MOST, TraceEvents
-from ranksim.facade.page.view_cli import Viewer
+from ranksim.view.cli import Viewer
+from ranksim.view.recording import MOST, TraceEvents
 
 START = 1_772_618_400 * SECOND
 
