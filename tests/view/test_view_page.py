@@ -15,7 +15,7 @@ import pytest
 from ranksim.serving.listener import Listener
 from ranksim.serving.loop_thread import LoopThread
 from ranksim.sim.scenario import Scenario
-from ranksim.view.cli import Recording, Viewer
+from ranksim.view.cli import ShownRun, Viewer
 from ranksim.view.growing import GrowingRun
 from ranksim.view.simulated import SimulatedRun
 
@@ -43,7 +43,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @contextmanager
-def served(recording: Recording) -> Iterator[str]:
+def served(recording: ShownRun) -> Iterator[str]:
     thread = LoopThread("viewer")
     listener = Listener(Viewer(recording, "hands"), "127.0.0.1", 0)
     thread.call(listener.open())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ranksim.view.recording import Shown
 
 
-class Recording(Protocol):
+class ShownRun(Protocol):
     """What the page can show of a run."""
 
     def overview(self) -> "Shown":
@@ -33,7 +33,7 @@ class Recording(Protocol):
 class Viewer:
     """An ASGI app: the live page, and the run that it shows; `token` is what it wants, "" for none."""
 
-    def __init__(self, recording: Recording, token: str) -> None:
+    def __init__(self, recording: ShownRun, token: str) -> None:
         self._recording, self._token = recording, token
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -104,7 +104,7 @@ def view(
     asyncio.run(_serve(Viewer(_recording(run, seed), token), host, port, token))
 
 
-def _recording(run: Path, seed: int | None) -> Recording:
+def _recording(run: Path, seed: int | None) -> ShownRun:
     """Read or simulate what is to be shown. Raises BadInput."""
     from ranksim.errors import BadInput
 
