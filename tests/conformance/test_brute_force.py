@@ -1,8 +1,8 @@
 """Small histories judged twice: by the judges, and by trying every placement of their effects.
 
 A history has at most eight calls. Each took effect at one instant between sending and reply; one whose reply
-was lost perhaps never did. `explained` tries every order that the intervals allow, and where lengths of
-time matter asks whether instants exist (differences, Bellman-Ford); the models below say in a line or two what
+was lost perhaps never did. `explained` tries every order that the intervals allow, and where durations
+matter asks whether instants exist (differences, Bellman-Ford); the models below say in a line or two what
 may happen next. They share no code with the judges. A judge must never break what a placement explains; where
 it stays open although none does, that is counted and printed.
 """

@@ -1,27 +1,28 @@
 """One exchange of a trace, whole: headers, query and body, how to make it again, and what stood around it.
 
-Around it are its key's window, as the nearest replies of the same key and limit state it before and after,
-and its account's meters, as the nearest statements tell them. Between two statements a meter that nobody else
-used lies between what they say, unless its period has turned.
+Around it stand what the nearest replies state of its key's window and its account's cost, and what meters,
+slots, window and cooldown could have been before and after it (`standing`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from ranksim.clock import iso
 from ranksim.conformance.exhibits import body_shown, curl, headers_shown
+from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.standing import standing
 from ranksim.errors import BadInput
+from ranksim.records import parsed
 from ranksim.trace import Exchange, Trace
 
 
 def shown(path: Path, ids: Sequence[str]) -> str:
     """Return exchanges of a trace as text. Raises BadInput for an id that the trace has not."""
     trace = Trace.read(path)
+    history = read(trace)
     by_id = {exchange.id: exchange for exchange in trace.exchanges}
     parts = []
     for name in ids:
@@ -31,7 +32,9 @@ def shown(path: Path, ids: Sequence[str]) -> str:
             raise BadInput(
                 f"{path}: no exchange is called {name!r}; expected an id of a report, such as {such}"
             )
-        parts.append("\n".join([*_told(by_id[bare], trace), *_around(by_id[bare], trace)]))
+        [seen] = history.named({bare})
+        told = [*_told(by_id[bare], trace), *_stated_near(by_id[bare], trace), *standing(history, seen)]
+        parts.append("\n".join(told))
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,42 +54,54 @@ def _told(exchange: Exchange, trace: Trace) -> Iterator[str]:
 # Around it
 
 
-def _around(exchange: Exchange, trace: Trace) -> Iterator[str]:
-    """Tell what was stated nearest before and after: the exchanges that fix each end stand beside it."""
-    before = [one for one in trace.exchanges if one.received is not None and one.received <= exchange.sent]
+def _stated_near(exchange: Exchange, trace: Trace) -> Iterator[str]:
+    """Tell what replies nearest before and after state of its window and its account's cost."""
     end = exchange.received if exchange.received is not None else exchange.sent
+    before = [one for one in trace.exchanges if one.received is not None and one.received <= exchange.sent]
     after = [one for one in trace.exchanges if one.sent >= end and one is not exchange]
     before.sort(key=lambda one: -(one.received or 0))
     after.sort(key=lambda one: one.sent)
-    limit = _header(exchange, "ratelimit-limit")
+    limit, account = _header(exchange, "ratelimit-limit"), _account(exchange, trace)
     if limit is not None:
-        same = [
-            [
-                one
-                for one in side
-                if one.api_key == exchange.api_key and _header(one, "ratelimit-limit") == limit
-            ]
-            for side in (before, after)
+        yield f"  what replies state of the window of key {exchange.api_key or 'none'}, limit {limit}:"
+        sides = [
+            next(
+                (
+                    _left(one, exchange)
+                    for one in side
+                    if one.api_key == exchange.api_key and _header(one, "ratelimit-limit") == limit
+                ),
+                "",
+            )
+            for side in (before, [exchange], after)
         ]
-        yield f"  window of key {exchange.api_key or 'none'}, limit {limit}:"
-        nearest = [next(iter(side), None) for side in same]
-        for label, one in (("before", nearest[0]), ("it says", exchange), ("after", nearest[1])):
-            if one is None:
-                yield f"    {label}: nothing in the trace tells"
-            else:
-                left, reset = _header(one, "ratelimit-remaining"), _header(one, "ratelimit-reset")
-                yield f"    {label}: {left} left, resets in {reset} ({one.id}, {_apart(one, exchange)})"
-    account = _account(exchange, trace)
-    sides = [_meters(side, account, trace) for side in (before, after)]
-    own = _meters([exchange], account, trace)
-    for name in dict.fromkeys([*sides[0], *own, *sides[1]]):
-        yield f"  {name} of account {account or 'unknown'}:"
-        for label, found in (("before", sides[0]), ("it says", own), ("after", sides[1])):
-            if name in found:
-                said, one = found[name]
-                yield f"    {label}: {said} ({one.id}, {_apart(one, exchange)})"
-            elif label != "it says":
-                yield f"    {label}: nothing in the trace tells"
+        yield from _beside(sides)
+    costs = [
+        next(
+            (
+                f"{said} ({one.id}, {_apart(one, exchange)})"
+                for one in side
+                if _account(one, trace) == account
+                for said in _cost(one)
+            ),
+            "",
+        )
+        for side in (before, [exchange], after)
+    ]
+    if any(costs):
+        yield f"  what replies state of the cost of account {account or 'unknown'}:"
+        yield from _beside(costs)
+
+
+def _beside(sides: Sequence[str]) -> Iterator[str]:
+    for label, said in zip(("before", "it says", "after"), sides, strict=True):
+        if said or label != "it says":
+            yield f"    {label}: {said or 'nothing in the trace tells'}"
+
+
+def _left(one: Exchange, exchange: Exchange) -> str:
+    left, reset = _header(one, "ratelimit-remaining"), _header(one, "ratelimit-reset")
+    return f"{left} left, resets in {reset} ({one.id}, {_apart(one, exchange)})"
 
 
 def _apart(one: Exchange, exchange: Exchange) -> str:
@@ -105,40 +120,11 @@ def _header(exchange: Exchange, name: str) -> str | None:
     return next((value for given, value in exchange.response_headers.items() if given.lower() == name), None)
 
 
-def _meters(exchanges: Sequence[Exchange], account: str, trace: Trace) -> dict[str, tuple[str, Exchange]]:
-    """Return what the first of these exchanges that states it says of each meter, of cost and of slots."""
-    found: dict[str, tuple[str, Exchange]] = {}
-    for one in exchanges:
-        if _account(one, trace) == account and one.response:
-            for name, said in _stated(one):
-                found.setdefault(name, (said, one))
-    return found
-
-
-def _stated(exchange: Exchange) -> Iterator[tuple[str, str]]:
-    try:
-        body = json.loads(exchange.response)
-    except ValueError:
-        return
-    if not isinstance(body, dict):
-        return
-    data: Any = body.get("data")
-    told = data if isinstance(data, dict) else {}
-    given, metrics = body.get("meta"), told.get("metrics")
-    meta: dict[str, Any] = given if isinstance(given, dict) else {}
-    meters = metrics if isinstance(metrics, list) else []
-    for meter in [*meters, meta]:
-        if isinstance(meter, dict) and "metric" in meter:
-            used = f"{meter.get('used')} of {meter.get('limit')} used"
-            yield str(meter["metric"]), f"{used}, resets {meter.get('resets_at')}"
-    for cost in (told.get("cost"), meta):
+def _cost(exchange: Exchange) -> Iterator[str]:
+    """Return what usage, or the refusal at the ceiling, says of the month's cost."""
+    body = parsed(exchange.response)
+    data = body.get("data") if isinstance(body, dict) else None
+    given = body.get("meta") if isinstance(body, dict) else None
+    for cost in (data.get("cost") if isinstance(data, dict) else None, given):
         if isinstance(cost, dict) and "ceiling" in cost:
-            yield (
-                "cost",
-                f"{cost.get('spent')} of {cost.get('ceiling')} spent, resets {cost.get('resets_at')}",
-            )
-    for slots in (told if exchange.path.endswith("/slots") else {}, meta):
-        if "used" in slots and "held" in slots:
-            yield "slots", f"{slots.get('used')} of {slots.get('limit')} used, {slots.get('held')} held"
-    if "available_at" in meta:
-        yield "cooldown", f"until {meta['available_at']}, {meta.get('retry_after')} s left"
+            yield f"{cost.get('spent')} of {cost.get('ceiling')} spent, resets {cost.get('resets_at')}"

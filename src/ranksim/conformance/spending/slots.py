@@ -81,7 +81,7 @@ def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
     """Judge the slots of one account."""
     for slots in activity.slots:
         judge_sum(activity, slots, tally)
-    stated = _dated(activity.slots)
+    stated = dated(activity.slots)
     tracked = SlotBounds(activity)
     if len(stated) > 1:
         judge_counter(activity, stated, tracked, options, tally)
@@ -91,7 +91,7 @@ def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
             judge_refused(activity, refused, tracked, options, tally)
 
 
-def _dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
+def dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
     """Return the statements with their month; one without, as in a refusal, lies between two of one month."""
     ordered = sorted(statements, key=lambda slots: slots.low)
     after: list[SlotStatement | None] = [None] * len(ordered)

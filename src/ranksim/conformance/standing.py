@@ -1,0 +1,231 @@
+"""What every meter, window and cooldown could have been just before an exchange took effect, and just after.
+
+A meter lies between what readings and calls force on it: at least an earlier reading and what surely was
+admitted since, at most that and what may have been; a later reading bounds it from the other side. Each end
+is told with the reading and the first call that fix it. Where others may have used the account, calls that
+were not seen may have moved it, so that only what surely was admitted bounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros, iso
+from ranksim.conformance.history.history import History
+from ranksim.conformance.history.observation import Observation
+from ranksim.conformance.spending.activity import AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.by_account import ObservedAccounts
+from ranksim.conformance.spending.cooldown_groups import CooldownGroups
+from ranksim.conformance.spending.cooldowns import kinds_of
+from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, Sample
+from ranksim.conformance.spending.quotas import UNITS, consumers_of, moves_of
+from ranksim.conformance.spending.slot_bounds import SlotBounds
+from ranksim.conformance.spending.slots import dated
+from ranksim.conformance.verdict.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of what a counter can have been, and the exchanges that fix it; None: nothing does."""
+
+    value: int | None = None
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a counter can have been at an instant."""
+
+    least: End = End()
+    most: End = End()
+
+    def told(self) -> str:
+        """Write it with what fixes each end."""
+        if self.least.value is None and self.most.value is None:
+            return "nothing in the trace bounds it"
+        if (self.least.value, self.least.by) == (self.most.value, self.most.by):
+            return f"{self.least.value} ({', '.join(self.least.by)})"
+        ends = []
+        for name, end in (("at least", self.least), ("at most", self.most)):
+            if end.value is not None:
+                ends.append(f"{name} {end.value} ({', '.join(end.by)})")
+        return ", ".join(ends)
+
+
+def spans(
+    marks: Sequence[Sample], moves: Sequence[Increment], at: Observation, *, alone: bool, falls: bool
+) -> tuple[Span, Span]:
+    """Return what a counter can have been just before an exchange took effect, and just after.
+
+    `alone`: nobody else moved it. `falls`: something may have been given back, so that nothing keeps it up.
+    """
+    own = [move for move in moves if move.id == at.id]
+    others = [move for move in moves if move.id != at.id]
+    low, high = at.sent, at.received
+    step = sum(move.least for move in own), sum(move.most for move in own)
+    period = max((mark.ends for mark in marks if mark.low <= high), default=None)
+    if period is None:
+        period = min((mark.ends for mark in marks), default=None)
+    least, most = list[End](), list[End]()
+    for mark in marks:
+        if mark.ends != period:
+            continue
+        if mark.high <= low or mark.id == at.id:  # a refusal states it at its own instant
+            sure = [m for m in others if m.least and m.low > mark.high and m.high < low]
+            may = [m for m in others if m.most and m.high >= mark.low and m.low <= high]
+            may = [] if mark.id == at.id else may
+            least += [] if falls else [_end(mark, sum(m.least for m in sure), sure)]
+            most += [_end(mark, sum(m.most for m in may), may)] if alone else []
+        elif mark.low >= high:
+            sure = [m for m in others if m.least and m.low > high and m.high < mark.low]
+            may = [m for m in others if m.most and m.high >= low and m.low <= mark.high]
+            most += [] if falls else [_end(mark, -sum(m.least for m in sure) - step[0], sure)]
+            least += [_end(mark, -sum(m.most for m in may) - step[1], may)] if alone else []
+    known = [end for end in least if end.value is not None and end.value > -UNBOUNDED]
+    bounded = [end for end in most if end.value is not None and end.value < UNBOUNDED]
+    before = Span(
+        max(known, key=lambda end: end.value or 0, default=End()),
+        min(bounded, key=lambda end: end.value or 0, default=End()),
+    )
+    return before, Span(_moved(before.least, step[0], at), _moved(before.most, step[1], at))
+
+
+def _end(mark: Sample, step: int, moves: Sequence[Increment]) -> End:
+    value = mark.value + step
+    return End(value if abs(value) < UNBOUNDED else None, (mark.id, *(move.id for move in moves[:1] if step)))
+
+
+def _moved(end: End, step: int, at: Observation) -> End:
+    if end.value is None or not step:
+        return end
+    moved = end.value + step
+    return End(moved if moved < UNBOUNDED else None, tuple(dict.fromkeys((*end.by, at.id))))
+
+
+def standing(history: History, at: Observation, options: Options | None = None) -> Iterator[str]:
+    """Tell in lines what meters, the window and cooldowns could have been around an exchange."""
+    options = options or Options.of()
+    yield from _window(history, at, options)
+    for activity in _activities(history, options):
+        if (activity.environment, activity.account) == (at.environment, at.account):
+            yield from _meters(activity, at, options)
+            yield from _cooldown(activity, at, history.run.rate, options)
+
+
+def _activities(history: History, options: Options) -> list[AccountActivity]:
+    accounts = ObservedAccounts()
+    for seen in history.seen:
+        if seen.key and seen.happened is not False:
+            accounts.add(seen)
+    for arrived in history.arrived:
+        accounts.add_attempt(arrived)
+    return list(accounts.activity(DISTANT_FUTURE, history.run, options))
+
+
+# Meters and slots
+
+
+def _meters(activity: AccountActivity, at: Observation, options: Options) -> Iterator[str]:
+    for metric, stated in sorted(activity.meters.items()):
+        marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.exchange.id) for m in stated]
+        consumers = consumers_of(activity, metric, marks, options)
+        moves, falls = moves_of(activity, consumers.known, consumers.possible, UNITS[0], options)
+        limit = next((str(m.limit) for m in reversed(stated) if m.limit is not None), "unknown")
+        yield f"  {metric} of account {activity.account or 'unknown'}, limit {limit}, used:"
+        yield from _both(spans(marks, moves, at, alone=activity.alone, falls=bool(falls)))
+    slots = [
+        Sample(one.low, one.high, one.used, ends, one.exchange.id) for one, ends in dated(activity.slots)
+    ]
+    if slots:
+        tracked = SlotBounds(activity)
+        yield f"  slots of account {activity.account or 'unknown'}, used and held:"
+        yield from _both(
+            spans(slots, tracked.moves(), at, alone=activity.alone, falls=bool(tracked.of_patches()))
+        )
+
+
+def _both(found: tuple[Span, Span]) -> Iterator[str]:
+    for label, span in zip(("before", "after"), found, strict=True):
+        yield f"    {label}: {span.told()}"
+
+
+# The window of its key
+
+
+def _window(history: History, at: Observation, options: Options) -> Iterator[str]:
+    """Tell how many calls its key surely, and possibly, had admitted in the last length of a window."""
+    rate = history.run.traffic_rate
+    if at.limit is None or not at.key or not rate:
+        return
+    length = options.facts.rate_window // rate
+    alike = [
+        one
+        for one in history.where(lambda one: one.key == at.key and one.environment == at.environment)
+        if one.limit in (at.limit, None) and one.id != at.id and one.happened is not False
+    ]
+    sure = [
+        one
+        for one in alike
+        if one.limit == at.limit
+        and one.status not in (0, 429)
+        and one.sent > at.received - length
+        and one.received < at.sent
+    ]
+    may = [
+        one
+        for one in alike
+        if one.status != 429 and one.sent <= at.received and one.received > at.sent - length
+    ]
+    seconds = length * rate / SECOND
+    yield f"  window of key {at.key}, limit {at.limit}, calls admitted in the {seconds:g} s before it:"
+    least = f"at least {len(sure)}" + (f" ({sure[0].id} to {sure[-1].id})" if sure else "")
+    most = f"at most {len(may)}" + (f" ({may[0].id} to {may[-1].id})" if may else "")
+    most = most if history.run.exclusive else "and what others may have sent"
+    yield f"    before: {least}, {most}; a window that began meanwhile counts fewer"
+    admitted = at.status not in (0, 429)
+    after = "one more" if admitted else "the same" if at.status == 429 else "the same, or one more"
+    said = "" if at.remaining is None else f"; it says that {at.remaining} are left"
+    yield f"    after: {after} ({at.id}){said}"
+
+
+# Cooldowns
+
+
+def _cooldown(activity: AccountActivity, at: Observation, rate: int, options: Options) -> Iterator[str]:
+    """Tell until when what it asked for was cooling, by the default reading of U46."""
+    tried: list[SpendWork | RefusedSpend] = [*activity.works, *activity.refusals]
+    asked = next((one for one in tried if one.exchange.id == at.id), None)
+    if asked is None or not asked.spend or not rate:
+        return
+    runs = CooldownGroups(activity, rate, options)
+    length = runs.lengths.get(asked.spend)
+    if not length:
+        return
+    kind = kinds_of(options)[0]
+    told = next((one.exchange.id for one in activity.entitled), "")
+    where = asked.domain or "its domain"
+    yield f"  cooldown of {asked.spend} on {where}, {length // SECOND} s ({told}), {kind}:"
+    before = [
+        work
+        for work in runs.sharing(asked, kind).upto(at.received)
+        if work.exchange.id != at.id and work.low < at.received
+    ]
+    last = max(before, key=lambda work: work.low, default=None)
+    yield f"    before: {_until(last, at, runs, length)}"
+    own = asked if isinstance(asked, SpendWork) else None
+    yield f"    after: {_until(own, at, runs, length) if own is not None else 'the same, as it was refused'}"
+
+
+def _until(work: SpendWork | None, at: Observation, runs: CooldownGroups, length: Micros) -> str:
+    if work is None:
+        return "not cooling by any call of the trace"
+    fate = runs.fate(work)
+    low, high = (t + length // runs.rate for t in (work.low, work.high))
+    perhaps = "" if work.sure else "perhaps "
+    failed = "" if runs.unfailed(work, at.received) else ", unless that run had failed"
+    if work.high >= DISTANT_FUTURE or fate.failed < DISTANT_FUTURE:
+        failed = ", unless that run had failed"
+    until = f"{iso(low)} at the earliest" if work.high >= DISTANT_FUTURE else f"{iso(low)} to {iso(high)}"
+    over = " (over by then)" if work.high < DISTANT_FUTURE and high < at.sent else ""
+    return f"{perhaps}until {until}{over}, by {work.exchange.id}{failed}"
