@@ -23,6 +23,7 @@ from ranksim.callers.profiles.windows import CLASSES, parts
 from ranksim.callers.steps import Lap, Listen, Pause, Received, Send, Until
 from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE, SECOND
+from ranksim.conformance.compare import compare
 from ranksim.contract.facts import RateClass
 from ranksim.errors import BadInput
 from ranksim.service.operations import OPERATIONS
@@ -59,7 +60,7 @@ def codes(trace: Trace) -> Counter[str]:
 def test_profiles_have_names_of_their_own() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert profile("walk").name == "walk"
-    with pytest.raises(BadInput, match=r"expected one of everyday, burst, .* found 'wander'"):
+    with pytest.raises(BadInput, match=r"expected one of everyday, breadth, .* found 'wander'"):
         profile("wander")
 
 
@@ -105,6 +106,8 @@ SIX = {
 MEETS: dict[str, set[str]] = {
     "burst": {"rate_limited"},
     "windows": {"rate_limited"},
+    "breadth": {"invalid_request", "validation_failed", "not_found", "unauthorized", "idempotency_mismatch"},
+    "cooldowns": {"cooldown_active"},
     "race": {"quota_exhausted", "slot_limit_exceeded", "cooldown_active"},
     "retry": {"idempotency_mismatch", "idempotency_in_progress", "cooldown_active"},
     "walk": {"invalid_cursor", "validation_failed"},
@@ -255,7 +258,11 @@ def test_a_soak_keeps_to_its_plan() -> None:
 def test_everything_made_carries_the_mark() -> None:
     for name in NAMES:
         for one in rehearsed(name).exchanges:
-            if one.operations[0] in ("domains.create", "scans.create", "keyword_lists.create") and one.body:
+            if (
+                one.operations
+                and one.operations[0] in ("domains.create", "scans.create", "keyword_lists.create")
+                and one.body
+            ):
                 assert mark(3) in one.body
 
 
@@ -407,3 +414,30 @@ def test_durations_suit_what_the_programs_do() -> None:
 )
 def test_a_job_is_over_in_states_of_any_name(job: dict[str, Any], expected: bool) -> None:
     assert over(Received(200, {"data": job}, {}, 0, 1)) == expected
+
+
+@pytest.mark.fact("S73")
+def test_browsers_ask_whether_a_page_may_call() -> None:
+    asked = [one for one in rehearsed("breadth").exchanges if one.method == "OPTIONS"]
+    assert {one.request_headers["Access-Control-Request-Method"] for one in asked} == {"GET", "POST", "PATCH"}
+    assert all(one.api_key is None and not one.operations for one in asked)
+    [finding] = [
+        one for one in compare(rehearsed("breadth")).findings if one.rule.name == "header.cross_origin"
+    ]
+    assert (finding.verdict, finding.left) == ("conforms", ())
+
+
+@pytest.mark.fact("S65")
+def test_a_job_is_asked_for_just_before_and_just_after_its_stated_cooldown() -> None:
+    """The last refusal comes less than two seconds before the cooldown is over, the next call within one."""
+    service, target = make_world(seed=1)
+    trace = rehearse(profile("cooldowns"), service, target, users=3, seed=3, duration=MINUTE)
+    jobs = [one for one in trace.exchanges if one.operations == ("jobs.create",)]
+    for kind, seconds in (("crawl", 40), ("site_optimization", 30)):
+        mine = [one for one in jobs if f'"kind":"{kind}"' in one.body]
+        first = next(one for one in mine if one.status == 202)
+        domain = json.loads(first.body)["domain_id"]
+        mine = [one for one in mine if json.loads(one.body)["domain_id"] == domain]
+        refused = [one.sent - first.sent for one in mine if code(one) == "cooldown_active"]
+        again = next(one.sent - first.sent for one in mine if one.status == 202 and one is not first)
+        assert (seconds - 2) * SECOND < max(refused) < seconds * SECOND <= again < (seconds + 1) * SECOND

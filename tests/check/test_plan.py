@@ -43,8 +43,18 @@ def with_target(reach: Reach, **changes: object) -> Reach:
 
 def test_one_key_does_all_but_what_wants_others() -> None:
     names = [task.name for task in tasks(reached("main", environments=1))]
-    assert names[:6] == ["scope", "everyday", "walk", "webhooks", "retry", "race"]
-    assert names[6:] == ["ladder of main", "burst", "windows", "webhooks-long"]
+    assert names[:9] == [
+        "scope",
+        "breadth",
+        "everyday",
+        "walk",
+        "webhooks",
+        "retry",
+        "twins",
+        "cooldowns",
+        "race",
+    ]
+    assert names[9:] == ["ladder of main", "burst", "windows", "webhooks-long"]
 
 
 def test_without_a_key_that_works_there_is_nothing_to_do() -> None:
@@ -115,7 +125,14 @@ def test_settings_and_hours_hold_rules_back() -> None:
 def test_only_some_rules() -> None:
     plan = planned(reached(*ALL), "rate", "webhook.sent")
     assert len(plan.rules) == 11
-    assert {task.name for task in plan.tasks} == {"burst", "windows", "everyday", "webhooks", "webhooks-long"}
+    assert {task.name for task in plan.tasks} == {
+        "breadth",
+        "burst",
+        "windows",
+        "everyday",
+        "webhooks",
+        "webhooks-long",
+    }
     with pytest.raises(BadInput, match=r"--only: no rule is named 'rates'; .* families: rate, guards, cost"):
         planned(reached(*ALL), "rates")
 

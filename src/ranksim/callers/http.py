@@ -18,6 +18,8 @@ CHARACTERS = ":-._~!$&'()*+,;=@"
 
 def method_of(send: Send) -> str:
     """Return the HTTP method of a call."""
+    if send.surface == "preflight":
+        return "OPTIONS"
     return "POST" if send.surface == "graphql" else OPERATIONS[send.operation].method
 
 
@@ -34,6 +36,11 @@ def headers_of(send: Send, body: bytes | None) -> dict[str, str]:
         headers["Idempotency-Key"] = send.idempotency_key
     if send.request_id is not None:
         headers["X-Request-Id"] = send.request_id
+    if send.origin:
+        headers["Origin"] = send.origin
+    if send.surface == "preflight":
+        headers["Access-Control-Request-Method"] = OPERATIONS[send.operation].method
+        headers["Access-Control-Request-Headers"] = "authorization, content-type, idempotency-key"
     return headers
 
 
@@ -56,7 +63,7 @@ def effect_of(send: Send, method: str, status: int, body: Any) -> Literal["yes",
         if not query.startswith("mutation"):
             return "none"
         return "yes" if status < 300 and isinstance(body, dict) and not body.get("errors") else "unknown"
-    if method in ("GET", "HEAD"):
+    if method in ("GET", "HEAD", "OPTIONS"):
         return "none"
     if status >= 500 or status < 200:
         return "unknown"

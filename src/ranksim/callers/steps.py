@@ -32,7 +32,9 @@ class Send:
     the key belongs. `path`, `query` and `body` are the call's; `raw` is sent instead of `body` as it stands.
     `lose` stops listening as soon as the request is out, so that its effect is unknown. `planned` is when it
     was meant to be sent, for open arrivals. `reads` False says that the sender will not look at the items of
-    a page, but at its cursor at most: where the service is at hand they are not made then.
+    a page, but at its cursor at most: where the service is at hand they are not made then. `origin` is that
+    of the page for which a browser would make the call; on the surface "preflight" what is sent is the
+    browser's question whether that page may make it (the Fetch standard, CORS protocol), which has no key.
     """
 
     operation: str
@@ -48,6 +50,7 @@ class Send:
     lose: bool = False
     planned: Micros | None = None
     reads: bool = True
+    origin: str = ""
 
 
 @dataclass(slots=True)

@@ -15,14 +15,14 @@ from ranksim.callers.profiles.ladder import climbers
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.steps import Program
 
-FIRST = ("scope", "everyday", "walk", "webhooks", "retry", "race")
+FIRST = ("scope", "breadth", "everyday", "walk", "webhooks", "retry", "twins", "cooldowns", "race")
 """Profiles that go side by side with the main key."""
 
 USERS = {"everyday": 2}
 """Fewer users than a profile's own: expensive calls, 20 a minute and key, are what time goes to."""
 
-MEETING = ("race",)
-"""Profiles whose users meet at instants, which no pace may put off."""
+MEETING = ("twins", "cooldowns", "race")
+"""Profiles whose calls are for an instant, which no pace may put off."""
 
 PROBES = ("burst", "windows")
 """Profiles that use up what a key may call, so that no other task can use it meanwhile."""

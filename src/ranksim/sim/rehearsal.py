@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 
 from ranksim.callers.budget import Budget, guarded
 from ranksim.callers.discovery import Reach, declared, explore, state
-from ranksim.callers.http import effect_of, headers_of, lower, path_of
+from ranksim.callers.http import effect_of, headers_of, lower, method_of, path_of
 from ranksim.callers.lost_calls import Unknown, resolve_lost
 from ranksim.callers.network import Network, Ways
 from ranksim.callers.profiles import Profile
@@ -26,7 +26,6 @@ from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.clock import MILLISECOND, SECOND, Micros, http_date, instant
 from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply, Step, Task
-from ranksim.service.operations import OPERATIONS
 from ranksim.sim.player import Flight, Player, Run
 from ranksim.sim.scripted_receivers import Receivers
 from ranksim.trace import Exchange, Header, Note, Trace, hide_secrets
@@ -41,6 +40,8 @@ CALLER = "192.0.2.1"
 """The network address that all requests come from."""
 
 CORS = {"access-control-allow-origin": "*"}
+
+PREFLIGHT = {"access-control-allow-headers": "Authorization, Content-Type, Idempotency-Key, X-Request-Id"}
 
 POOLED_JOB = 60 * SECOND
 """How long a job takes that the service hands out to a pool."""
@@ -201,11 +202,10 @@ class Rehearsal:
 
     def call_of(self, send: Send, client: str) -> Call | None:
         """Return a call as the service takes it; None for one over GraphQL."""
-        if send.surface != "rest":
+        if send.surface not in ("rest", "preflight"):
             return None
-        operation = OPERATIONS[send.operation]
         call = Call(send.operation, self.target.token(send.key), send.path, send.query)
-        call.method, call.caller = operation.method, CALLER
+        call.method, call.caller = method_of(send), CALLER
         call.environment = send.environment or self.target.environment_of(send.key)
         call.idempotency_key, call.request_id = send.idempotency_key, send.request_id
         if send.raw is not None:
@@ -239,6 +239,8 @@ class Rehearsal:
     def render(self, flight: Flight, reply: Reply) -> Seen:
         """Return a reply as it leaves the deployment."""
         status, headers, raw = self._rendered(reply)
+        if flight.call.method == "OPTIONS":
+            headers.update(PREFLIGHT)
         if self.alter is None:
             return status, headers, raw, reply.body
         status, headers, raw = self.alter(flight.send, status, headers, raw)
@@ -296,7 +298,7 @@ class Rehearsal:
                 id=f"x{flight.number}",
                 sent=flight.sent,
                 received=received,
-                operations=(send.operation,),
+                operations=() if call.method == "OPTIONS" else (send.operation,),
                 method=call.method,
                 path=path_of(send),
                 status=status,

@@ -1,6 +1,8 @@
 """Profiles: what a load run does, and what for."""
 
+from ranksim.callers.profiles.breadth import BREADTH, TWINS
 from ranksim.callers.profiles.calibration import CALIBRATION
+from ranksim.callers.profiles.cooldowns import COOLDOWNS
 from ranksim.callers.profiles.everyday import EVERYDAY
 from ranksim.callers.profiles.ladder import LADDER
 from ranksim.callers.profiles.profile import Profile
@@ -17,12 +19,15 @@ __all__ = ["PROFILES", "Profile", "profile"]
 
 PROFILES = (
     EVERYDAY,
+    BREADTH,
     BURST,
     WINDOWS,
     RACE,
     RETRY,
+    TWINS,
     WALK,
     LADDER,
+    COOLDOWNS,
     WEBHOOKS,
     WEBHOOKS_LONG,
     SCOPE,

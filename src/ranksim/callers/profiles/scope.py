@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
+from typing import Any
+
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
-from ranksim.callers.profiles.making import an_old_domain, id_of, named, wait_for_job, words
+from ranksim.callers.profiles.making import (
+    a_domain,
+    a_host,
+    a_list,
+    an_old_domain,
+    id_of,
+    named,
+    wait_for_job,
+    words,
+)
 from ranksim.callers.profiles.profile import Needs, Profile
-from ranksim.callers.requests import domain_body, job_body, list_body, webhook_body
-from ranksim.callers.steps import Lap, Pause, Program, Send
+from ranksim.callers.requests import (
+    briefs_body,
+    competitor_body,
+    domain_body,
+    job_body,
+    keywords_body,
+    label_body,
+    list_body,
+    scan_body,
+    webhook_body,
+)
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.callers.target import UNKNOWN
 from ranksim.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.contract.views import created_by
 
 EVERYWHERE = (
     "domains.list",
@@ -24,6 +47,8 @@ EVERYWHERE = (
     "keyword_lists.list",
     "keyword_briefs.list",
 )
+
+JOBS = ("ai_scan", "crawl", "rank_run", "site_optimization")
 
 LISTS_OF_DOMAIN = tuple(name for name in EVERYWHERE if name.endswith(".list"))
 
@@ -69,18 +94,72 @@ def _environments(reach: Reach, seed: int, user: int, turn: int) -> Program:
 
 def _scoped(reach: Reach, seed: int, user: int, turn: int) -> Program:
     """Let domain-scoped keys read and create within their domain and beyond it."""
-    beyond = an_old_domain(reach)
-    for key in reach.of("scoped"):
-        others = [one for one in reach.keys[reach.main].ids("domains.list") if one != key.domain_id]
-        foreign = others[0] if others else beyond
+    scoped = reach.of("scoped")
+    things = (yield from _beyond(reach, seed, user, turn)) if scoped else {}
+    foreign = things.get("domains", "")
+    for key in scoped:
+        for noun, thing in things.items():
+            yield from _foreign(key, noun, thing)
         for operation in (*LISTS_OF_DOMAIN, "slots.get", "account.usage", "account.get"):
             yield Send(operation, key.name)
         for domain in dict.fromkeys((key.domain_id or "", foreign)):
             if domain:
                 yield from _in_domain(key, domain, seed, user, turn)
+        if foreign:
+            yield from _spend_beyond(key, foreign, things.get("keyword_lists", ""), seed, user, turn)
         body = domain_body(f"{named(seed, 'scoped', user, turn)}.example.com")
         yield Send("domains.create", key.name, body=body)
         yield from _endpoints(key, foreign, seed)
+
+
+def _beyond(reach: Reach, seed: int, user: int, turn: int) -> Generator[Any, Any, dict[str, str]]:
+    """Make one thing of each kind in a domain that no scoped key is bound to; return their ids by noun."""
+    key, name = reach.main, named(seed, "beyond", user, turn)
+    domain = yield from a_domain(reach, seed, "beyond", user, turn)
+    listed = yield from a_list(reach, seed, domain, "beyond", user, turn)
+    things = {"domains": domain, "keyword_lists": listed}
+    added = Send("keywords.create", key, body=keywords_body(listed, words(seed, "beyond", user, turn)))
+    answer: Received = yield from politely(added)
+    created = created_by(answer.data) if answer.ok else None
+    if created and isinstance(created[0], Mapping):
+        things["keywords"] = str(created[0].get("id"))
+    for noun, body in (
+        ("labels", label_body(domain, name)),
+        ("competitors", competitor_body(domain, a_host(seed, "beyond", user, turn))),
+        ("scans", scan_body(domain, [listed], name)),
+        ("webhooks", webhook_body(f"https://receiver.example.com/{name}", ["job.failed"], domain)),
+        ("jobs", job_body("ai_scan", domain)),
+        ("keyword_briefs", briefs_body(domain, words(seed, "beyond", user, turn))),
+    ):
+        once = f"{name}-{noun}"
+        made = yield from politely(Send(f"{noun}.create", key, body=body, idempotency_key=once))
+        things[noun] = id_of(made)
+    for noun in ("keywords", "labels", "competitors", "keyword_briefs"):
+        yield from politely(Send(f"{noun}.list", key))
+    return {noun: thing for noun, thing in things.items() if thing}
+
+
+def _foreign(key: KeyReach, noun: str, thing: str) -> Program:
+    """Ask for a thing beyond a key's domain, by its id and in the list of its kind."""
+    if noun == "jobs":
+        yield from politely(Send("jobs.get", key.name, path={"kind": "ai_scan", "id": thing}))
+    elif noun != "keyword_briefs":
+        yield from politely(Send(f"{noun}.get", key.name, path={"id": thing}))
+    yield from politely(Send(f"{noun}.list", key.name))
+
+
+def _spend_beyond(key: KeyReach, domain: str, listed: str, seed: int, user: int, turn: int) -> Program:
+    """Try to make something of each kind, and to start each kind of job, beyond a key's domain (S70)."""
+    name = named(seed, "trespass", user, turn)
+    for operation, body in (
+        ("labels.create", label_body(domain, name)),
+        ("competitors.create", competitor_body(domain, f"{name}.example.com")),
+        ("scans.create", scan_body(domain, [listed], name)),
+        ("keyword_briefs.create", briefs_body(domain, words(seed, "trespass", user, turn))),
+        *(("jobs.create", job_body(kind, domain)) for kind in JOBS),
+    ):
+        once = f"{name}-{operation}-{body.get('kind', '')}"
+        yield from politely(Send(operation, key.name, body=body, idempotency_key=once))
 
 
 def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> Program:
@@ -126,11 +205,17 @@ def _kinds(reach: Reach, seed: int, user: int, turn: int) -> Program:
     body = job_body("ai_scan", domain)
     once = named(seed, "kinds", user, turn)
     job = id_of((yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))))
-    for kind in ("ai_scan", "crawl", "rank_run", "site_optimization"):
+    for kind in JOBS:
         if job:
             yield Send("jobs.get", reach.main, path={"kind": kind, "id": job})
     if job:
         yield from wait_for_job(reach, "ai_scan", job, 6)
+
+
+def _needs(reach: Reach, users: int) -> Needs:
+    scoped = len(reach.of("scoped"))
+    jobs = 1 + (1 + len(JOBS) * scoped if scoped else 0)
+    return Needs((-(-60 // users) + 10 * scoped) * SECOND, jobs, 2 * scoped, 2 * scoped)
 
 
 SCOPE = Profile(
@@ -140,5 +225,5 @@ SCOPE = Profile(
     users=5,
     duration=MINUTE,
     program=scope,
-    needs=lambda reach, users: Needs(-(-60 // users) * SECOND, jobs=1),
+    needs=_needs,
 )

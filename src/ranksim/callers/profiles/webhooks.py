@@ -46,6 +46,8 @@ SHORT = (
     ("timeout,204", True, ()),
     ("204", True, ()),
     ("410,200", True, ()),
+    ("201", True, COMPLETED),
+    *((f"{status}:/elsewhere,200", True, FAILED) for status in (301, 303, 307, 308)),
 )
 """Endpoints of the short run: script, whether bound to one domain, event types."""
 
@@ -71,7 +73,9 @@ def webhooks(reach: Reach, user: int, users: int, seed: int) -> Program:
     while True:
         turn += 1
         where = domain if draw.randrange(3) else other
-        yield from _job(reach, seed, user, turn, where, draw.choice(("ai_scan", "crawl", "rank_run")))
+        yield from _job(
+            reach, seed, user, turn, where, draw.choice(("ai_scan", "crawl", "rank_run", "site_optimization"))
+        )
         if user == 0:
             yield from pages(Send("webhook_deliveries.list", reach.main))
             yield Send("webhooks.list", reach.main)

@@ -1,0 +1,126 @@
+"""Cooldowns: a job is asked for again shortly before its cooldown ends, and right after, by what is stated.
+
+When to ask is taken from the account's entitlements, else from the wait that a refusal states; how near to
+the end, from how long calls take and from what judges allow for whole seconds. A cooldown that lasts longer
+than `LONGEST` is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from ranksim.callers.chance import chance
+from ranksim.callers.discovery import Reach
+from ranksim.callers.manners import bounded_wait, politely
+from ranksim.callers.profiles.making import a_domain, id_of, named, wait_for_job
+from ranksim.callers.profiles.profile import Needs, Profile
+from ranksim.callers.requests import job_body
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send, Until
+from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
+
+KINDS = ("rank_run", "crawl", "site_optimization")
+"""What cools (S52-S54)."""
+
+LONGEST = 5 * MINUTE
+"""On our clock: a longer cooldown is not waited for."""
+
+HIDDEN = SECOND
+"""What whole seconds may hide of a cooldown, of business time: judges take nothing shorter for too early."""
+
+MARGIN = 50 * MILLISECOND
+"""Between a probe and the instant that it must not pass, beside what a call takes."""
+
+REST = 20 * SECOND
+"""Between two laps, so that all users together stay below the limit of expensive calls (S104)."""
+
+AFTER = 3
+"""Probes after the end, each when the last refusal said."""
+
+
+def cooldowns(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Try the user's share of the kinds, again and again, each time on new domains."""
+    mine, turn = KINDS[user::users] if reach.main else (), 0
+    while mine:
+        for kind in mine:
+            yield from _cooled(reach, seed, kind, turn)
+        turn += 1
+        yield Lap()
+        yield Pause(REST)
+
+
+def stated(reach: Reach, kind: str) -> Micros | None:
+    """Return how long a kind cools by the main account's entitlements, business µs; None where not told."""
+    told = reach.keys[reach.main].reads.get("account.entitlements")
+    lengths = told.get("cooldown_seconds") if isinstance(told, dict) else None
+    seconds = lengths.get(kind) if isinstance(lengths, dict) else None
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
+        return None
+    return seconds * SECOND
+
+
+def _cooled(reach: Reach, seed: int, kind: str, turn: int) -> Program:
+    """Start a job, see it end, and ask again: at any time, shortly before the cooldown ends, and after."""
+    length, scale = stated(reach, kind), reach.target.time_scale
+    if length == 0 or (length is not None and length // scale > LONGEST):
+        return
+    domain = yield from a_domain(reach, seed, "cooled", kind, turn)
+    once = named(seed, "cooled", kind, turn)
+    body = job_body(kind, domain or "none")
+    first: Received = yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))
+    if not id_of(first):
+        return
+    send = Send("jobs.create", reach.main, body=body)
+    yield replace(send, idempotency_key=f"{once}-at-once")  # which joins a rank run alone (S52)
+    yield from wait_for_job(reach, kind, id_of(first), 12)
+    if length is None:
+        refused: Received = yield replace(send, idempotency_key=f"{once}-refused")
+        if refused.code != "cooldown_active":
+            return
+        length = (refused.received - first.sent) * scale + bounded_wait(refused)
+    trip = first.received - first.sent
+    draw = chance(f"cooldowns {kind} {turn}", seed, 0)
+    before = first.sent + (length - HIDDEN) // scale - 2 * trip - MARGIN
+    now: Micros = yield Pause(0)
+    for instant in (now + draw.randrange(max(1, before - now)), before):
+        if instant <= now or before - now > LONGEST:
+            continue
+        yield Until(instant)
+        answer: Received = yield replace(send, idempotency_key=f"{once}-{instant}")
+        if answer.code != "cooldown_active":
+            return
+        now = answer.received
+    yield from _after(replace(send, idempotency_key=once), first.received + length // scale, scale)
+
+
+def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, None]:
+    """Ask once the cooldown is over, then when the refusal says, if there is one."""
+    yield Until(over + MARGIN)
+    for number in range(AFTER):
+        answer: Received = yield replace(send, idempotency_key=f"{send.idempotency_key}-over-{number}")
+        if answer.status == 429:
+            yield Pause(bounded_wait(answer))
+        elif answer.code == "cooldown_active":
+            yield Pause(min(bounded_wait(answer) // scale, LONGEST) + MARGIN)
+        elif answer.status:
+            return
+
+
+def _needs(reach: Reach, users: int) -> Needs:
+    scale = reach.target.time_scale
+    known = [stated(reach, kind) or 0 for kind in KINDS] if reach.main else []
+    waited = [length // scale for length in known if length // scale <= LONGEST]
+    each = max([30 * SECOND // scale + 5 * SECOND, *waited])
+    return Needs(-(-len(KINDS) // users) * (each + 5 * SECOND), jobs=2 * len(KINDS))
+
+
+COOLDOWNS = Profile(
+    name="cooldowns",
+    aim="Jobs asked for again shortly before their stated cooldowns end, and right after.",
+    rules=("cooldown.",),
+    users=3,
+    duration=3 * MINUTE,
+    program=cooldowns,
+    needs=_needs,
+)
