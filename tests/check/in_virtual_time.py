@@ -45,8 +45,13 @@ def check(
     only: tuple[str, ...] = (),
     network: Network = USUAL,
 ) -> Checked:
-    """Run the first round of every task that the plan has time for."""
-    rehearsal = Rehearsal(service, target, network, seed)
+    """Run the first round of every task that the plan has time for, against a service."""
+    return check_in(Rehearsal(service, target, network, seed), time, seed=seed, only=only)
+
+
+def check_in(rehearsal: Rehearsal, time: Micros, *, seed: int = 0, only: tuple[str, ...] = ()) -> Checked:
+    """Run the first round of every task that the plan has time for, in a rehearsal."""
+    target = rehearsal.target
     reach: Reach = rehearsal.alone(explore(target))
     rehearsal.alone(state(reach))
     checked = Checked(make_plan(reach, RULES, time, only, receiver=True))
@@ -67,6 +72,7 @@ def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Mic
     pacer = Pacer(window_of(reach))
     rounds: Counter[str] = Counter()
     undecided = dict.fromkeys(checked.plan.rules, 1)
+    looked: frozenset[str] | None = None
 
     def ended(task: CheckTask) -> None:
         programs[task.name] -= 1
@@ -75,6 +81,9 @@ def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Mic
             checked.ended[task.name] = rehearsal.now - start
 
     while True:
+        if looked == frozenset(running) and running:  # nothing ended, so nothing can begin
+            yield Pause(SECOND)
+            continue
         left = start + checked.plan.time - CLOSING - rehearsal.now
         task = choose(checked.plan, list(running.values()), rounds, undecided, left)
         if task is not None and not rounds[task.name]:
@@ -87,10 +96,10 @@ def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Mic
                 steps: Generator[Any, Any, Any] = guarded(program, checked.budget)
                 steps = paced(steps, pacer, waits=task.waits)
                 yield Spawn(_once(steps, task, ended))
-        elif not running and all(rounds[one.name] for one in checked.plan.runs):
+        elif not running:  # what was not begun has no time left
             return
         else:
-            yield Pause(SECOND)
+            looked = frozenset(running)
 
 
 def _once(program: Generator[Any, Any, Any], task: CheckTask, ended: Any) -> Program:

@@ -417,6 +417,23 @@ def rehearse(
     the trace is written there.
     """
     rehearsal = Rehearsal(service, target, network, seed, start, skew, alter)
+    trace = rehearse_in(rehearsal, profile, users=users, duration=duration, seed=seed, budget=budget)
+    if path is not None:
+        trace.write(path)
+    return trace
+
+
+def rehearse_in(
+    rehearsal: Rehearsal,
+    profile: Profile,
+    *,
+    users: int | None = None,
+    duration: Micros | None = None,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> Trace:
+    """Run a profile in a rehearsal that was made for it, in the order of a real run; return its trace."""
+    target = rehearsal.target
     reach: Reach = rehearsal.alone(explore(target))
     spending = Budget(target.spend_cap, target.dry_run_only) if budget is None else budget
     spending.accounts = {key.name: key.account for key in reach.keys.values()}
@@ -426,10 +443,7 @@ def rehearse(
     rehearsal.together(programs, rehearsal.now + (profile.duration if duration is None else duration))
     rehearsal.alone(guarded(resolve_lost(reach, rehearsal.unknown), spending))
     rehearsal.alone(state(reach))
-    trace = rehearsal.finish(reach)
-    if path is not None:
-        trace.write(path)
-    return trace
+    return rehearsal.finish(reach)
 
 
 # Small things

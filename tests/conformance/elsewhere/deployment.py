@@ -5,24 +5,19 @@ that nobody fitted to it. It runs in real time, with a thread for each connectio
 and webhooks that are sent.
 
 Where the specification leaves a choice open, this one differs from ranksim's defaults where another team
-might:
+might. `Numbers` holds what `--varied` draws by the seed: how rate windows run, plans and their limits, jobs,
+cooldowns, how lists are ordered, money is booked, keys are stored and runs are joined. What is always so:
 
-- rate windows are aligned to the clock's minutes (or `--window log`), RateLimit-Reset is an instant,
-  expensive calls count as writes too, what widens tracking is expensive (or `--widening write`), and
-  callers without a key have a limit of their own, and are not counted;
+- callers without a key have a limit of their own, and are not counted;
 - 402 entitlement_required, 403 for the account's and the plan's limits and for another domain, 429
   cooldown_active, 400 validation, 409 idempotency_mismatch, 422 invalid_cursor; 201 for a job, 200 with a
   body for a removal;
-- an Idempotency-Key belongs to the account, compares bytes, keeps successes only, waits for its twin, and
-  marks no replay;
-- lists are newest first, a full page always says has_more, a limit above 200 is refused, ids are UUIDs;
-- a refused dry run is the error itself; a run is joined where its cooldown would be checked; failed runs
-  arm cooldowns;
-- money is text, a job is charged its estimate at acceptance and only if that fits under the ceiling,
-  months are those of the calendar, only the checks that the table of operations names apply, and a
-  keyword that returns counts anew;
+- an Idempotency-Key compares bytes, waits for its twin, and marks no replay;
+- a limit above 200 is refused, ids are UUIDs, money is text, and a keyword that returns counts anew;
 - each endpoint gets an event id of its own, retries are jittered, and the test event is called `ping`;
 - there is no GraphQL: what is not under /v1 is answered by no part of the API.
+
+`--break` breaks it in some of the ways that `breakages.py` beside this file lists.
 
 The table of wire forms that no text shows (paths, names of fields) is followed, so that a client can be
 written.
@@ -36,7 +31,6 @@ import http.client
 import json
 import random
 import re
-import secrets
 import signal
 import sys
 import threading
@@ -44,11 +38,14 @@ import time
 import traceback
 import uuid
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
+
+from spoiling import spoil
 
 DOCS = "https://docs.elsewhere.example"
 JOB_KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
@@ -60,30 +57,143 @@ RETRY_DELAYS = (60, 300, 1800, 7200, 21600)  # seconds
 RATES = {"read": 600, "write": 120, "expensive": 20, "nobody": 60}  # a minute
 SECOND = 1_000_000  # clocks count µs
 DAY = 86400 * SECOND
-BREAKAGES = ("window-limit", "idempotency", "signature", "offset-paging", "quota", "request-id")
+SPENDING = (*JOB_KINDS, "keyword_briefs", "keywords", "scans")
+CHECKS = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
+WINDOW_NAMES = ("clock", "first", "log", "counter", "gcra")
 
-PLANS = {
-    "studio": {
-        "capabilities": ["site_optimization", "ai_scan"],
-        "dimensions": {"scans": 40, "engine_devices": 6, "geographies": 5},
-        "slot_limit": 400,
-        "page_cap": 300,
-        "call_cap": 40,
-        "ceiling": 60_000_000,  # µUSD, as all money here
-        "cooldown_seconds": {"rank_run": 6, "crawl": 9, "site_optimization": 12, "ai_scan": 0},
-        "quotas": {"research_lookups": (200, "month"), "brief_refreshes": (25, "week")},
-    },
-    "corner": {
-        "capabilities": [],
-        "dimensions": {"scans": 3, "engine_devices": 2, "geographies": 2},
-        "slot_limit": 12,
-        "page_cap": 50,
-        "call_cap": 0,
-        "ceiling": 60_000,
-        "cooldown_seconds": {"rank_run": 3, "crawl": 4, "site_optimization": 12, "ai_scan": 0},
-        "quotas": {"research_lookups": (10, "month"), "brief_refreshes": (4, "week")},
+STUDIO = {
+    "capabilities": ["site_optimization", "ai_scan"],
+    "dimensions": {"scans": 40, "engine_devices": 6, "geographies": 5},
+    "slot_limit": 400,
+    "page_cap": 300,
+    "call_cap": 40,
+    "ceiling": 60_000_000,  # µUSD, as all money here
+    "cooldown_seconds": {"rank_run": 6, "crawl": 9, "site_optimization": 12, "ai_scan": 0},
+    "quotas": {
+        "research_lookups": (200, "month", ()),
+        "brief_refreshes": (25, "week", ("keyword_briefs",)),
     },
 }
+CORNER = {
+    "capabilities": [],
+    "dimensions": {"scans": 3, "engine_devices": 2, "geographies": 2},
+    "slot_limit": 12,
+    "page_cap": 50,
+    "call_cap": 0,
+    "ceiling": 60_000,
+    "cooldown_seconds": {"rank_run": 3, "crawl": 4, "site_optimization": 12, "ai_scan": 0},
+    "quotas": {
+        "research_lookups": (10, "month", ()),
+        "brief_refreshes": (4, "week", ("keyword_briefs",)),
+    },
+}
+
+
+@dataclass
+class Numbers:
+    """What another team might have chosen, and its plans."""
+
+    window: str = "clock"
+    widening: str = "expensive"  # the rate class of what widens tracking
+    expensive_writes: bool = True  # expensive calls count as writes too
+    reset: str = "epoch"  # or seconds
+    newest_first: bool = True
+    exact_more: bool = False  # a full page says has_more only if there is more
+    account_keys: bool = True  # an Idempotency-Key belongs to the account, else to the API key
+    stores_refusals: bool = False
+    dry_report: bool = False  # a refused dry run is a report, not the error itself
+    join: str = "late"  # where a cooldown would be checked; or early, behind the second check
+    booking: str = "acceptance"  # or reserve: the estimate first, and what it was when it is done
+    at_ceiling: bool = False  # spending is refused at the ceiling, not where it would pass it
+    all_gated: bool = False  # the ceiling stops briefs, keywords and scans too
+    failed_arms: bool = True
+    month: str = "calendar"  # or from the 17th
+    secret: str = "signing_secret"
+    job_seconds: tuple = (1.0, 4.0)
+    failing: float = 0.15
+    small_spent: bool = False  # the past-due account has used up all it had
+    keys: tuple = ("main", "second", "scoped", "small", "late", "test_main")
+    studio: dict = field(default_factory=lambda: STUDIO)
+    corner: dict = field(default_factory=lambda: CORNER)
+
+
+ALL_KEYS = ("main", "second", "third", "scoped", "scoped2", "other", "other2", "small", "late", "late2")
+ALL_KEYS += ("test_main", "test_second")
+
+
+def drawn(seed, *, quick=False):
+    """Numbers of another team; `quick` ones have jobs and cooldowns of seconds, and keys of every kind."""
+    draw = random.Random(f"elsewhere/{seed}")
+
+    def between(low, high):
+        """A whole number, small ones as often as great ones."""
+        return round(low * (high / low) ** draw.random())
+
+    def cooldowns(most):
+        lengths = [0, between(2, 12), between(5, 60), 3600, 86400]
+        some = dict.fromkeys(JOB_KINDS[:3], 0)
+        some |= {kind: draw.choice(lengths[1:3] if quick else lengths) for kind in some}
+        some["ai_scan"] = 0
+        return some | {
+            name: between(2, most) for name in ("keywords", "keyword_briefs") if draw.random() < 0.4
+        }
+
+    def plan(**given):
+        given["cooldown_seconds"] = cooldowns(8)
+        given["quotas"] = {
+            "research_lookups": (between(3, 100_000), "month", ()),
+            "brief_refreshes": (given.pop("briefs"), "week", ("keyword_briefs",)),
+        }
+        if draw.random() < 0.5:
+            given["quotas"]["rank_checks"] = (given.pop("runs"), "month", ("rank_run",))
+        given.pop("runs", None)
+        return given
+
+    shortest = between(1, 6 if quick else 300)
+    count = len(ALL_KEYS) if quick else draw.randint(1, len(ALL_KEYS))
+    others = draw.sample(ALL_KEYS[1:], count - 1)
+    return Numbers(
+        window=draw.choice(WINDOW_NAMES),
+        widening=draw.choice(("expensive", "write")),
+        expensive_writes=draw.random() < 0.5,
+        reset=draw.choice(("epoch", "seconds")),
+        newest_first=draw.random() < 0.5,
+        exact_more=draw.random() < 0.5,
+        account_keys=draw.random() < 0.5,
+        stores_refusals=draw.random() < 0.5,
+        dry_report=draw.random() < 0.5,
+        join=draw.choice(("late", "early")),
+        booking=draw.choice(("acceptance", "reserve")),
+        at_ceiling=draw.random() < 0.5,
+        all_gated=draw.random() < 0.5,
+        failed_arms=draw.random() < 0.5,
+        month=draw.choice(("calendar", "17th")),
+        secret=draw.choice(("signing_secret", "secret")),
+        job_seconds=(shortest, min(1200, shortest * draw.uniform(1.2, 4.0))),
+        failing=draw.uniform(0.05, 0.3),
+        small_spent=True,
+        keys=tuple(name for name in ALL_KEYS if name == "main" or name in others),
+        studio=plan(
+            capabilities=["site_optimization", "ai_scan"],
+            dimensions={"scans": between(20, 500), "engine_devices": 6, "geographies": 5},
+            slot_limit=between(300, 1500 if quick else 100_000),
+            page_cap=between(50, 2000),
+            call_cap=between(3, 100),
+            ceiling=between(3, 100_000) * 1_000_000,
+            briefs=between(25, 100_000),
+            runs=between(100, 100_000),
+        ),
+        corner=plan(
+            capabilities=[],
+            dimensions={"scans": 6, "engine_devices": 2, "geographies": 2},
+            slot_limit=between(3, 60),
+            page_cap=between(20, 100),
+            call_cap=0,
+            ceiling=between(60, 900) * 1000,
+            briefs=between(3, 12),
+            runs=between(3, 30),
+        ),
+    )
 
 
 REFUSALS = {
@@ -109,6 +219,9 @@ REFUSALS = {
     "invalid_cursor": (422, "This cursor belongs to another query.", "Begin again without a cursor."),
     "cooldown_active": (429, "This ran a moment ago.", "Wait."),
     "too_many_requests": (429, "Too many.", "Slow down."),
+    "idempotency_in_progress": (409, "The first request still runs.", "Try again."),
+    "precondition_required": (428, "If-Match is required.", "Send it."),
+    "stale": (412, "Somebody else changed it.", "Read it again."),
     "server_fault": (500, "Something broke here.", "Try again."),
 }
 """Code → status, detail and remedy."""
@@ -143,18 +256,28 @@ def missing(what):
 
 
 class Clock:
-    """Wall time in µs. Two readings are never equal, so that what is created is totally ordered."""
+    """The machine's time in µs, or another. No two readings are equal, so what is created is ordered."""
 
     def __init__(self):
-        self.last, self.lock = 0, threading.Lock()
+        self.lock = threading.Lock()
+        self.set(lambda: time.time_ns() // 1000)
+
+    def set(self, read):
+        """Go by another clock from now on."""
+        self.read, self.last = read, 0
 
     def __call__(self):
         with self.lock:
-            self.last = max(time.time_ns() // 1000, self.last + 1)
+            self.last = max(self.read(), self.last + 1)
             return self.last
 
 
 now = Clock()
+chance = random.Random()
+
+
+def new_id():
+    return str(uuid.UUID(int=chance.getrandbits(128), version=4))
 
 
 def iso(at):
@@ -163,11 +286,15 @@ def iso(at):
     return datetime.fromtimestamp(at / SECOND, UTC).isoformat(timespec="milliseconds")
 
 
-def month_of(at):
-    """Begin and end of the calendar month."""
-    first = datetime.fromtimestamp(at / SECOND, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    after = (first + timedelta(days=32)).replace(day=1)
-    return int(first.timestamp()) * SECOND, int(after.timestamp()) * SECOND
+@lru_cache(maxsize=64)
+def month_from(day, first):
+    """Begin and end of the month that a day (since 1970) is in, which begins on its `first` day."""
+    date = datetime.fromtimestamp(day * 86400, UTC)
+    begin = date.replace(day=first)
+    if begin > date:
+        begin = (begin.replace(day=1) - timedelta(days=1)).replace(day=first)
+    after = (begin.replace(day=1) + timedelta(days=32)).replace(day=first)
+    return int(begin.timestamp()) * SECOND, int(after.timestamp()) * SECOND
 
 
 def week_of(at):
@@ -184,66 +311,112 @@ def usd(amount):
 # ---------------------------------------------------------------- accounts
 
 
+def size(slots):
+    return sum(map(len, slots.values()))
+
+
+def added(before, after):
+    """How many slots of `after` there were not `before`."""
+    return sum(len(words - before.get(where, set())) for where, words in after.items())
+
+
 class Account:
     """What one customer has in one environment. All of it is guarded by the deployment's lock."""
 
-    def __init__(self, name, plan, status="active"):
-        self.id, self.name, self.status = str(uuid.uuid4()), name, status
-        self.plan_name, self.plan = plan, PLANS[plan]
+    def __init__(self, deployment, name, plan, status="active"):
+        self.id, self.name, self.status = new_id(), name, status
+        self.deployment, self.wrong = deployment, deployment.wrong
+        self.plan_name, self.plan = plan, getattr(deployment.numbers, plan)
         self.tables = defaultdict(dict)  # resource → id → row; fields with an underscore are not shown
+        self.words = defaultdict(set)  # of each list, folded
         self.spent = defaultdict(int)  # by month
+        self.reserved = defaultdict(int)  # by month
         self.used = defaultdict(int)  # by metric and begin of its period
         self.held = defaultdict(int)  # by month
-        self.started = {}  # (domain, kind) → when it was accepted last
-        self.idempotency = {}
+        self.started = defaultdict(list)  # (domain, what) → when it was accepted
+        self.idempotency, self.buckets = {}, {}
         self.deliveries = {}
 
     def add(self, table, **fields):
         at = now()
-        row = {"id": str(uuid.uuid4()), **fields, "created_at": iso(at), "_at": at}
+        row = {"id": new_id(), **fields, "created_at": iso(at), "_at": at}
         self.tables[table][row["id"]] = row
+        if table == "keywords":
+            self.words[row["list_id"]].add(fold(row["keyword"]))
         return row
 
-    def slots(self, scans=None, more=()):
-        """The slots in use: one for each scan, keyword, pairing and geography, `more` being further words."""
-        words = defaultdict(set)
-        for row in self.tables["keywords"].values():
-            words[row["list_id"]].add(fold(row["keyword"]))
-        for list_id, word in more:
-            words[list_id].add(fold(word))
-        return {
-            (scan["id"], word, pair["engine"], pair["device"], place(geography))
-            for scan in (self.tables["scans"].values() if scans is None else scans)
-            if scan["active"]
-            for list_id in scan["list_ids"]
-            for word in words[list_id]
-            for pair in scan["engine_devices"]
-            for geography in scan["geographies"]
-        }
+    def drop(self, table, row):
+        del self.tables[table][row["id"]]
+        if table == "keywords":
+            self.words[row["list_id"]].discard(fold(row["keyword"]))
 
-    def hold(self, before):
+    def month(self):
+        return month_from(now() // DAY, 1 if self.deployment.numbers.month == "calendar" else 17)
+
+    def slots(self, scans=None, more=None):
+        """The slots in use: for each scan, pairing and geography, the words; `more` are words of a list."""
+        wrong, words = self.wrong, self.words
+        if more:
+            words = words | {more[0]: words[more[0]].union(map(fold, more[1]))}
+        once, paired, placed = (wrong("slots-flat", what) for what in ("scans", "pairs", "places"))
+        found = {}
+        for scan in self.tables["scans"].values() if scans is None else scans:
+            if not scan["active"] or wrong("slots-none scans"):
+                continue
+            lists = [words[list_id] for list_id in scan["list_ids"] if words[list_id]]
+            some = lists[0] if len(lists) == 1 else set().union(*lists)
+            if wrong("slots-flat words") or wrong("slots-none keywords"):
+                some = {"all"} if some else set()
+            name = "any" if once else scan["id"]
+            for pair in scan["engine_devices"][: 1 if paired else None]:
+                for geography in scan["geographies"][: 1 if placed else None]:
+                    where = (name, pair["engine"], pair["device"], place(geography))
+                    found[where] = found[where] | some if where in found else some
+        return found
+
+    def freeing(self):
+        """The slots in use as they are now, to `hold` what goes."""
+        return {where: set(words) for where, words in self.slots().items()}
+
+    def hold(self, before, table=""):
         """Keep what was freed since `before` until the end of the month."""
-        self.held[month_of(now())[0]] += len(before - self.slots())
+        if not self.wrong("freed", table):
+            self.held[self.month()[0]] += added(self.slots(), before)
 
     def slot_usage(self):
-        start, end = month_of(now())
-        active, held, limit = len(self.slots()), self.held[start], self.plan["slot_limit"]
+        start, end = self.month()
+        active, held, limit = size(self.slots()), self.held[start], self.plan["slot_limit"]
+        used = active if self.wrong("held-apart") else active + held
+        if self.wrong("more-slots"):
+            limit += 10
         return {
-            "limit": limit,
-            "used": active + held,
+            "limit": self.plan["slot_limit"],
+            "used": used,
             "active": active,
             "held": held,
             "available": max(0, limit - active - held),
             "resets_at": iso(end),
+            "_limit": limit,
         }
 
     def metric(self, name):
-        limit, period = self.plan["quotas"][name]
-        start, end = (month_of if period == "month" else week_of)(now())
+        limit, period, _ = self.plan["quotas"][name]
+        start, end = self.month() if period == "month" else week_of(now())
+        if self.wrong("reset", period):
+            end += 2 * DAY if period == "week" else 40 * DAY
         metric = {"metric": name, "used": self.used[name, start], "limit": limit, "resets_at": iso(end)}
         return metric, period, start
 
+    def costs(self):
+        start, end = self.month()
+        return self.spent[start], self.reserved[start], end
 
+
+def noun(table):
+    return table.replace("-", "_")
+
+
+@lru_cache(maxsize=4096)
 def fold(word):
     return word.strip().lower()
 
@@ -257,6 +430,7 @@ class Key:
     account: Account
     scope: str | None = None  # the domain that it is bound to
     buckets: dict = field(default_factory=dict)
+    idempotency: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -270,8 +444,10 @@ class Call:
     query: dict
     raw: bytes
     headers: object
+    name: str = ""
     ids: tuple = ()
     body: dict = field(default_factory=dict)
+    reaching: str = ""  # what would be wrong where another domain's things were reached
 
     @property
     def account(self):
@@ -282,7 +458,9 @@ class Call:
         row = self.account.tables[table].get(row_id) if isinstance(row_id, str) else None
         if row is None:
             raise missing(what)
-        if not self.sees(table, row):
+        if not self.sees(table, row) and not self.account.wrong(
+            self.reaching or f"reads-beyond {noun(table)}"
+        ):
             raise Refusal("out_of_scope", f"This key is bound to another domain than this {what}.")
         return row
 
@@ -290,7 +468,7 @@ class Call:
         return self.key.scope in (None, row["id"] if table == "domains" else row.get("domain_id"))
 
     def whole_account(self):
-        if self.key.scope is not None:
+        if self.key.scope is not None and not self.account.wrong("account-endpoint"):
             raise Refusal("out_of_scope", "A domain-scoped key cannot do this for the whole account.")
 
     def text(self, name, *, optional=False):
@@ -328,6 +506,20 @@ class ClockWindow:
         self.count += 1
 
 
+class FirstHit(ClockWindow):
+    """At most `limit` calls in the minute from a call on that no minute covers yet."""
+
+    def look(self, at):
+        if at >= self.minute + self.length:
+            return self.limit, at + self.length
+        return self.limit - self.count, self.minute + self.length
+
+    def take(self, at):
+        if at >= self.minute + self.length:
+            self.minute, self.count = at, 0
+        self.count += 1
+
+
 class SlidingLog:
     """At most `limit` calls in any 60 s."""
 
@@ -343,34 +535,79 @@ class SlidingLog:
         self.log.append(at)
 
 
-WINDOWS = {"clock": ClockWindow, "log": SlidingLog}
+class SlidingCounter:
+    """This minute's calls, and of those of the minute before the share that still lies within 60 s."""
+
+    def __init__(self, limit, length):
+        self.limit, self.length, self.minute, self.count, self.before = limit, length, 0, 0, 0
+
+    def look(self, at):
+        minute = at // self.length
+        if minute > self.minute:
+            self.before = self.count if minute == self.minute + 1 else 0
+            self.minute, self.count = minute, 0
+        end = (minute + 1) * self.length
+        left = self.limit - self.count - -(-self.before * (end - at) // self.length)
+        if left > 0 or self.count >= self.limit or not self.before:
+            return left, end
+        room = (self.limit - self.count - 1) * self.length // self.before
+        return left, max(at + 1, end - room)
+
+    def take(self, at):
+        self.count += 1
 
 
-def rate_headers(limit, remaining, reset):
+class Bucket:
+    """A bucket of `limit` tokens, of which one comes back each 60 s / limit (GCRA)."""
+
+    def __init__(self, limit, length):
+        self.limit, self.gap, self.full = limit, length / limit, 0
+
+    def look(self, at):
+        missing = max(0.0, self.full - at) / self.gap
+        left = int(self.limit - missing + 1e-9)
+        return left, round(at + self.gap) if left <= 0 else max(at, round(self.full))
+
+    def take(self, at):
+        self.full = max(self.full, at) + self.gap
+
+
+WINDOWS = dict(zip(WINDOW_NAMES, (ClockWindow, FirstHit, SlidingLog, SlidingCounter, Bucket), strict=True))
+
+
+def rate_headers(deployment, limit, remaining, reset):
+    shown = reset if deployment.numbers.reset == "epoch" else max(0, reset - now())
     return {
         "ratelimit-limit": str(limit),
         "ratelimit-remaining": str(max(0, remaining)),
-        "ratelimit-reset": str(-(-reset // SECOND)),
+        "ratelimit-reset": str(-(-shown // SECOND)),
     }
 
 
 def charge(deployment, key, kind):
     """Take one call from the key's budget. Returns the headers, and seconds to wait if none was left."""
-    at = now()
-    kinds = ("expensive", "write") if kind == "expensive" else (kind,)
-    extra = 3 if deployment.breaks == "window-limit" else 0
-    window = WINDOWS[deployment.options.window]
-    length = 60 * SECOND // deployment.options.traffic_scale
-    buckets = [key.buckets.setdefault(kind, window(RATES[kind] + extra, length)) for kind in kinds]
-    for kind, bucket in zip(kinds, buckets, strict=True):
+    at, wrong, numbers = now(), deployment.wrong, deployment.numbers
+    kinds = ("expensive", "write") if kind == "expensive" and numbers.expensive_writes else (kind,)
+    length = 60 * SECOND // deployment.traffic_scale
+    buckets = []
+    for name in kinds:
+        extra = 3 if wrong("rate-more", name) else -3 if wrong("rate-fewer", name) else 0
+        owner = key.account if wrong("rate-shared", name) else key
+        bucket = owner.buckets.setdefault(name, WINDOWS[numbers.window](RATES[name] + extra, length))
+        buckets.append((name, extra, bucket))
+    for name, _, bucket in buckets:
         left, reset = bucket.look(at)
-        if left <= 0:
-            wait = (reset - at) * deployment.options.traffic_scale
-            return rate_headers(RATES[kind], 0, reset), max(1, -(-wait // SECOND))
-    for bucket in buckets:
+        if left <= 0 or (wrong("rate-random", kind) and deployment.draws.random() < 0.04):
+            wait = max(1, -(-(reset - at) * deployment.traffic_scale // SECOND))
+            if wrong("retry-early", kind):
+                wait = max(1, wait // 4)
+            return rate_headers(deployment, RATES[name], max(0, left), reset), wait
+    for _, _, bucket in buckets:
         bucket.take(at)
-    left, reset = buckets[0].look(at)
-    return rate_headers(RATES[kinds[0]], left - extra, reset), None
+    name, extra, bucket = buckets[0]
+    left, reset = bucket.look(at)
+    left += 1 if wrong("remaining") else 0
+    return rate_headers(deployment, RATES[name], left - extra, reset), None
 
 
 # ---------------------------------------------------------------- lists
@@ -392,29 +629,62 @@ def unseal(deployment, cursor, bound):
 
 
 def collection(call, table, rows, filters=(), extra=None):
-    """One page of rows, the newest first."""
+    """One page of rows, the newest first or last."""
+    wrong, name = call.account.wrong, call.name
     limit = call.query.get("limit", "50")
     if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit) <= 200:
         raise invalid("limit must be a number from 1 to 200.", field="limit", maximum=200)
     size = int(limit)
+    if name == "keywords.list":
+        given = call.query.get("limit")
+        size += 10 if wrong("page-long default") and given is None else 0
+        size -= 20 if wrong("page-short default") and given is None else 0
+        size += 10 if wrong("page-long largest") and size == 200 else 0
+        size += 1 if wrong("page-long limit") and given is not None and size < 200 else 0
     chosen = {name: call.query[name] for name in filters if name in call.query}
     bound = hashlib.sha256(json.dumps([call.account.id, table, chosen], sort_keys=True).encode()).hexdigest()[
         :16
     ]
-    rows = [row for row in rows if call.sees(table, row) and all(fits(row, *item) for item in chosen.items())]
-    rows.sort(key=lambda row: row["_at"], reverse=True)
+    if wrong("cursor-anywhere", name):
+        bound = "any"
+    beyond = wrong("lists-beyond", noun(table))
+    rows = [
+        row
+        for row in rows
+        if (beyond or call.sees(table, row)) and all(fits(row, *item) for item in chosen.items())
+    ]
+    newest = call.deployment.numbers.newest_first
+    rows.sort(key=lambda row: row["_at"], reverse=newest)
     skip = 0
     if "cursor" in call.query:
+        if wrong("cursor-refused", name):
+            raise Refusal("invalid_cursor")
         cursor = unseal(call.deployment, call.query["cursor"], bound)
-        if call.deployment.breaks == "offset-paging":
+        if wrong("offset-paging"):
             skip = cursor["skip"]
         else:
-            rows = [row for row in rows if row["_at"] < cursor["at"]]
+            twice = wrong("page-twice")
+            rows = [
+                row
+                for row in rows
+                if (row["_at"] < cursor["at"] if newest else row["_at"] > cursor["at"])
+                or (twice and row["_at"] == cursor["at"])
+            ]
+            if wrong("page-gap"):
+                rows = rows[1:]
     page = rows[skip : skip + size]
-    more = len(page) == size  # whether the next page has anything is not looked up
+    more = len(rows) > skip + size if call.deployment.numbers.exact_more else len(page) == size
+    if wrong("walk-ends", name):
+        more = False
     cursor = (
         seal(call.deployment, {"bound": bound, "at": page[-1]["_at"], "skip": skip + size}) if more else None
     )
+    if wrong("cursor-on-last") and not more:
+        cursor = seal(call.deployment, {"bound": bound, "at": 0 if newest else now(), "skip": 0})
+    if wrong("cursor-missing"):
+        cursor = None
+    if wrong("more-on-last") and not more:
+        more = True
     shown = [public(row) for row in page]
     return Reply(
         200, {"object": "list", "has_more": more, "next_cursor": cursor, "data": shown, **(extra or {})}
@@ -472,6 +742,7 @@ def create_of_domain(table, name):
     """Keyword lists, labels and competitors have one text of their own, beside their domain."""
 
     def create(call):
+        call.reaching = f"makes-beyond {call.name}"
         text = call.text(name)
         domain = call.row("domains", call.text("domain_id"), "domain")
         return one(call.account.add(table, domain_id=domain["id"], **{name: text}), 201)
@@ -481,8 +752,14 @@ def create_of_domain(table, name):
 
 def update(table, *names):
     def patch(call):
-        row = call.row(table, call.ids[0], "resource")
-        row.update({name: call.text(name, optional=name == "path") for name in names if name in call.body})
+        row, wrong = call.row(table, call.ids[0], "resource"), call.account.wrong
+        if wrong("if-match", table) and "if-match" not in call.headers:
+            raise Refusal("precondition_required")
+        if wrong("stale", table) and row.get("_patched", 0) > now() - 5 * SECOND:
+            raise Refusal("stale")
+        changes = {name: call.text(name, optional=name == "path") for name in names if name in call.body}
+        if not wrong("patch-ignored", table) and not (wrong("first-wins", table) and "_patched" in row):
+            row.update(changes, _patched=now())
         return one(row)
 
     return patch
@@ -505,16 +782,16 @@ def remove(table):
         row = call.row(table, call.ids[0], "resource")
         if table == "domains":
             call.whole_account()
-        before = account.slots()
-        del account.tables[table][row["id"]]
+        before = account.freeing()
+        account.drop(table, row)
         owned = {"domains": "domain_id", "keyword-lists": "list_id"}.get(table)
         if owned:
-            for rows in account.tables.values():
+            for other, rows in list(account.tables.items()):
                 for item in [item for item in rows.values() if item.get(owned) == row["id"]]:
-                    del rows[item["id"]]
+                    account.drop(other, item)
         for scan in account.tables["scans"].values():
             scan["list_ids"] = [name for name in scan["list_ids"] if name in account.tables["keyword-lists"]]
-        account.hold(before)
+        account.hold(before, noun(table))
         return Reply(200, {"data": {"id": row["id"], "deleted": True}})
 
     return delete
@@ -532,68 +809,203 @@ def texts(call, name, *, filled=False):
 # ---------------------------------------------------------------- spending
 
 
-def guard(call, *, capability=None, cost=None, metric=None, units=0, widens=0, run=None):
-    """The checks that apply to an operation, in order. Returns a run that is joined instead of refused."""
-    account, plan = call.account, call.account.plan
-    if capability and capability not in plan["capabilities"]:
-        raise Refusal("entitlement_required", meta={"capability": capability})
-    if account.status == "past_due":
-        raise Refusal("subscription_inactive")
-    start, end = month_of(now())
-    if cost is not None and account.spent[start] + cost > plan["ceiling"]:
-        amounts = {"amount_spent": account.spent[start], "ceiling": plan["ceiling"]}
-        meta = {name: {"amount": usd(amount), "currency": "USD"} for name, amount in amounts.items()}
-        meta["reset_date"] = iso(end)[:10]
-        raise Refusal("cost_cap_reached", meta=meta)
-    if metric:
-        meta = account.metric(metric)[0]
-        if meta["used"] + units > meta["limit"]:
-            raise Refusal("quota_exhausted", meta=meta)
-    usage = account.slot_usage()
-    if widens and usage["used"] + widens > usage["limit"]:
-        meta = {"used": usage["used"], "limit": usage["limit"], "needed": widens}
-        raise Refusal("slot_limit_exceeded", meta=meta)
-    if run:
-        domain_id, kind = run
-        for job in account.tables["jobs"].values() if kind == "rank_run" else ():
-            if (job["domain_id"], job["kind"]) == run and job["finished_at"] is None:
-                return job
-        seconds = plan["cooldown_seconds"][kind] / call.deployment.scale
-        wait = account.started.get(run, -DAY) + int(seconds * SECOND) - now()
-        if wait > 0:
-            meta = {"kind": kind, "domain_id": domain_id, "ready_at": iso(now() + wait)}
-            headers = {"retry-after": str(-(-int(wait * call.deployment.scale) // SECOND))}
-            raise Refusal("cooldown_active", meta=meta, headers=headers)
+@dataclass
+class Spend:
+    """What a request would spend: `op` is one of SPENDING, whose `cost` the ceiling `gates` or not."""
+
+    op: str
+    domain_id: str
+    cost: int = 0
+    gates: bool = True
+    units: int = 1  # of each metric that it takes from
+    widens: int = 0
+
+
+def lacks_capability(call, spend):
+    capability = spend.op if spend.op in ("site_optimization", "ai_scan") else None
+    if capability and capability not in call.account.plan["capabilities"]:
+        return Refusal("entitlement_required", meta={"capability": capability})
     return None
 
 
-def rehearsed(**more):
+def is_past_due(call, spend):
+    if call.account.wrong("healthy-refused") and chance.random() < 0.1:
+        return Refusal("subscription_inactive")
+    return Refusal("subscription_inactive") if call.account.status == "past_due" else None
+
+
+def passes_ceiling(call, spend):
+    account, numbers = call.account, call.deployment.numbers
+    spent, reserved, end = account.costs()
+    ceiling = account.plan["ceiling"] // (2 if account.wrong("ceiling-early") else 1)
+    over = spent + reserved >= ceiling if numbers.at_ceiling else spent + reserved + spend.cost > ceiling
+    if not over or not (spend.gates or numbers.all_gated):
+        return None
+    shown = account.plan["ceiling"] + (1_000_000 if account.wrong("other-ceiling") else 0)
+    amounts = {"amount_spent": spent + reserved, "ceiling": shown}
+    meta = {name: {"amount": usd(amount), "currency": "USD"} for name, amount in amounts.items()}
+    return Refusal("cost_cap_reached", meta={**meta, "reset_date": iso(end)[:10]})
+
+
+def takes_of(account, op):
+    return [name for name, (_, _, ops) in account.plan["quotas"].items() if op in ops]
+
+
+def passes_quota(call, spend):
+    account = call.account
+    for name in takes_of(account, spend.op):
+        meta, _, start = account.metric(name)
+        early = 3 if account.wrong("quota-early") else -5 if account.wrong("quota-more") else 0
+        if meta["used"] + spend.units + early > meta["limit"]:
+            if account.wrong("refusal-keeps"):
+                account.used[name, start] += 1
+            return Refusal("quota_exhausted", meta=meta)
+    return None
+
+
+def passes_slots(call, spend):
+    usage = call.account.slot_usage()
+    early = 4 if call.account.wrong("slots-early", spend.op) else 0
+    if spend.widens and usage["used"] + spend.widens + early > usage["_limit"]:
+        meta = {"used": usage["used"], "limit": usage["limit"], "needed": spend.widens}
+        return Refusal("slot_limit_exceeded", meta=meta)
+    return None
+
+
+def cools(call, spend):
+    account, scale = call.account, call.deployment.scale
+    seconds = account.plan["cooldown_seconds"].get(spend.op, 0) / scale
+    if account.wrong("cools-longer", spend.op):
+        seconds *= 1.5
+    if account.wrong("cools-shorter", spend.op):
+        seconds *= 0.7
+    domain_id = "any" if account.wrong("cools-account") else spend.domain_id
+    started = max(account.started[domain_id, spend.op], default=-400 * DAY)
+    wait = started + int(seconds * SECOND) - now()
+    if wait <= 0:
+        return None
+    stated = wait * 2 + 5 * SECOND if account.wrong("other-wait", spend.op) else wait
+    meta = {"kind": spend.op, "domain_id": spend.domain_id, "ready_at": iso(now() + stated)}
+    headers = {"retry-after": str(-(-int(stated * scale) // SECOND))}
+    return Refusal("cooldown_active", meta=meta, headers=headers)
+
+
+FAILING = dict(
+    zip(
+        CHECKS,
+        (lacks_capability, is_past_due, passes_ceiling, passes_quota, passes_slots, cools),
+        strict=True,
+    )
+)
+
+
+def running(call, spend):
+    """The run that this one would join."""
+    wrong, runs = call.account.wrong, list(call.account.tables["jobs"].values())
+    for job in reversed(runs):
+        same = (job["domain_id"], job["kind"]) == (spend.domain_id, spend.op)
+        ended = job["finished_at"] is not None and not wrong("joins-ended", spend.op)
+        if same and not ended and (spend.op == "rank_run" or wrong("joins", spend.op)):
+            return None if wrong("never-joins") else job
+    return None
+
+
+def guard(call, spend, dry_run, before_slots=None):
+    """The checks in their order, of which the first that fails is raised. Returns a run to be joined.
+
+    A dry run that reports returns the refusal instead.
+    """
+    wrong, numbers = call.account.wrong, call.deployment.numbers
+    order = list(CHECKS)
+    for later in CHECKS:
+        for earlier in CHECKS[: CHECKS.index(later)]:
+            if wrong("dry-order" if dry_run else "order", later, earlier):
+                order.remove(later)
+                order.insert(order.index(earlier), later)
+    join = running(call, spend) if spend.op in JOB_KINDS else None
+    for check in order:
+        if join and check == ("cooldown" if numbers.join == "late" else "cost_ceiling"):
+            return join
+        refusal = before_slots() if check == "slots" and before_slots else None
+        refusal = refusal or FAILING[check](call, spend)
+        if refusal is None or wrong("granted", check, spend.op):
+            continue
+        if dry_run and (wrong("dry-blind", refusal.code) or wrong("dry-allows", spend.op)):
+            continue
+        if dry_run and numbers.dry_report:
+            return refusal
+        raise refusal
+    return None
+
+
+def take(call, spend):
+    """Book what a request spends at once."""
+    account, wrong = call.account, call.account.wrong
+    domain_id = "any" if wrong("cools-account") else spend.domain_id
+    account.started[domain_id, spend.op].append(now())
+    for name in takes_of(account, spend.op):
+        if not (wrong("quota-free") or (wrong("quota") and call.deployment.draws.random() < 0.5)):
+            account.used[name, account.metric(name)[2]] += spend.units
+    if wrong("tracking-costs", spend.op):
+        account.spent[account.month()[0]] += 10_000
+
+
+def rehearsed(call, spend, outcome, **more):
+    """The reply of a dry run."""
+    if call.account.wrong("dry-spends", spend.op):
+        take(call, spend)
+        account = call.account
+        account.held[account.month()[0]] += spend.widens
+        account.spent[account.month()[0]] += max(spend.cost, 10_000)
+    if isinstance(outcome, Refusal):
+        refusal = {
+            "code": outcome.code,
+            "status": outcome.status,
+            "detail": outcome.detail,
+            "meta": outcome.meta,
+        }
+        return Reply(200, {"data": {"dry_run": True, "allowed": False, "refusal": refusal}})
     return Reply(200, {"data": {"dry_run": True, "allowed": True, **more}})
 
 
 def start_job(call):
     account, deployment, dry_run = call.account, call.deployment, call.dry_run()
+    wrong, numbers = account.wrong, deployment.numbers
     kind = call.body.get("kind")
     if kind not in JOB_KINDS:
         raise invalid("kind must be one of " + ", ".join(JOB_KINDS) + ".", field="kind")
+    call.reaching = f"starts-beyond {kind}"
     domain = call.row("domains", call.text("domain_id"), "domain")
     scans = [scan for scan in account.tables["scans"].values() if scan["domain_id"] == domain["id"]]
     cost = {
-        "rank_run": 2_000 * max(1, len(account.slots(scans))),
+        "rank_run": 2_000 * max(1, size(account.slots(scans))),
         "crawl": 500 * account.plan["page_cap"],
         "site_optimization": 350_000,
         "ai_scan": 12_000 * account.plan["call_cap"],
     }[kind]
-    capability = kind if kind in ("site_optimization", "ai_scan") else None
-    joined = guard(call, capability=capability, cost=cost, run=(domain["id"], kind))
-    if dry_run:
-        return rehearsed(cost_estimate=usd(cost), would_join=joined and joined["id"])
+    spend = Spend(kind, domain["id"], cost)
+    outcome = guard(call, spend, dry_run)
+    joined = outcome if isinstance(outcome, dict) else None
+    if dry_run and not wrong("dry-real", kind):
+        if wrong("dry-starts", kind) and outcome is None:
+            begin_job(deployment, account, domain, spend, quietly=True)
+        return rehearsed(call, spend, outcome, cost_estimate=usd(cost), would_join=joined and joined["id"])
     if joined:
         return Reply(200, {"data": shown_job(deployment, joined)})
-    account.started[domain["id"], kind] = now()
-    account.spent[month_of(now())[0]] += cost
-    seconds = deployment.draws.uniform(1.0, 4.0) / deployment.scale
-    fails = deployment.draws.random() < 0.15
+    take(call, spend)
+    if numbers.booking == "acceptance":
+        account.spent[account.month()[0]] += cost
+    else:
+        account.reserved[account.month()[0]] += cost
+    return Reply(201, {"data": shown_job(deployment, begin_job(deployment, account, domain, spend))})
+
+
+def begin_job(deployment, account, domain, spend, *, quietly=False):
+    seconds = deployment.draws.uniform(*deployment.numbers.job_seconds) / deployment.scale
+    fails = deployment.draws.random() < deployment.numbers.failing
+    kind = spend.op
+    if account.wrong("other-kind", kind):
+        kind = JOB_KINDS[(JOB_KINDS.index(kind) + 1) % 4]
     job = account.add(
         "jobs",
         status="pending",
@@ -602,12 +1014,15 @@ def start_job(call):
         progress=0.0,
         error_detail=None,
         finished_at=None,
-        cost=usd(cost),
+        cost=usd(spend.cost),
         _seconds=seconds,
+        _spend=spend,
+        _quietly=quietly,
+        _month=account.month()[0],
     )
     deployment.later(seconds / 10, lambda: take_up(deployment, job))
     deployment.later(seconds, lambda: finish_job(deployment, account, job, fails))
-    return Reply(201, {"data": shown_job(deployment, job)})
+    return job
 
 
 def take_up(deployment, job):
@@ -618,16 +1033,37 @@ def take_up(deployment, job):
 
 def finish_job(deployment, account, job, fails):
     with deployment.lock:
-        at = now()
+        at, wrong, spend = now(), deployment.wrong, job["_spend"]
+        ended = "failed" if fails else "done"
         job.update(status="error" if fails else "done", finished_at=iso(at))
         job["error_detail"] = "The provider did not answer." if fails else None
         job["progress"] = job["progress"] if fails else 1.0
+        if wrong("runs-again", ended):
+            deployment.later(1, lambda: job.update(status="running", finished_at=None))
+        if wrong("changes", ended):
+            deployment.later(1, lambda: job.update(finished_at=iso(now())))
+        if deployment.numbers.booking == "reserve" and not job["_quietly"]:
+            account.reserved[job["_month"]] -= spend.cost
+            account.spent[job["_month"]] += 0 if fails else spend.cost * 4 // 5
+        if wrong("cost-falls"):
+            account.spent[job["_month"]] -= spend.cost // 2
+        if fails and not deployment.numbers.failed_arms and not job["_quietly"]:
+            accepted = account.started[job["domain_id"], spend.op]
+            before = [one for one in accepted if one <= job["_at"]]
+            if before:
+                accepted.remove(max(before))
         domain = account.tables["domains"].get(job["domain_id"])
         if domain and job["kind"] == "crawl" and not fails:
             domain["last_full_crawl_at"] = iso(at)
+        if wrong("untold", job["kind"], ended) or wrong("untold", "all", "all"):
+            return
         names = ("id", "kind", "status", "domain_id", "error_detail", "finished_at")
         event = {"job": {name: job[name] for name in names}}
-        emit(deployment, account, "job.failed" if fails else "job.completed", event, job["domain_id"])
+        told = "job.failed" if fails else "job.completed"
+        for name in EVENT_TYPES:
+            if wrong("told-as", name):
+                told = name
+        emit(deployment, account, told, event, job["domain_id"])
 
 
 def shown_job(deployment, job):
@@ -638,7 +1074,7 @@ def shown_job(deployment, job):
 
 def read_job(call):
     job = call.row("jobs", call.ids[1], "job")
-    if job["kind"] != call.ids[0]:
+    if job["kind"] != call.ids[0] and not call.account.wrong("any-kind"):
         raise missing("job")
     return Reply(200, {"data": shown_job(call.deployment, job)})
 
@@ -647,18 +1083,18 @@ def create_keywords(call):
     account, dry_run = call.account, call.dry_run()
     words = {fold(word): word.strip() for word in texts(call, "keywords", filled=True)}
     owner = call.row("keyword-lists", call.text("list_id"), "keyword list")
-    present = {
-        fold(row["keyword"]) for row in account.tables["keywords"].values() if row["list_id"] == owner["id"]
-    }
+    present = account.words[owner["id"]]
     fresh = [word for folded, word in words.items() if folded not in present]
-    added = len(account.slots(more=[(owner["id"], word) for word in fresh]) - account.slots())
-    guard(call, widens=added)
-    if dry_run:
-        return rehearsed(slots_added=added)
+    widens = added(account.slots(), account.slots(more=(owner["id"], fresh)))
+    spend = Spend("keywords", owner["domain_id"], gates=False, widens=widens)
+    outcome = guard(call, spend, dry_run)
+    if dry_run and not account.wrong("dry-real", "keywords"):
+        return rehearsed(call, spend, outcome, slots_added=widens)
+    take(call, spend)
     common = {"list_id": owner["id"], "domain_id": owner["domain_id"]}
     rows = [account.add("keywords", keyword=word, label_ids=[], **common) for word in fresh]
     created = [public(row) for row in rows]
-    data = {"created": created, "already_present": len(words) - len(fresh), "slots_added": added}
+    data = {"created": created, "already_present": len(words) - len(fresh), "slots_added": widens}
     return Reply(201, {"data": {"list_id": owner["id"], **data}})
 
 
@@ -693,26 +1129,31 @@ def scan_fields(call, scan):
     return fields
 
 
-def check_dimensions(call, scan, others):
+def beyond_dimensions(call, scan, others):
     limits = call.account.plan["dimensions"]
     sizes = {name: len(scan[name]) for name in ("engine_devices", "geographies")} | {"scans": others + 1}
     for name, size in sizes.items():
         if size > limits[name]:
             meta = {"dimension": name, "requested": size, "limit": limits[name]}
-            raise Refusal("slot_limit_exceeded", f"The plan allows fewer {name}.", meta=meta)
+            return Refusal("slot_limit_exceeded", f"The plan allows fewer {name}.", meta=meta)
+    return None
 
 
 def create_scan(call):
     account, dry_run = call.account, call.dry_run()
+    call.reaching = f"makes-beyond {call.name}"
     domain = call.row("domains", call.text("domain_id"), "domain")
     blank = {"name": "scan", "active": True, "list_ids": [], "engine_devices": [], "geographies": []}
     fields = scan_fields(call, {"domain_id": domain["id"], **blank})
-    added = len(account.slots([{"id": "new", **fields}]))
-    guard(call)
-    check_dimensions(call, fields, len(account.tables["scans"]))
-    guard(call, widens=added)
-    if dry_run:
-        return rehearsed(slots_added=added)
+    scans = [*account.tables["scans"].values(), {"id": "new", **fields}]
+    widens = added(account.slots(), account.slots(scans))
+    spend = Spend("scans", domain["id"], gates=False, widens=widens)
+    outcome = guard(
+        call, spend, dry_run, lambda: beyond_dimensions(call, fields, len(account.tables["scans"]))
+    )
+    if dry_run and not account.wrong("dry-real", "scans"):
+        return rehearsed(call, spend, outcome, slots_added=widens)
+    take(call, spend)
     return one(account.add("scans", **fields), 201)
 
 
@@ -720,16 +1161,18 @@ def update_scan(call):
     account = call.account
     scan = call.row("scans", call.ids[0], "scan")
     fields = scan_fields(call, scan)
-    before, after = account.slots([scan]), account.slots([fields])
-    if after - before:
-        check_dimensions(call, fields, len(account.tables["scans"]) - 1)
+    widens = added(account.slots([scan]), account.slots([fields]))
+    if widens:
+        refusal = beyond_dimensions(call, fields, len(account.tables["scans"]) - 1)
+        if refusal:
+            raise refusal
         usage = account.slot_usage()
-        if usage["used"] + len(after - before) > usage["limit"]:
-            meta = {"used": usage["used"], "limit": usage["limit"], "needed": len(after - before)}
+        if usage["used"] + widens > usage["limit"]:
+            meta = {"used": usage["used"], "limit": usage["limit"], "needed": widens}
             raise Refusal("slot_limit_exceeded", meta=meta)
-    everything = account.slots()
+    everything = account.freeing()
     scan.update(fields)
-    account.hold(everything)
+    account.hold(everything, "patch")
     return one(scan)
 
 
@@ -748,16 +1191,15 @@ def create_briefs(call):
         domain = call.row("domains", call.text("domain_id"), "domain")
         wanted = [(domain["id"], word) for word in words.values()]
     units = len(wanted)
-    guard(call, metric="brief_refreshes", units=units)
-    if dry_run:
-        return rehearsed(units=units)
-    _, _, start = account.metric("brief_refreshes")
-    if not (call.deployment.breaks == "quota" and call.deployment.draws.random() < 0.5):
-        account.used["brief_refreshes", start] += units
-    account.spent[month_of(now())[0]] += 4_000 * units
+    spend = Spend("keyword_briefs", wanted[0][0], 4_000 * units, gates=False, units=units)
+    outcome = guard(call, spend, dry_run)
+    if dry_run and not account.wrong("dry-real", "keyword_briefs"):
+        return rehearsed(call, spend, outcome, units=units)
+    take(call, spend)
+    account.spent[account.month()[0]] += spend.cost
     summary = "What the five best pages have in common."
     briefs = [account.add("keyword-briefs", domain_id=d, keyword=word, summary=summary) for d, word in wanted]
-    return Reply(201, {"data": {"id": str(uuid.uuid4()), "briefs": [public(row) for row in briefs]}})
+    return Reply(201, {"data": {"id": new_id(), "briefs": [public(row) for row in briefs]}})
 
 
 # ---------------------------------------------------------------- account
@@ -765,19 +1207,30 @@ def create_briefs(call):
 
 def read_account(call):
     account = call.account
-    start, end = month_of(now())
+    start, end = account.month()
     data = {"id": account.id, "name": account.name, "plan": account.plan_name, "status": account.status}
     return Reply(200, {"data": {**data, "period_start": iso(start), "period_end": iso(end)}})
 
 
 def read_usage(call):
-    account = call.account
-    start, end = month_of(now())
+    account, wrong = call.account, call.account.wrong
+    spent, reserved, end = account.costs()
     metrics = []
     for name in account.plan["quotas"]:
-        metric, period, _ = account.metric(name)
-        metrics.append({**metric, "remaining": metric["limit"] - metric["used"], "period": period})
-    cost = {"spent": usd(account.spent[start]), "ceiling": usd(account.plan["ceiling"]), "currency": "USD"}
+        metric, period, start = account.metric(name)
+        if wrong("used-grows"):
+            account.used[name, start] += 1
+        more = 1 if wrong("quota-sum") else 0
+        metrics.append(
+            {**metric, "remaining": max(0, metric["limit"] - metric["used"]) + more, "period": period}
+        )
+    cost = {"spent": usd(spent + reserved), "ceiling": usd(account.plan["ceiling"]), "currency": "USD"}
+    if call.deployment.numbers.booking == "reserve":
+        cost |= {"settled": usd(spent), "reserved": usd(reserved)}
+        if wrong("cost-sum"):
+            cost["spent"] = usd(spent + reserved + 1_000_000)
+    if wrong("reset cost"):
+        end += 5 * DAY
     return Reply(200, {"data": {"cost": {**cost, "resets_at": iso(end)}, "metrics": metrics}})
 
 
@@ -788,7 +1241,7 @@ def read_entitlements(call):
 
 
 def read_slots(call):
-    return Reply(200, {"data": call.account.slot_usage()})
+    return Reply(200, {"data": public(call.account.slot_usage())})
 
 
 def read_nothing(call):
@@ -819,16 +1272,17 @@ def endpoint_fields(call, row):
     if fields["domain_id"] is None:
         call.whole_account()
     else:
+        call.reaching = "endpoint-beyond"
         call.row("domains", fields["domain_id"], "domain")
     return fields
 
 
 def create_webhook(call):
     fields = endpoint_fields(call, {"url": None, "event_types": [], "domain_id": None, "enabled": True})
-    secret = "whsec_" + secrets.token_hex(24)
+    secret = f"whsec_{chance.getrandbits(192):048x}"
     private = {"_secret": secret, "_failures": 0, "_generation": 0}
     made = call.account.add("webhooks", disabled_reason=None, **fields, **private)
-    return one(made, 201, signing_secret=secret)
+    return one(made, 201, **{call.deployment.numbers.secret: secret})
 
 
 def update_webhook(call):
@@ -847,80 +1301,136 @@ def test_webhook(call):
     if not row["enabled"]:
         raise Refusal("endpoint_disabled")
     event = new_event("ping", {"test": True, "endpoint_id": row["id"]})
-    call.deployment.later(
-        0, lambda: attempt(call.deployment, call.account, row, event, 1, row["_generation"])
-    )
+    if not call.account.wrong("test-unsent"):
+        send_later(call.deployment, 0, call.account, row, event, 1)
     return Reply(202, {"data": {"event_id": event["id"], "endpoint_id": row["id"]}})
 
 
 def new_event(kind, data):
-    return {"id": str(uuid.uuid4()), "type": kind, "created_at": iso(now()), "data": data}
+    return {"id": new_id(), "type": kind, "created_at": iso(now()), "data": data}
 
 
 def emit(deployment, account, kind, data, domain_id):
-    for row in list(account.tables["webhooks"].values()):
-        wanted = not row["event_types"] or kind in row["event_types"]
-        if row["enabled"] and wanted and row["domain_id"] in (None, domain_id):
-            send_later(deployment, 0, account, row, new_event(kind, data), 1)
+    wrong = deployment.wrong
+    everywhere = [other for other in deployment.accounts if other.environment == account.environment]
+    for owner in everywhere if wrong("hook-any-account") else [account]:
+        for row in list(owner.tables["webhooks"].values()):
+            wanted = not row["event_types"] or kind in row["event_types"] or wrong("hook-unlisted", kind)
+            if wrong("hook-some") and not row["event_types"] and kind == "job.failed":
+                continue
+            here = row["domain_id"] in (None, domain_id) or wrong("hook-any-domain")
+            if row["enabled"] and wanted and here:
+                send_later(deployment, 0, owner, row, new_event(kind, data), 1)
 
 
-def send_later(deployment, seconds, account, row, event, number):
+def send_later(deployment, seconds, account, row, event, number, first=None):
     generation = row["_generation"]
-    deployment.later(seconds, lambda: attempt(deployment, account, row, event, number, generation))
+    deployment.later(seconds, lambda: attempt(deployment, account, row, event, number, generation, first))
 
 
-def attempt(deployment, account, row, event, number, generation):
+def attempt(deployment, account, row, event, number, generation, first):
     """Send an event once, and see to what follows from the answer."""
     with deployment.lock:
         gone = row["id"] not in account.tables["webhooks"]
         if gone or not row["enabled"] or row["_generation"] != generation:
             return
-    began = now()
-    status, error = post_event(deployment, row, event, number)
-    acknowledged = status is not None and 200 <= status < 300 and error is None
-    with deployment.lock:
-        at = now()
-        next_delay = None
-        row["_failures"] = 0 if acknowledged else row["_failures"] + 1
-        if row["_failures"] >= 20 and row["enabled"]:
-            row.update(enabled=False, disabled_reason="20 deliveries in a row failed")
-            row["_generation"] += 1
-        if not acknowledged and row["enabled"] and row["_generation"] == generation and number < 6:
-            next_delay = RETRY_DELAYS[number - 1] / deployment.scale * deployment.draws.uniform(0.95, 1.05)
-            send_later(deployment, next_delay, account, row, event, number + 1)
-        delivery_id = str(uuid.uuid4())
-        account.deliveries[delivery_id] = {
-            "id": delivery_id,
-            "endpoint_id": row["id"],
-            "domain_id": row["domain_id"],
-            "event_id": event["id"],
-            "event_type": event["type"],
-            "attempt": number,
-            "status_code": status,
-            "error": error,
-            "duration_ms": (at - began) // 1000,
-            "next_attempt_at": None if next_delay is None else iso(at + int(next_delay * SECOND)),
-            "created_at": iso(began),
-            "_at": at,
-        }
+    began, wrong = now(), deployment.wrong
+    first = first or began
+    if wrong("retry-new-id") and number > 1:
+        event = {**event, "id": new_id()}
+    raw, headers = signed(deployment, row, event, number, first)
+
+    def answered(status, error, duration):
+        acknowledged = status is not None and 200 <= status < 300 and error is None
+        if wrong("not-acknowledged", str(status)):
+            acknowledged, error = False, "The receiver did not answer"
+        with deployment.lock:
+            at = now()
+            next_delay = None
+            row["_failures"] = (
+                0 if acknowledged and not wrong("count-kept") else row["_failures"] + (not acknowledged)
+            )
+            if row["_failures"] >= (14 if wrong("disabled-early") else 20) and row["enabled"]:
+                reason = None if wrong("no-reason") else "20 deliveries in a row failed"
+                row.update(enabled=False, disabled_reason=reason)
+                row["_generation"] += 1
+            kind = "no answer" if status is None else f"{status // 100}xx"
+            most = 7 if wrong("seventh") else 6
+            goes_on = not wrong("no-retry", kind) and not wrong("not-made", str(number + 1))
+            if (
+                not acknowledged
+                and row["enabled"]
+                and row["_generation"] == generation
+                and number < most
+                and goes_on
+            ):
+                delays = (*RETRY_DELAYS, 21600)
+                next_delay = delays[number - 1] / deployment.scale * deployment.draws.uniform(0.95, 1.05)
+                if wrong("delay", str(number)):
+                    next_delay *= 1.7
+                send_later(deployment, next_delay, account, row, event, number + 1, first)
+            shown = (
+                {"2xx": 500, "3xx": 200, "4xx": 500, "5xx": 404}[kind] if wrong("listed", kind) else status
+            )
+            delivery_id = new_id()
+            account.deliveries[delivery_id] = {
+                "id": delivery_id,
+                "endpoint_id": row["id"],
+                "domain_id": row["domain_id"],
+                "event_id": event["id"],
+                "event_type": event["type"],
+                "attempt": number,
+                "status_code": shown,
+                "error": error,
+                "duration_ms": duration // 1000,
+                "next_attempt_at": None
+                if next_delay is None
+                else iso(began + duration + int(next_delay * SECOND)),
+                "created_at": iso(began),
+                "_at": at,
+            }
+
+    deployment.post(row["url"], raw, headers, answered)
 
 
-def post_event(deployment, row, event, number):
-    """The status and what went wrong, each if there was any."""
+def signed(deployment, row, event, number, first):
+    """The bytes and headers of an attempt."""
+    wrong = deployment.wrong
+    ping = event["type"] == "ping"
+    how = "test" if ping else "first" if number == 1 else "retry"
+    if not ping and wrong("body-lacks", event["type"]):
+        job = {name: value for name, value in event["data"]["job"].items() if name != "finished_at"}
+        event = {**event, "data": {"job": job}}
     raw = json.dumps(event, indent=1, ensure_ascii=False).encode()
-    timestamp = int(time.time())
-    signed = json.dumps(event).encode() if deployment.breaks == "signature" else raw
-    digest = hmac.new(row["_secret"].encode(), f"{timestamp}.".encode() + signed, hashlib.sha256).hexdigest()
+    timestamp = now() // SECOND - (1000 if wrong("old", how) else 0)
+    if wrong("first-time"):
+        timestamp = first // SECOND
+    text = f"{timestamp}.".encode() + (json.dumps(event).encode() if wrong("signed-other") else raw)
+    if wrong("signed-bare"):
+        text = raw
+    if wrong("badly-signed", how):
+        text += b"!"
+    digest = hmac.new(row["_secret"].encode(), text, hashlib.sha256).hexdigest()
+    if wrong("capitals"):
+        digest = digest.upper()
     headers = {
-        "content-type": "application/json",
+        "content-type": "text/plain" if wrong("content-type", how) else "application/json",
         "service-signature": f"t={timestamp},v1={digest}",
         "service-event-id": event["id"],
         "service-event-type": event["type"],
-        "service-delivery-attempt": str(number),
+        "service-delivery-attempt": str((number - 1) % 2 + 1 if wrong("numbers-anew") else number),
     }
-    url = urlsplit(row["url"])
+    for name in ("service-event-type", "service-delivery-attempt"):
+        if wrong("no-hook-header", name, how):
+            del headers[name]
+    return raw, headers
+
+
+def post(address, raw, headers, answered):
+    """POST an attempt, and tell its status and what went wrong, each if there was any, and µs it took."""
+    url = urlsplit(address)
     connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    began = time.monotonic()
+    began, status, error = time.monotonic(), None, None
     try:
         connection = connect(url.netloc, timeout=10)
         try:
@@ -931,10 +1441,13 @@ def post_event(deployment, row, event, number):
         finally:
             connection.close()
     except (OSError, http.client.HTTPException, ValueError) as problem:
-        return None, f"{type(problem).__name__}: {problem}"
-    if time.monotonic() - began > 10:
-        return None, "No response within 10 seconds"
-    return status, None if 200 <= status < 300 else f"The receiver answered {status}"
+        error = f"{type(problem).__name__}: {problem}"
+    duration = time.monotonic() - began
+    if duration > 10:
+        status, error = None, "No response within 10 seconds"
+    if status is not None and not 200 <= status < 300:
+        error = f"The receiver answered {status}"
+    answered(status, error, int(duration * SECOND))
 
 
 def read_deliveries(call):
@@ -942,8 +1455,11 @@ def read_deliveries(call):
     return collection(call, "deliveries", recent, ("endpoint_id", "event_id"))
 
 
-def event_types():
-    data = [{"type": name, "description": text} for name, text in EVENT_TYPES.items()]
+def event_types(deployment):
+    known = {} if deployment.wrong("no-types") else dict(EVENT_TYPES)
+    if deployment.wrong("other-types"):
+        del known["job.failed"]
+    data = [{"type": name, "description": text} for name, text in known.items()]
     return Reply(200, {"object": "list", "data": data, "has_more": False, "next_cursor": None})
 
 
@@ -952,8 +1468,23 @@ def event_types():
 ID = "/([^/]+)"
 
 
-def routes(widening):
-    """(method, pattern of the path, class of its rate limit, what it does)."""
+VERBS = {"POST": "create", "PATCH": "update", "DELETE": "delete"}
+
+
+def name_of(method, pattern):
+    """What an operation is called: "domains.get"."""
+    table, _, rest = pattern[1:].partition("/")
+    if rest in ("usage", "entitlements", "history", "industries"):
+        return f"{noun(table)}.{rest}"
+    if pattern.endswith("/test"):
+        return "webhooks.test"
+    single = rest or table in ("account", "slots")
+    return f"{noun(table)}.{VERBS.get(method) or ('get' if single else 'list')}"
+
+
+def routes(deployment):
+    """First part of the path → (method, pattern, class of its rate limit, name, what it does)."""
+    widening = deployment.numbers.widening
     table = [
         ("POST", "/domains", "write", create_domain),
         ("POST", "/keyword-lists", "write", create_of_domain("keyword-lists", "name")),
@@ -994,7 +1525,13 @@ def routes(widening):
         "integrations",
     )
     table += [("GET", f"/{name}", "read", read_nothing) for name in empty]
-    return [(method, re.compile(f"/v1{pattern}"), kind, act) for method, pattern, kind, act in table]
+    found = defaultdict(list)
+    for method, pattern, kind, do in table:
+        name = name_of(method, pattern)
+        if deployment.wrong("other-class", name):
+            kind = "read" if kind == "write" else "write"
+        found[pattern.split("/")[1]].append((method, re.compile(f"/v1{pattern}"), kind, name, do))
+    return found
 
 
 # ---------------------------------------------------------------- idempotency
@@ -1012,29 +1549,50 @@ class Attempted:
 
 def once(call, act):
     """Do a POST once for its Idempotency-Key, and answer a repetition with the first answer."""
-    name = call.headers.get("Idempotency-Key")
-    if call.method != "POST" or name is None:
+    name, wrong = call.headers.get("idempotency-key"), call.account.wrong
+    if call.method != "POST" or name is None or wrong("key-ignored", call.name):
         return act(call)
     if not 1 <= len(name) <= 255:
         raise Refusal("invalid_idempotency_key")
-    store, lock = call.account.idempotency, call.deployment.lock
-    fingerprint = (call.path, json.dumps(call.query, sort_keys=True), call.raw)
+    numbers, lock = call.deployment.numbers, call.deployment.lock
+    store = (call.account if numbers.account_keys else call.key).idempotency
+    body = call.raw
+    if wrong("dry-same"):
+        body = re.sub(rb'(, ?)?"dry_run": ?(true|false)', b"", body)
+    fingerprint = (
+        call.path,
+        json.dumps(call.query, sort_keys=True),
+        b"" if wrong("any-body", call.name) else body,
+    )
+    forgotten = 60 * SECOND if wrong("forgets") else 2 * DAY if wrong("remembers") else DAY
     while True:
         with lock:
             first = store.get(name)
-            if first is None or (first.reply and first.at <= now() - DAY):
+            if first is None or (first.reply and first.at <= now() - forgotten):
                 mine = store[name] = Attempted(fingerprint, now())
                 break
+        if wrong("always-in-flight") and call.deployment.draws.random() < 0.5:
+            raise Refusal("idempotency_in_progress")
+        if first.fingerprint != fingerprint and wrong("any-body-anew", call.name):
+            return act(call)
         if first.fingerprint != fingerprint:
             raise Refusal("idempotency_mismatch")
         first.done.wait()
-        if first.reply and call.deployment.breaks != "idempotency":
-            return first.reply
-        if first.reply:
+        if wrong("twice", call.name) or (wrong("twice-at-once", call.name) and now() < first.at + SECOND):
             return act(call)
+        if first.reply and wrong("other-replay", call.name):
+            payload = json.loads(json.dumps(first.reply.payload))
+            payload["data"] = {**payload.get("data", {}), "id": new_id()}
+            return Reply(first.reply.status, payload, first.reply.headers)
+        if first.reply:
+            return first.reply
     try:
         mine.reply = act(call)
         return mine.reply
+    except Refusal as refusal:
+        if numbers.stores_refusals and refusal.code in KEPT:
+            mine.reply = problem(refusal, "")
+        raise
     finally:
         if mine.reply is None:
             with lock:
@@ -1042,43 +1600,219 @@ def once(call, act):
         mine.done.set()
 
 
+KEPT = (
+    "entitlement_required",
+    "subscription_inactive",
+    "cost_cap_reached",
+    "quota_exhausted",
+    "slot_limit_exceeded",
+    "cooldown_active",
+)
+"""Refusals that are an answer like another to those who store them."""
+
+
 # ---------------------------------------------------------------- the server
 
 
 class Deployment:
-    """The two environments with their keys, and the lock that guards everything in them."""
+    """The two environments with their keys, and the lock that guards everything in them.
 
-    def __init__(self, options):
-        self.options, self.scale, self.breaks = options, options.scale, options.breaks
+    `later` has something done after so many seconds, `post` sends an attempt, and `linger` takes the time
+    that work takes; whoever drives it by another clock puts others in their place.
+    """
+
+    def __init__(self, numbers, *, seed=1, scale=1, traffic_scale=1, breaks=()):
+        self.numbers, self.scale, self.traffic_scale = numbers, scale, traffic_scale
+        self.breaks = frozenset(breaks)
         self.lock = threading.RLock()
-        self.secret = secrets.token_bytes(32)
-        self.draws = random.Random(options.seed)
-        self.routes = routes(options.widening)
+        self.draws = random.Random(seed)
+        chance.seed(f"chance/{seed}")
+        self.secret = chance.randbytes(32)
+        self.linger = time.sleep
+        self.routes = routes(self)
         self.keys = {"production": {}, "sandbox": {}}
-        self.named = {}
+        self.accounts, self.named, self.scopes = [], {}, {}
+
+    def wrong(self, *way):
+        """Whether this is a way in which it is broken."""
+        return bool(self.breaks) and " ".join(way) in self.breaks
+
+    def open_accounts(self):
+        """Furnish each environment with accounts, and give out keys."""
         for environment, prefix in (("production", "el_live_"), ("sandbox", "el_test_")):
-            studio, corner, late = (
-                Account("Studio", "studio"),
-                Account("Corner", "corner"),
-                Account("Late", "studio"),
-            )
-            late.status = "past_due"
-            for account in (studio, corner, late):
-                furnish(account)
-            scope = next(iter(studio.tables["domains"]))
-            accounts = {"main": (studio, None), "second": (studio, None), "scoped": (studio, scope)}
-            accounts |= {"small": (corner, None), "late": (late, None)}
-            for name, (account, scoped) in accounts.items():
-                token = prefix + secrets.token_hex(16)
-                self.keys[environment][token] = Key(account, scoped)
-                self.named[name if environment == "production" else f"test_{name}"] = token
+            studio = self.account(environment, "Studio", "studio")
+            made = {"main": (studio, None), "second": (studio, None), "third": (studio, None)}
+            domains = list(studio.tables["domains"])
+            made |= {"scoped": (studio, domains[0]), "scoped2": (studio, domains[1])}
             if environment == "production":
-                self.scope = scope
+                made["other"] = (self.account(environment, "Other", "studio"), None)
+                made["other2"] = (made["other"][0], None)
+                made["small"] = (self.account(environment, "Corner", "corner"), None)
+                if self.numbers.small_spent:
+                    use_up(made["small"][0], leave=2)
+                late = self.account(environment, "Late", "corner" if self.numbers.small_spent else "studio")
+                late.status = "past_due"
+                if self.numbers.small_spent:
+                    use_up(late)
+                made |= {"late": (late, None), "late2": (late, None)}
+            for name, (account, scope) in made.items():
+                name = name if environment == "production" else f"test_{name}"
+                if name in self.numbers.keys:
+                    token = prefix + f"{chance.getrandbits(128):032x}"
+                    self.keys[environment][token] = Key(account, scope)
+                    self.named[name], self.scopes[name] = token, scope
+
+    def account(self, environment, name, plan):
+        account = Account(self, name, plan)
+        account.environment = environment
+        furnish(account)
+        self.accounts.append(account)
+        return account
 
     def later(self, seconds, act):
         timer = threading.Timer(seconds, act)
         timer.daemon = True
         timer.start()
+
+    def post(self, url, raw, headers, answered):
+        post(url, raw, headers, answered)
+
+    def respond(self, method, url, headers, raw):
+        """Answer a request: (status, headers, body), or None outside the API. Headers are in lower case."""
+        limits = rate_headers(self, RATES["nobody"], RATES["nobody"], now() + 60 * SECOND)
+        given = headers.get("x-request-id", "")
+        printable = 1 <= len(given) <= 255 and given.isascii() and given.isprintable()
+        request_id = given if printable and not self.wrong("id-replaced") else new_id()
+        name = ""
+        try:
+            reply, name = self.answer(method, urlsplit(url), headers, raw, limits)
+        except Refusal as refusal:
+            reply, name = problem(refusal, request_id), getattr(refusal, "name", "")
+        except Exception:
+            traceback.print_exc()
+            reply = problem(Refusal("server_fault"), request_id)
+        if reply is None:
+            return None
+        body = reply.payload
+        if reply.status >= 400 and body:
+            body = {**body, "request_id": request_id}
+        headers = {
+            "date": formatdate(now() / SECOND, usegmt=True),
+            "x-request-id": request_id,
+            "access-control-allow-origin": "*",
+            "access-control-expose-headers": "*",
+            **limits,
+            **reply.headers,
+        }
+        status = reply.status
+        if self.breaks and body is not None:
+            status, body = spoil(self.breaks, name, status, headers, json.loads(json.dumps(body)))
+        if body is None:
+            return status, headers, b""
+        kind = "application/json" if status < 400 else "application/problem+json"
+        headers["content-type"] = f"{kind}; charset=utf-8"
+        return status, headers, body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    def answer(self, method, url, headers, raw, limits):
+        """Preflight, key, rate, path, Idempotency-Key, body, in this order; `limits` learns the limit."""
+        if method == "OPTIONS":
+            allowed = {"access-control-allow-methods": "*", "access-control-allow-headers": "*"}
+            return Reply(403 if self.wrong("preflight") else 204, None, allowed), "preflight"
+        environment, path = "production", url.path
+        if path.startswith("/sandbox/"):
+            environment, path = "sandbox", path.removeprefix("/sandbox")
+        if not path.startswith("/v1/"):
+            return None, ""
+        method = "GET" if method == "HEAD" else method
+        public = (method, path) == ("GET", "/v1/webhook-events")
+        if public and not self.wrong("events-keyed"):
+            return event_types(self), "webhook_events.list"
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        key = self.key_of(environment, token.strip()) if scheme.lower() == "bearer" else None
+        reads = "read" if method == "GET" else "write"
+        if key is None and self.wrong("keyless", "unknown" if token else "none", reads):
+            key = next(iter(self.keys[environment].values()))
+        if key is not None and self.wrong("key-refused") and self.draws.random() < 0.03:
+            key = None
+        if key is None:
+            raise Refusal("invalid_api_key", headers={"www-authenticate": 'Bearer realm="elsewhere"'})
+        near = self.routes.get(path.split("/")[2], ())
+        matches = [(route, match) for route in near if (match := route[1].fullmatch(path))]
+        found = next(((route, match) for route, match in matches if route[0] == method), None)
+        kind, name = (found[0][2], found[0][3]) if found else (reads, "")
+        with self.lock:
+            told, wait = charge(self, key, kind)
+        limits.update(told)
+        if wait:
+            meta = {"class": kind, "retry_after": wait}
+            raise Refusal("too_many_requests", meta=meta, headers={"retry-after": str(wait)})
+        if not matches:
+            raise missing("path")
+        if not found:
+            allowed = {"allow": ", ".join(route[0] for route, _ in matches)}
+            raise Refusal("method_not_allowed", f"Not with {method}.", headers=allowed)
+        query = dict(parse_qsl(url.query, keep_blank_values=True))
+        call = Call(self, key, method, path, query, raw, headers, name, found[1].groups())
+        try:
+            return once(call, lambda call: act(call, found[0][4])), name
+        except Refusal as refusal:
+            refusal.name = name
+            raise
+
+    def key_of(self, environment, token):
+        key = self.keys[environment].get(token)
+        elsewhere = "production" if environment == "sandbox" else "sandbox"
+        if key is None and self.wrong("any-environment", environment):
+            key = self.keys[elsewhere].get(token)
+        return key
+
+
+def act(call, do):
+    """Read the body, take the time that work takes, and do it."""
+    if call.method in ("POST", "PATCH") and call.raw:
+        if "json" not in call.headers.get("content-type", "application/json"):
+            raise Refusal("unsupported_media_type")
+        try:
+            call.body = json.loads(call.raw)
+        except ValueError:
+            raise Refusal("malformed_json") from None
+        if not isinstance(call.body, dict):
+            raise invalid("The body must be an object.")
+    call.deployment.linger(chance.uniform(0.0, 0.004 if call.method == "GET" else 0.015))
+    wrong = call.account.wrong
+    if call.method == "GET" and (
+        (wrong("reads-refused past-due") and call.account.status == "past_due")
+        or (
+            wrong("reads-refused ceiling")
+            and call.account.costs()[0] * 10 >= call.account.plan["ceiling"] * 9
+        )
+        or (
+            wrong("reads-refused briefs") and call.name == "keyword_briefs.list" and used_briefs(call.account)
+        )
+    ):
+        raise Refusal("subscription_inactive" if wrong("reads-refused past-due") else "cost_cap_reached")
+    with call.deployment.lock:
+        return do(call)
+
+
+def used_briefs(account):
+    metric = account.metric("brief_refreshes")[0]
+    return metric["used"] >= metric["limit"]
+
+
+def use_up(account, leave=0):
+    """Have a customer use up allowances and slots, but for a few; without these, money too."""
+    for name in account.plan["quotas"]:
+        metric, _, start = account.metric(name)
+        account.used[name, start] = max(0, metric["limit"] - leave)
+    usage = account.slot_usage()
+    account.held[account.month()[0]] += max(0, usage["limit"] - usage["used"] - leave)
+    if leave:
+        return
+    account.spent[account.month()[0]] = account.plan["ceiling"] + 1000
+    for domain_id in account.tables["domains"]:
+        for op in account.plan["cooldown_seconds"]:
+            account.started[domain_id, op].append(now())
 
 
 def furnish(account):
@@ -1111,103 +1845,25 @@ class Handler(BaseHTTPRequestHandler):
     deployment: Deployment
 
     def serve(self):
-        self.limits = rate_headers(RATES["nobody"], RATES["nobody"], now() + 60 * SECOND)
-        given = self.headers.get("X-Request-Id", "")
-        printable = 1 <= len(given) <= 255 and given.isascii() and given.isprintable()
-        request_id = given if printable else str(uuid.uuid4())
-        try:
-            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            reply = self.answer(raw)
-        except Refusal as refusal:
-            reply = problem(refusal, request_id)
-        except Exception:
-            traceback.print_exc()
-            reply = problem(Refusal("server_fault"), request_id)
-        if reply is None:
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.deployment.respond(self.command, self.path, headers, raw)
+        if answer is None:
             return self.send_error(404)
-        if self.deployment.breaks == "request-id" and reply.status >= 400:
-            request_id = str(uuid.uuid4())
-        self.write(reply, request_id)
-
-    do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = do_HEAD = do_OPTIONS = serve
-
-    def answer(self, raw):
-        """Preflight, key, rate, path, Idempotency-Key, body, in this order; None outside the API."""
-        deployment, url = self.deployment, urlsplit(self.path)
-        if self.command == "OPTIONS":
-            return Reply(
-                204, None, {"access-control-allow-methods": "*", "access-control-allow-headers": "*"}
-            )
-        environment, path = "production", url.path
-        if path.startswith("/sandbox/"):
-            environment, path = "sandbox", path.removeprefix("/sandbox")
-        if not path.startswith("/v1/"):
-            return None
-        method = "GET" if self.command == "HEAD" else self.command
-        if (method, path) == ("GET", "/v1/webhook-events"):
-            return event_types()
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        key = deployment.keys[environment].get(token.strip()) if scheme.lower() == "bearer" else None
-        if key is None:
-            headers = {"www-authenticate": 'Bearer realm="elsewhere"'}
-            raise Refusal("invalid_api_key", headers=headers)
-        matches = [(route, match) for route in deployment.routes if (match := route[1].fullmatch(path))]
-        found = next(((route, match) for route, match in matches if route[0] == method), None)
-        kind = found[0][2] if found else "read" if method == "GET" else "write"
-        with deployment.lock:
-            self.limits, wait = charge(deployment, key, kind)
-        if wait:
-            meta = {"class": kind, "retry_after": wait}
-            headers = {"retry-after": str(wait)}
-            raise Refusal("too_many_requests", meta=meta, headers=headers)
-        if not matches:
-            raise missing("path")
-        if not found:
-            allowed = {"allow": ", ".join(route[0] for route, _ in matches)}
-            raise Refusal("method_not_allowed", f"Not with {method}.", headers=allowed)
-        query = dict(parse_qsl(url.query, keep_blank_values=True))
-        call = Call(deployment, key, method, path, query, raw, self.headers, found[1].groups())
-        return once(call, lambda call: act(call, found[0][3]))
-
-    def write(self, reply, request_id):
-        body = b"" if reply.payload is None else json.dumps(reply.payload).encode()
-        kind = "application/json" if reply.status < 400 else "application/problem+json"
-        headers = {"content-type": f"{kind}; charset=utf-8", "content-length": str(len(body))} if body else {}
-        headers |= {
-            "date": formatdate(usegmt=True),
-            "x-request-id": request_id,
-            "access-control-allow-origin": "*",
-            "access-control-expose-headers": "*",
-            **self.limits,
-            **reply.headers,
-        }
-        self.send_response_only(reply.status)
+        status, headers, body = answer
+        self.send_response_only(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if reply.status not in (204,) and not body:
-            self.send_header("content-length", "0")
+        if status != 204:
+            self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body if self.command != "HEAD" else b"")
         self.wfile.flush()
 
+    do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = do_HEAD = do_OPTIONS = serve
+
     def log_message(self, *_):
         pass
-
-
-def act(call, do):
-    """Read the body, take the time that work takes, and do it."""
-    if call.method in ("POST", "PATCH") and call.raw:
-        if "json" not in call.headers.get("Content-Type", "application/json"):
-            raise Refusal("unsupported_media_type")
-        try:
-            call.body = json.loads(call.raw)
-        except ValueError:
-            raise Refusal("malformed_json") from None
-        if not isinstance(call.body, dict):
-            raise invalid("The body must be an object.")
-    time.sleep(random.uniform(0.0, 0.004 if call.method == "GET" else 0.015))
-    with call.deployment.lock:
-        return do(call)
 
 
 def problem(refusal, request_id):
@@ -1244,19 +1900,37 @@ def arguments():
         "--scale", type=float, default=1.0, help="jobs, cooldowns and retries run so many times as fast"
     )
     parser.add_argument("--traffic-scale", type=int, default=1, help="rate windows run so many times as fast")
-    parser.add_argument("--window", choices=sorted(WINDOWS), default="clock")
-    parser.add_argument("--widening", choices=("expensive", "write"), default="expensive")
-    parser.add_argument("--break", dest="breaks", choices=BREAKAGES, help="deviate from the specification")
+    parser.add_argument("--window", choices=WINDOW_NAMES)
+    parser.add_argument("--widening", choices=("expensive", "write"))
+    parser.add_argument("--varied", action="store_true", help="draw what it chooses by the seed")
+    parser.add_argument("--break", dest="breaks", action="append", default=[], help="a way of breakages.py")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
 
 def main():
-    deployment = Deployment(arguments())
+    options = arguments()
+    numbers = drawn(options.seed, quick=True) if options.varied else Numbers()
+    numbers = replace(
+        numbers, window=options.window or numbers.window, widening=options.widening or numbers.widening
+    )
+    deployment = Deployment(
+        numbers,
+        seed=options.seed,
+        scale=options.scale,
+        traffic_scale=options.traffic_scale,
+        breaks=options.breaks,
+    )
+    deployment.open_accounts()
     Handler.deployment = deployment
-    server = Server(("127.0.0.1", deployment.options.port), Handler)
+    server = Server(("127.0.0.1", options.port), Handler)
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    about = {"url": url, "sandbox_url": f"{url}/sandbox", "keys": deployment.named, "scope": deployment.scope}
+    about = {
+        "url": url,
+        "sandbox_url": f"{url}/sandbox",
+        "keys": deployment.named,
+        "scopes": deployment.scopes,
+    }
     print(json.dumps(about), flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server.serve_forever()

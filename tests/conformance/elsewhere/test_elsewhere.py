@@ -39,9 +39,9 @@ CONFORMING = {
 """Profile → the choices of the deployment, and how many rules are decided at least."""
 
 BROKEN = {
-    "window-limit": ("burst", "rate.expensive"),
-    "idempotency": ("retry", "idempotency.once"),
-    "signature": ("webhooks", "webhook.signature"),
+    "rate-more expensive": ("burst", "rate.expensive"),
+    "twice keyword_briefs.create": ("retry", "idempotency.once"),
+    "signed-other": ("webhooks", "webhook.signature"),
     "offset-paging": ("walk", "paging.once"),
 }
 """What the program breaks → the profile that exposes it, and the rule that deviates."""
@@ -56,7 +56,7 @@ def served(folder: Path, *options: str) -> Iterator[Path]:
         try:
             assert process.stdout is not None
             about = json.loads(process.stdout.readline())
-            keys = about["keys"]
+            keys, scope = about["keys"], about["scopes"]["scoped"]
             target = folder / "target.yaml"
             target.write_text(
                 "exclusive: true\n"
@@ -68,7 +68,7 @@ def served(folder: Path, *options: str) -> Iterator[Path]:
                 "keys:\n"
                 f"  main: {{token: {keys['main']}}}\n"
                 f"  second: {{token: {keys['second']}, purpose: second}}\n"
-                f"  scoped: {{token: {keys['scoped']}, purpose: scoped, domain_id: {about['scope']}}}\n"
+                f"  scoped: {{token: {keys['scoped']}, purpose: scoped, domain_id: {scope}}}\n"
                 f"  small: {{token: {keys['small']}, purpose: near_limit}}\n"
                 f"  late: {{token: {keys['late']}, purpose: past_due}}\n"
                 f"  test: {{token: {keys['test_main']}, environment: sandbox, purpose: other_environment}}\n",
