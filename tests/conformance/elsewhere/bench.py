@@ -259,12 +259,9 @@ def page() -> str:
             if rows:
                 shown = sum(row["found"] in SHOWN for row in rows)
                 under = sum(bool(row.get("conforms")) for row in rows)
-                lines.append(
-                    f"- Seed {seed}, {column}: {shown} of {len(rows)} ways tried are found by their rule or as"
-                )
-                lines.append(
-                    f"  an assumption that differs; {under} are missed under a *conforms* of their case."
-                )
+                about = f"- Seed {seed}, {column}: {shown} of {len(rows)} ways tried are found by their rule"
+                lines += [f"{about} or as", "  an assumption that differs;"]
+                lines.append(f"  {under} are missed under a *conforms* of their case.")
     lines += [
         "",
         "| way | rule and case | " + " | ".join(COLUMNS) + " |",
