@@ -341,7 +341,7 @@ def _write(folder: Path, result: "Result", heading: "Heading", plots: bool) -> N
     images = {}
     if plots:
         (folder / "plots").mkdir()
-        images = {path.stem: path.read_bytes() for path in drawing.save_all(result.tables, folder / "plots")}
+        images = drawing.save_all(result.tables, folder / "plots")
     (folder / "page.html").write_text(page(heading, result.tables, images), encoding="utf-8")
 
 

@@ -57,10 +57,10 @@ def test_it_answers_and_writes(name: str, tmp_path: Path) -> None:
     filled = {table for table, rows in result["tables"].items() if rows}
     assert {path.stem for path in (out / "tables").iterdir()} == filled
     page = (out / "page.html").read_text("utf-8")
-    assert page.count("<img") == len(WRITTEN[name])
+    assert page.count("<svg role=") == len(WRITTEN[name])
     assert SENTENCES[name].rstrip() in page
     if name == "compare":  # what differs comes before what it causes
-        assert page.index("What B changes") < page.index("<img")
+        assert page.index("What B changes") < page.index("<svg role=")
     # The same directory takes the next result.
     code, text, err = told(name, *shlex.split(COMMANDS[name]), "--out", str(out), "--no-plots", "--json")
     assert (code, err, (out / "plots").exists()) == (0, "", False)

@@ -13,6 +13,9 @@ from ranksim.report.page import page
 
 Tables = dict[str, list[dict[str, Any]]]
 
+XMLNS = "http://www.w3.org/2000/svg"
+SVG = f'<svg xmlns="{XMLNS}"></svg>'
+
 EMPTY = {"meta", "img", "br", "link", "hr", "input"}
 
 
@@ -42,7 +45,7 @@ class Reader(HTMLParser):
 
 
 def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
-    read = Reader(page(heading, tables, {"slots": b"png"}))
+    read = Reader(page(heading, tables, {"slots": SVG}))
     for text in (
         "A small agency & its <b>nightly</b> runs",
         "10 d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
@@ -58,17 +61,17 @@ def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
         "ranksim run scenarios/quickstart.yaml --seed 7 --replications 20",
     ):
         assert text in read.words
-    assert ("img", {"src": "data:image/png;base64,cG5n", "alt": "Plot: slots"}) in read.seen
+    assert ("svg", {"role": "img", "aria-label": "Plot: slots", "xmlns": XMLNS}) in read.seen
 
 
 def test_it_loads_nothing_and_runs_nothing(heading: Heading, tables: Tables) -> None:
-    text = page(heading, tables, {"slots": b"png"})
+    text = page(heading, tables, {"slots": SVG})
     read = Reader(text)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in read.seen}
     for _, attributes in read.seen:
         assert "href" not in attributes
         assert (attributes.get("src") or "data:").startswith("data:")
-    assert "http" not in text.replace("http-equiv", "")
+    assert "http" not in text.replace("http-equiv", "").replace(XMLNS, "")
     assert "url(" not in text
     assert "default-src 'none'" in text
 
@@ -87,9 +90,27 @@ def test_everything_from_outside_is_escaped(heading: Heading, tables: Tables) ->
         overrides=((evil, evil, evil),),
         command=evil,
     )
-    read = Reader(page(worst, tables, {evil: b""}))
+    read = Reader(page(worst, tables, {evil: SVG}))
     assert "script" not in {tag for tag, _ in read.seen}
     assert read.words.count(evil) >= 9
+
+
+def test_the_answer_comes_first_and_the_figure_that_shows_it_next(heading: Heading, tables: Tables) -> None:
+    drawn = {
+        name: f'<svg xmlns="{XMLNS}"><title>{name}</title></svg>' for name in ("slots", "jobs", "refusals")
+    }
+    text = page(heading, tables, drawn)
+    order = [
+        "1 of 2 expectations failed",
+        "3m above",
+        "<title>jobs",
+        "<h2>Tables",
+        "<h2>Further",
+        "<title>slots",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    calm = page(replace(heading, verdicts=()), tables, drawn)
+    assert calm.index("<title>refusals") < calm.index("<h2>Tables") < calm.index("<title>jobs")
 
 
 def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tables) -> None:
@@ -99,12 +120,12 @@ def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tab
 
 
 @pytest.mark.parametrize(
-    "part", ["Expectations", "Plots", "Assumptions that differ from their default", "Notes"]
+    "part", ["Expectations", "Further figures", "Assumptions that differ from their default", "Notes"]
 )
 def test_what_there_is_none_of_has_no_heading(heading: Heading, tables: Tables, part: str) -> None:
     bare = replace(heading, verdicts=(), notes=(), overrides=())
     assert part not in Reader(page(bare, tables, {})).words
-    assert part in Reader(page(heading, tables, {"slots": b""})).words
+    assert part in Reader(page(heading, tables, {"slots": SVG, "jobs": SVG})).words
 
 
 def test_long_tables_are_cut_and_it_is_said(heading: Heading, fake: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import sys
@@ -26,16 +27,32 @@ def texts(ax: Axes) -> list[str]:
 
 @pytest.mark.slow
 def test_every_plot_is_saved_as_a_readable_png(tables: Tables, tmp_path: Path) -> None:
-    paths = plots.save_all(tables, tmp_path)
-    assert [path.stem for path in paths] == list(plots.PLOTS)
-    for path in paths:
-        data = path.read_bytes()
+    drawn = plots.save_all(tables, tmp_path)
+    assert list(drawn) == list(plots.PLOTS)
+    for name in drawn:
+        data = (tmp_path / f"{name}.png").read_bytes()
         assert data[:8] == b"\x89PNG\r\n\x1a\n"
         assert struct.unpack(">II", data[16:24]) == (960, 510)
 
 
 def test_the_same_tables_give_the_same_bytes(tables: Tables) -> None:
-    assert plots.png(tables, "slots") == plots.png(tables, "slots")
+    rows: Tables = {"slots": tables["slots"]}
+    assert plots.svgs(rows) == plots.svgs(rows)
+    png = [figure.to_png(plots.plot(rows, "slots").figure) for _ in range(2)]
+    assert png[0] == png[1]
+
+
+def test_what_is_pointed_at_on_a_page_tells_its_numbers(tables: Tables) -> None:
+    drawn = plots.svgs(tables)
+    for name, told in {
+        "slots": r"2026-03-01T\S+Z: active [\d,]+, held to month end [\d,]+, limit [\d,]+",
+        "meters": r"Z: research_lookups [\d.]+ %",
+        "windows": r"Z: \w+, \w+ [\d,.]+ admitted, [\d,.]+ refused",
+        "deliveries": r"attempt 1: [\d,.]+ acknowledged, [\d,.]+ failed",
+    }.items():
+        titles = re.findall(r"<title>(.*?)</title>", drawn[name])
+        assert any(re.search(told, title) for title in titles), (name, titles[:3])
+        assert figure.TIP not in drawn[name]
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
@@ -96,7 +113,7 @@ def test_labels_at_line_ends_do_not_overlap(fake: Any) -> None:
         ("slots", "Slots used (fullest 5 of 12 accounts)"),
         ("meters", "Metered allowances used (fullest 5 of 24 allowances)"),
         ("spend", "Ceiling of a month's provider cost used (fullest 5 of 12 accounts)"),
-        ("windows", "Calls by rate class (busiest 5 of 24 windows); dotted: refused"),
+        ("windows", "Calls admitted and refused (busiest 5 of 24 windows)"),
     ],
 )
 def test_of_many_accounts_the_fullest_are_shown_and_the_title_says_so(
@@ -158,7 +175,7 @@ def test_a_world_in_which_nothing_happens_can_be_drawn(tables: Tables, name: str
         }
         for row in tables[name]
     ]
-    assert plots.png({name: rows}, name)
+    assert figure.to_svg(plots.plot({name: rows}, name).figure)
 
 
 def test_what_was_never_used_is_not_saved(tables: Tables) -> None:

@@ -74,7 +74,7 @@ def test_json_and_files(place: Path) -> None:
     assert {path.suffix for path in (place / "results" / "plots").iterdir()} == {".png"}
     page = (place / "results" / "page.html").read_text()
     assert "<h1>Two plans</h1>" in page
-    assert "data:image/png" in page
+    assert "<svg role=" in page
     assert run("plans.yaml", "--out", "results", "--store", "kept", "--no-plots")[0] == 0  # replaced
     assert not (place / "results" / "plots").exists()
 

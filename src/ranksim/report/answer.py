@@ -94,19 +94,17 @@ def write(answer: ReadyAnswer, title: str, out: Path, plots: bool = True) -> Non
         (folder / "tables").mkdir()
         filled = {name: rows for name, rows in answer.tables().items() if rows}
         save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")
-        images: dict[str, bytes] = {}
+        images: dict[str, str] = {}
         if plots:
             (folder / "plots").mkdir()
-            images = {name: _png(answer, name) for name in answer.plots}
-            for name, image in images.items():
-                (folder / "plots" / f"{name}.png").write_bytes(image)
+            images = {name: _saved(answer, name, folder / "plots") for name in answer.plots}
         page = tables_page(title, [answer.sentence, *answer.notes], answer.views(), images)
         (folder / "page.html").write_text(page, encoding="utf-8")
 
 
-def _png(answer: ReadyAnswer, name: str) -> bytes:
-    from ranksim.report.figure import new_figure, to_png
+def _saved(answer: ReadyAnswer, name: str, folder: Path) -> str:
+    from ranksim.report.figure import new_figure, save
 
     figure = new_figure()
     answer.draw(name, figure.subplots())
-    return to_png(figure)
+    return save(figure, folder / f"{name}.png")

@@ -1,4 +1,4 @@
-"""Figures as every plot of ours begins and ends: colours, size, labels, error bars, PNG.
+"""Figures as every plot of ours begins and ends: colours, size, labels, tooltips, error bars, PNG and SVG.
 
 Matplotlib is an extra: it is imported when a figure is made, outside pyplot's state.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 from ranksim.extras import missing
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -31,6 +34,43 @@ def to_png(figure: Figure) -> bytes:
     stream = BytesIO()
     figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
+
+
+TIP = "tip: "
+"""What the ids of artists begin with that have a tooltip, which follows."""
+
+SVG = "http://www.w3.org/2000/svg"
+
+
+def tip(artist: Artist, text: str) -> None:
+    """Let a part of a figure tell more when it is pointed at on a page."""
+    artist.set_gid(TIP + text)
+
+
+def to_svg(figure: Figure) -> str:
+    """A figure as an SVG element for a page, with its tooltips; the same for the same figure."""
+    from matplotlib import rc_context
+
+    stream = BytesIO()
+    with rc_context({"svg.hashsalt": "ranksim", "svg.fonttype": "none"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(stream.getvalue())
+    for element in root.iter():
+        if element.get("id", "").startswith(TIP):
+            title = ElementTree.Element(f"{{{SVG}}}title")
+            title.text = element.attrib.pop("id").removeprefix(TIP)
+            element.insert(0, title)
+    for size in ("width", "height"):  # a page gives it the room there is
+        del root.attrib[size]
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def save(figure: Figure, path: Path) -> str:
+    """Write a figure as a PNG file; return it as an SVG element for a page."""
+    path.write_bytes(to_png(figure))
+    return to_svg(figure)
 
 
 def check_matplotlib() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -42,8 +41,8 @@ th, td { padding: .3rem .35rem; border-bottom: 1px solid var(--line); text-align
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .plots { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
-figure { margin: 0; min-width: 0; }
-img { display: block; width: 100%; height: auto; background: #fff;
+figure { margin: 1rem 0 0; min-width: 0; max-width: 48rem; }
+figure > svg, img { display: block; width: 100%; height: auto; background: #fff;
   border: 1px solid var(--line); border-radius: .5rem; }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
@@ -58,15 +57,20 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
 
 
 def page(
-    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]], plots: Mapping[str, bytes]
+    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]], plots: Mapping[str, str]
 ) -> str:
-    """The page as text. `plots` maps the name of a plot to its PNG; there may be none."""
+    """The page as text: the question, the answer, the figure that shows it, then the rest.
+
+    `plots` maps the name of a plot to its SVG; there may be none.
+    """
     title = heading.title or heading.name
+    first = _shows(heading, plots)
     parts = [
         *_head(heading, title, tables),
         *_expectations(heading),
-        *_plots(plots),
+        *(_figure(name, plots[name]) for name in first),
         *_tables(views(tables, MOST_ROWS)),
+        *_plots({name: svg for name, svg in plots.items() if name not in first}, "Further figures"),
         *_assumptions(heading),
         *_notes(heading),
         *_foot(heading),
@@ -74,14 +78,15 @@ def page(
     return html_document(title, parts)
 
 
-def tables_page(title: str, lines: Iterable[str], shown: Iterable[View], plots: Mapping[str, bytes]) -> str:
+def tables_page(title: str, lines: Iterable[str], shown: Iterable[View], plots: Mapping[str, str]) -> str:
     """A page of tables and plots under a title and a few lines of text, such as that of a study."""
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines)]
     tables = [bounded(view, MOST_ROWS) for view in shown]
     for view in tables:
         if view.leads:
             parts += [f"<h2>{escape(view.title)}</h2>", *_rows(view)]
-    return html_document(title, [*parts, *_plots(plots), *_tables(view for view in tables if not view.leads)])
+    rest = [*_plots(plots, "Figures"), *_tables(view for view in tables if not view.leads)]
+    return html_document(title, [*parts, *rest])
 
 
 def html_document(title: str, body: Iterable[str]) -> str:
@@ -132,14 +137,36 @@ def _expectations(heading: Heading) -> list[str]:
     return ["<h2>Expectations</h2>", *_table(("verdict", "found"), 2, rows)]
 
 
-def _plots(plots: Mapping[str, bytes]) -> list[str]:
+SHOWN_BY = {
+    "refusals": "refusals",
+    "slots": "slots",
+    "meters": "meters",
+    "spend": "spend",
+    "calls": "windows",
+    "jobs": "jobs",
+    "endpoints": "deliveries",
+}
+"""The plot that shows what a metric tells, by the first word of its name."""
+
+
+def _shows(heading: Heading, plots: Mapping[str, str]) -> list[str]:
+    """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
+    told = sorted(heading.verdicts, key=lambda verdict: verdict.holds)
+    shown = [SHOWN_BY.get(verdict.text.partition(".")[0], "") for verdict in told]
+    return [name for name in [*shown, "refusals", *plots] if name in plots][:1]
+
+
+def _plots(plots: Mapping[str, str], title: str) -> list[str]:
     if not plots:
         return []
-    parts = ["<h2>Plots</h2>", '<div class="plots">']
-    for name, data in plots.items():
-        source = f"data:image/png;base64,{b64encode(data).decode('ascii')}"
-        parts.append(f'<figure><img src="{source}" alt="Plot: {escape(name)}"></figure>')
-    return [*parts, "</div>"]
+    figures = (_figure(name, svg) for name, svg in plots.items())
+    return [f"<h2>{title}</h2>", '<div class="plots">', *figures, "</div>"]
+
+
+def _figure(name: str, svg: str) -> str:
+    """Return a figure of a page; pointed at, its parts tell more."""
+    label = f'<svg role="img" aria-label="Plot: {escape(name)}" '
+    return f"<figure>{svg.replace('<svg ', label, 1)}</figure>"
 
 
 def _tables(shown: Iterable[View]) -> list[str]:

@@ -7,7 +7,7 @@ shown and the title says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +18,7 @@ from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,
     COLOURS,
+    GREY,
     INK,
     SKY,
     VERMILLION,
@@ -26,12 +27,15 @@ from ranksim.report.figure import (
     new_figure,
     or_value,
     plain_axes,
-    to_png,
+    save,
+    tip,
+    to_svg,
 )
 from ranksim.report.tables import Row, Tables, quantile_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TOP = len(COLOURS)
 """How many lines a plot holds."""
@@ -67,21 +71,21 @@ def drawable(tables: Tables) -> list[str]:
     ]
 
 
-def save_all(tables: Tables, directory: Path) -> list[Path]:
-    """Write every plot that these tables fill as NAME.png into an existing directory; give the paths."""
-    paths = []
+def save_all(tables: Tables, directory: Path) -> dict[str, str]:
+    """Write every plot that these tables fill as NAME.png into a directory; give the SVGs by name."""
+    return {name: save(figure, directory / f"{name}.png") for name, figure in _figures(tables)}
+
+
+def svgs(tables: Tables) -> dict[str, str]:
+    """Every plot that these tables fill as an SVG element for a page, by name."""
+    return {name: to_svg(figure) for name, figure in _figures(tables)}
+
+
+def _figures(tables: Tables) -> Iterator[tuple[str, Figure]]:
     for name in drawable(tables):
-        path = directory / f"{name}.png"
-        path.write_bytes(png(tables, name))
-        paths.append(path)
-    return paths
-
-
-def png(tables: Tables, name: str) -> bytes:
-    """One plot as the bytes of a PNG file, the same for the same tables."""
-    figure = new_figure()
-    plot(tables, name, figure.subplots())
-    return to_png(figure)
+        figure = new_figure()
+        plot(tables, name, figure.subplots())
+        yield name, figure
 
 
 # Over time
@@ -140,18 +144,36 @@ def _windows(tables: Tables, ax: Axes) -> None:
     busy = {name: total for name, total in totals.items() if total} or totals
     shown = sorted(busy, key=lambda name: (-busy[name], name))[:TOP]
     labels = []
-    for name, colour in zip(shown, COLOURS, strict=False):
-        rows = keys[name]
-        for column, style in (("admitted", "-"), ("refused", ":")):
-            values = [row[column] for row in rows]
-            if column == "admitted" or any(values):
-                ax.step(_times(rows), values, where="pre", color=colour, linewidth=1.2, linestyle=style)
-        labels.append((rows[-1]["admitted"], name, colour))
+    for name, colour in zip(shown, (BLUE, *COLOURS[2:], GREY), strict=False):
+        ax.step(
+            _times(keys[name]),
+            [row["admitted"] for row in keys[name]],
+            where="pre",
+            color=colour,
+            linewidth=1.2,
+        )
+        labels.append((keys[name][-1]["admitted"], name, colour))
+    rows = keys[shown[0]]
+    refused = [sum(keys[name][at]["refused"] for name in shown) for at in range(len(rows))]
+    if any(refused):
+        ax.fill_between(_times(rows), refused, step="pre", color=VERMILLION, linewidth=1.2, zorder=3)
+        labels.append((max(refused), "refused", VERMILLION))
     ax.set_ylim(bottom=0)
-    ax.set_ylabel("calls from sample to sample")
-    title = _of_many("Calls by rate class", len(shown), len(busy), "busiest", "windows")
-    ax.set_title(f"{title}; dotted: refused" if any(row["refused"] for row in tables["windows"]) else title)
+    every = units.duration(rows[-1]["t"] - rows[-2]["t"]) if len(rows) > 1 else "sample"
+    ax.set_ylabel(f"calls in each {every}")
+    ax.set_title(_of_many("Calls admitted and refused", len(shown), len(busy), "busiest", "windows"))
+    _tell(ax, _times(rows), [_calls_in(keys, shown, at + 1) for at in range(len(rows) - 1)] + [""])
     _finish_time(ax, labels)
+
+
+def _calls_in(keys: Mapping[str, Sequence[Row]], shown: Sequence[str], at: int) -> str:
+    """Return what came of each window's calls up to a sample, in words."""
+    rows = ((name, keys[name][at]) for name in shown)
+    return "; ".join(
+        f"{name} {units.count(row['admitted'])} admitted, {units.count(row['refused'])} refused"
+        for name, row in rows
+        if row["admitted"] or row["refused"]
+    )
 
 
 # By category
@@ -188,6 +210,8 @@ def _deliveries(tables: Tables, ax: Axes) -> None:
     bad = [sum(row["failed"] for row in attempts[name]) for name in names]
     ax.bar(names, good, color=BLUE, width=0.6)
     ax.bar(names, bad, bottom=good, color=VERMILLION, width=0.6)
+    for name, bar, g, b in zip(names, ax.patches, good, bad, strict=False):
+        tip(bar, f"attempt {name}: {units.count(g)} acknowledged, {units.count(b)} failed")
     top = max(g + b for g, b in zip(good, bad, strict=True)) or 1
     for x, (g, b) in enumerate(zip(good, bad, strict=True)):
         ax.text(x, g + b + top * 0.02, units.count(g + b), ha="center", color=INK, fontsize=8)
@@ -257,6 +281,16 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
             color=VERMILLION, ha="right", va="top", fontsize=8,
         )  # fmt: skip
     ax.set_ylim(0, top * 1.08 or 1)
+    named = {**parts, limit: noun}
+    said = [
+        ", ".join(
+            f"{label} {units.count(row[column])}"
+            for column, label in named.items()
+            if row[column] is not None
+        )
+        for row in rows
+    ]
+    _tell(ax, times, said)
     _finish_time(ax, labels)
 
 
@@ -285,6 +319,12 @@ def _share_lines(ax: Axes, lines: Mapping[str, Line], title: str, noun: str) -> 
         ax.fill_between(times, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
         ax.step(times, values, where="post", color=colour, linewidth=1.4)
         labels.append((values[-1], name, colour))
+    percents = zip(*(lines[name][1] for name in fullest), strict=False)
+    said = [
+        ", ".join(f"{name} {value:.3g} %" for name, value in zip(fullest, row, strict=True))
+        for row in percents
+    ]
+    _tell(ax, lines[fullest[0]][0], said)
     top = max(max(lines[name][3]) for name in fullest)
     if top >= 25:
         ax.axhline(100, color=INK, linestyle="--", linewidth=1)
@@ -339,6 +379,18 @@ def _finish_time(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     ax.margins(x=0)
     plain_axes(ax)
     label_ends(ax, labels)
+
+
+def _tell(ax: Axes, times: Sequence[Any], said: Sequence[str]) -> None:
+    """Let each instant tell what is said of it, on a page, from there to where something else is said."""
+    began = 0
+    for number in range(1, len(said)):
+        if said[number] != said[began] or number == len(said) - 1:
+            tip(
+                ax.axvspan(times[began], times[number], alpha=0, linewidth=0),
+                f"{times[began]}Z: {said[began]}",
+            )
+            began = number
 
 
 def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> None:

@@ -90,11 +90,11 @@ class Result:
         """Return the HTML page that `ranksim run --out` writes. Raises BadInput."""
         from ranksim.report.page import page
 
-        images: dict[str, bytes] = {}
+        images: dict[str, str] = {}
         if plots:
             imported("matplotlib", "plots need matplotlib", "plots")
             drawing = import_module("ranksim.report.plots")
-            images = {name: drawing.png(self.tables, name) for name in drawing.drawable(self.tables)}
+            images = drawing.svgs(self.tables)
         return page(self.heading, self.tables, images)
 
     # Numbers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
-from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, to_png
+from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, save
 from ranksim.study.condition import MetricCondition
 from ranksim.study.spec import CheckedSpec
 
@@ -48,8 +48,8 @@ def plot(
     return ax
 
 
-def save_all(study: CheckedSpec, tables: Tables, directory: Path) -> dict[str, bytes]:
-    """Write every plot that the result fills into an existing directory; give the PNGs by name."""
+def save_all(study: CheckedSpec, tables: Tables, directory: Path) -> dict[str, str]:
+    """Write every plot that the result fills as PNG into an existing directory; give the SVGs by name."""
     images = {}
     for name in PLOTS:
         rows = tables[name]
@@ -59,8 +59,7 @@ def save_all(study: CheckedSpec, tables: Tables, directory: Path) -> dict[str, b
             figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows) / len(metrics)))
             plot(study, tables, name, metric, figure.subplots())
             title = name if len(metrics) == 1 else f"{name}-{number + 1}"
-            images[title] = to_png(figure)
-            (directory / f"{title}.png").write_bytes(images[title])
+            images[title] = save(figure, directory / f"{title}.png")
     return images
 
 
