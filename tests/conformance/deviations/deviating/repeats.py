@@ -90,7 +90,12 @@ def by_offset(patch: Patch) -> None:
     """Let a cursor say how many items to skip."""
 
     def walk(
-        ids: Sequence[Id], after: Id | None, limit: int, keep: Callable[[Id], bool] | None = None
+        ids: Sequence[Id],
+        after: Id | None,
+        limit: int,
+        keep: Callable[[Id], bool] | None = None,
+        *,
+        items: bool = True,
     ) -> tuple[list[Id], Any]:
         kept = [one for one in ids if keep is None or keep(one)]
         start = int(after or 0)
@@ -104,7 +109,12 @@ def from_a_lost_anchor(patch: Patch) -> None:
     """Begin anew where the item of the cursor is gone."""
 
     def walk(
-        ids: Sequence[Id], after: Id | None, limit: int, keep: Callable[[Id], bool] | None = None
+        ids: Sequence[Id],
+        after: Id | None,
+        limit: int,
+        keep: Callable[[Id], bool] | None = None,
+        *,
+        items: bool = True,
     ) -> tuple[list[Id], Id | None]:
         return paging.walk(ids, after if after in ids else None, limit, keep)
 
@@ -115,7 +125,12 @@ def newest_first(patch: Patch) -> None:
     """Skip one item at each turn of the page."""
 
     def walk(
-        ids: Sequence[Id], after: Id | None, limit: int, keep: Callable[[Id], bool] | None = None
+        ids: Sequence[Id],
+        after: Id | None,
+        limit: int,
+        keep: Callable[[Id], bool] | None = None,
+        *,
+        items: bool = True,
     ) -> tuple[list[Id], Id | None]:
         page, following = paging.walk(ids, after, limit, keep)
         if following is None:
