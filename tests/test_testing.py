@@ -212,6 +212,7 @@ def test_faults_and_limits_are_set_in_python(kind: Kind) -> None:
         body = {"kind": "crawl", "domain_id": domain}
         assert [world.client().post("/v1/jobs", json=body).status_code for _ in range(30)] == [202] * 30
         world.limits.on()
+        assert (world.plans["pro"].slot_limit, list(world.plans)[-1]) == (5_000, "agency")
         assert all(world.limits.shown().values())
         assert world.client().post("/v1/jobs", json=body).json()["code"] == "cooldown_active"
 

@@ -8,8 +8,8 @@ import pytest
 
 from ranksim.clock import SECOND
 from ranksim.errors import BadInput
-from ranksim.view.cli import Viewer
 from ranksim.view.recording import MOST, TraceEvents
+from ranksim.view.viewer import Viewer
 
 START = 1_772_618_400 * SECOND
 

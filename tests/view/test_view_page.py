@@ -15,9 +15,9 @@ import pytest
 from ranksim.serving.listener import Listener
 from ranksim.serving.loop_thread import LoopThread
 from ranksim.sim.scenario import Scenario
-from ranksim.view.cli import ShownRun, Viewer
 from ranksim.view.growing import GrowingRun
 from ranksim.view.simulated import SimulatedRun
+from ranksim.view.viewer import ShownRun, Viewer
 
 SPEC = spec_from_file_location(
     "ranksim_browser", Path(__file__).parents[1] / "facade" / "page" / "browser.py"

@@ -142,6 +142,8 @@ class Facade:
         self.access_log = access_log
         self.terminal: Terminal | None = None
         """What tells of calls and webhooks beside, while this is served."""
+        self.prepare: Callable[[], None] | None = None
+        """What is done in a thread once this is served, so that nobody waits for it later."""
         self._endpoint: GraphqlEndpoint | None = None
         self._pages: dict[Callable[[Policy], bytes], asyncio.Future[bytes]] = {}
         self._deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
@@ -470,6 +472,8 @@ class Facade:
                 await self.twin.start()
                 if self.terminal is not None:
                     self.terminal.start()
+                if self.prepare is not None:
+                    asyncio.get_running_loop().run_in_executor(None, self.prepare)
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self.twin.close()

@@ -15,7 +15,6 @@ from contextlib import suppress
 from typing import Any
 
 import httpcore
-import httpx
 from httpcore import AsyncNetworkBackend, AsyncNetworkStream
 
 from ranksim.facade.sender import Receivers
@@ -102,6 +101,8 @@ class HttpSender:
 
 
 def _target(attempt: Attempt) -> tuple[httpcore.URL, list[tuple[bytes, bytes]]]:
+    import httpx  # takes as long to read as half of the server does; `facade.server` reads it once it serves
+
     url = httpx.URL(attempt.url)
     host = url.netloc
     headers = [(b"Host", host), (b"User-Agent", USER_AGENT.encode()), (b"Accept", b"*/*")]

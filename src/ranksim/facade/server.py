@@ -21,6 +21,9 @@ from ranksim.serving.uvicorn_protocol import Limits, configured
 M_MMAP_THRESHOLD = -3
 """glibc's number for the size from which a block is one of the system's own."""
 
+WANTED_LATER = ("ranksim.facade.control.dispatch", "httpx", "numpy", "ranksim.facade.http.graphql")
+"""What the control API, webhooks, drawn positions and GraphQL want, the first of them first."""
+
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 
@@ -31,10 +34,7 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], li
     `limits` are of all connections together.
     `announce` is called when a signal is already minded, and a request would be answered.
     """
-    # A schema, many models and what positions are drawn with are read before anybody waits for them.
-    for name in ("ranksim.facade.control.dispatch", "ranksim.facade.http.graphql", "numpy"):
-        import_module(name)
-
+    app.prepare = prepare
     spare_the_collector()
     give_memory_back()
     server = uvicorn.Server(configured(app, limits, lifespan="on"))
@@ -52,6 +52,13 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], li
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+def prepare() -> None:
+    """Read what few requests want and takes long to read; in a thread, while others are answered already."""
+    for name in WANTED_LATER:
+        import_module(name)
+    gc.freeze()
 
 
 def spare_the_collector() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ranksim.callers.receivers import AnswerStep as Step
 from ranksim.clock import Micros
+from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.app import Facade, create_app
@@ -237,6 +238,11 @@ class World:
         from ranksim.testing.control import Deliveries
 
         return Deliveries(self.twin, self.thread)
+
+    @property
+    def plans(self) -> Mapping[str, Plan]:
+        """The plans of the policy by name, with their limits and prices."""
+        return self.twin.policy.catalogue.plans
 
     # Receiving its webhooks
 

@@ -12,6 +12,7 @@ from ranksim.conformance.webhooks import attempts
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.contract.policy import Policy
 from ranksim.contract.views import TEST_EVENT
+from ranksim.facade.http.examples import examples
 from ranksim.facade.http.openapi import document, reference_page
 from ranksim.facade.http.requests import parameters
 from ranksim.facade.http.wires import WIRES
@@ -334,3 +335,15 @@ def test_the_reference_page_needs_nothing_else_and_leads_nowhere_else() -> None:
     assert len(read.ids) == len(set(read.ids))
     assert {lead for lead in read.leads if not lead.startswith("#")} == {"/openapi.json", "/schema.graphql"}
     assert {lead[1:] for lead in read.leads if lead.startswith("#")} <= set(read.ids)
+
+
+def test_every_operation_has_an_example_that_the_service_answered() -> None:
+    found = examples(Policy())
+    assert found.keys() == OPERATIONS.keys()
+    assert {name: one.status for name, one in found.items() if one.status >= 300} == {}
+    assert [name for name, one in found.items() if '"data": []' in one.answer] == []
+    brief = found["keyword_briefs.create"]
+    assert (brief.method, brief.target, brief.status) == ("POST", "/v1/keyword-briefs", 201)
+    text = reference_page(Policy())
+    assert text.count("<summary>Example</summary>") == len(OPERATIONS)
+    assert "curl -X POST &quot;$BASE/v1/keyword-briefs&quot;" in text

@@ -14,6 +14,7 @@ from ranksim.contract.assumptions import Statuses
 from ranksim.contract.facts import CHECK_OF, EVENT_TYPES, RateClass
 from ranksim.contract.policy import Policy
 from ranksim.contract.views import DELIVERED, TEST_EVENT, Kind
+from ranksim.facade.http.examples import examples
 from ranksim.facade.http.reference import page
 from ranksim.facade.http.response_schemas import (
     STRING,
@@ -549,4 +550,4 @@ def _delivery(policy: Policy, event_type: str) -> Schema:
 
 def reference_page(policy: Policy) -> str:
     """Write the document as a page that people read."""
-    return page(document(policy))
+    return page(document(policy), examples(policy))

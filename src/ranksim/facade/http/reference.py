@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
+from ranksim.contract.assumptions import assumption
+from ranksim.facade.http.examples import Example
+
 Part = Mapping[str, Any]
 
 STYLE = """
@@ -18,7 +21,8 @@ nav a:hover { text-decoration: underline; }
 main { padding: 1rem 2rem 6rem; max-width: 62rem; min-width: 0; }
 section { border-top: 1px solid var(--line); padding: .5rem 0 1rem; }
 h3 { margin: .5rem 0; font-size: 1.05rem; overflow-wrap: anywhere; }
-code, .method { font: .85em ui-monospace, monospace; }
+pre { overflow-x: auto; background: var(--soft); padding: .5rem; font-size: .8rem; margin: .4rem 0; }
+code, pre, .method { font: .85em ui-monospace, monospace; }
 .method { display: inline-block; min-width: 4.2em; font-weight: 700; }
 .mark { color: var(--mark); font-size: .75rem; border: 1px solid; border-radius: 3px; padding: 0 .3em; }
 table { border-collapse: collapse; width: 100%; margin: .4rem 0; font-size: .9rem; }
@@ -30,8 +34,8 @@ caption { text-align: left; font-weight: 600; padding-top: .4rem; }
 """
 
 
-def page(document: Part) -> str:
-    """Render a document."""
+def page(document: Part, examples: Mapping[str, Example]) -> str:
+    """Render a document, with an example for each operation that has one."""
     operations = list(_operations(document["paths"]))
     deliveries = list(_operations(document["webhooks"]))
     info = document["info"]
@@ -44,11 +48,12 @@ def page(document: Part) -> str:
         f"<h1>{escape(info['title'])} <small>/v{escape(info['version'])}</small></h1>",
         *(f"<p>{_text(paragraph)}</p>" for paragraph in info["description"].split("\n\n")),
         '<p>The same as <a href="/openapi.json">OpenAPI 3.1</a> and, for GraphQL, as its '
-        '<a href="/schema.graphql">schema</a>. A <span class="mark">U</span> marks what is assumed.</p>',
+        '<a href="/schema.graphql">schema</a>. A <span class="mark">U</span> marks what is assumed; '
+        "pointed at, it says what.</p>",
         "<h2>Operations</h2>",
-        *(_operation(document, *operation) for operation in operations),
+        *(_operation(document, *operation, examples) for operation in operations),
         "<h2>Webhook deliveries</h2>",
-        *(_operation(document, *delivery) for delivery in deliveries),
+        *(_operation(document, *delivery, {}) for delivery in deliveries),
         "<h2>Shapes</h2>",
         *(_shape(name, schema) for name, schema in document["components"]["schemas"].items()),
         "</main></body></html>",
@@ -79,7 +84,9 @@ def _entry(operation: Part) -> str:
     return f'<a href="#{name}">{name}</a>'
 
 
-def _operation(document: Part, path: str, method: str, operation: Part) -> str:
+def _operation(
+    document: Part, path: str, method: str, operation: Part, examples: Mapping[str, Example]
+) -> str:
     name = escape(operation["operationId"])
     facts = [f"<code>{name}</code>"]
     if "x-rate-class" in operation:
@@ -93,6 +100,7 @@ def _operation(document: Part, path: str, method: str, operation: Part) -> str:
         _parameters(document, operation.get("parameters", ())),
         _body(operation.get("requestBody")),
         _responses(document, operation["responses"]),
+        _example(examples.get(operation["operationId"])),
         "</section>",
     ]
     return "".join(parts)
@@ -120,6 +128,20 @@ def _body(body: Part | None) -> str:
     if body is None:
         return ""
     return f"<p><b>Body</b> {_type(body['content']['application/json']['schema'])}</p>"
+
+
+def _example(example: Example | None) -> str:
+    if example is None:
+        return ""
+    request = ["curl"] + (["-X", example.method] if example.method != "GET" else [])
+    request += ['"$BASE' + example.target + '"', "-H", '"Authorization: Bearer $KEY"']
+    if example.body:
+        request += ["-H", '"Content-Type: application/json"', "-d", f"'{example.body}'"]
+    answer = f"{example.status}\n{example.answer}".rstrip()
+    return (
+        f"<details><summary>Example</summary><pre>{escape(' '.join(request))}</pre>"
+        f"<pre>{escape(answer)}</pre></details>"
+    )
 
 
 def _responses(document: Part, responses: Part) -> str:
@@ -188,7 +210,11 @@ _BOUNDS = {
 
 def _mark(part: Part) -> str:
     said = part.get("x-assumption")
-    return f'<span class="mark" title="assumed, not shown">{escape(said)}</span>' if said else ""
+    if not said:
+        return ""
+    assumed = [assumption(int(one[1:])) for one in said.split(", ")]
+    title = "\n".join(f"U{one.number}, assumed: {one.statement}: {one.default}" for one in assumed)
+    return f'<span class="mark" title="{escape(title)}">{escape(said)}</span>'
 
 
 def _text(text: str) -> str:
