@@ -27,7 +27,7 @@ MOST_ITEMS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleExchange:
     """One request and what was answered; bodies as indented JSON, "" without one."""
 
     method: str
@@ -37,7 +37,7 @@ class Example:
     answer: str
 
 
-def examples(policy: Policy) -> dict[str, Example]:
+def examples(policy: Policy) -> dict[str, ExampleExchange]:
     """Return an example for each operation that can be exercised, by its name."""
     shown = _Account(policy)
     names = sorted((one.name for one in TABLE), key=lambda name: name.rpartition(".")[2] in LAST)
@@ -74,7 +74,7 @@ class _Account:
         self._factory.learn(send, reply.status, reply.body)
         return send, reply
 
-    def example(self, name: str, number: int) -> Example:
+    def example(self, name: str, number: int) -> ExampleExchange:
         """Make a request of an operation as an example."""
         send, reply = self.call(name, number)
         if send.operation != name:  # nothing of the kind was known yet: it looked at the list instead
@@ -83,7 +83,7 @@ class _Account:
         answer = dict(reply.body or {})
         if isinstance(answer.get("data"), list):
             answer["data"] = answer["data"][:MOST_ITEMS]
-        return Example(
+        return ExampleExchange(
             method_of(send), path_of(send) + query, _json(send.body), reply.status, _json(answer or None)
         )
 

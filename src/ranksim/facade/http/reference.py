@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from ranksim.contract.assumptions import assumption
-from ranksim.facade.http.examples import Example
+from ranksim.facade.http.examples import ExampleExchange
 
 Part = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ caption { text-align: left; font-weight: 600; padding-top: .4rem; }
 """
 
 
-def page(document: Part, examples: Mapping[str, Example]) -> str:
+def page(document: Part, examples: Mapping[str, ExampleExchange]) -> str:
     """Render a document, with an example for each operation that has one."""
     operations = list(_operations(document["paths"]))
     deliveries = list(_operations(document["webhooks"]))
@@ -85,7 +85,7 @@ def _entry(operation: Part) -> str:
 
 
 def _operation(
-    document: Part, path: str, method: str, operation: Part, examples: Mapping[str, Example]
+    document: Part, path: str, method: str, operation: Part, examples: Mapping[str, ExampleExchange]
 ) -> str:
     name = escape(operation["operationId"])
     facts = [f"<code>{name}</code>"]
@@ -130,7 +130,7 @@ def _body(body: Part | None) -> str:
     return f"<p><b>Body</b> {_type(body['content']['application/json']['schema'])}</p>"
 
 
-def _example(example: Example | None) -> str:
+def _example(example: ExampleExchange | None) -> str:
     if example is None:
         return ""
     request = ["curl"] + (["-X", example.method] if example.method != "GET" else [])
