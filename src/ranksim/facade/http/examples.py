@@ -39,7 +39,7 @@ class ExampleExchange:
 
 def examples(policy: Policy) -> dict[str, ExampleExchange]:
     """Return an example for each operation that can be exercised, by its name."""
-    shown = _Account(policy)
+    shown = _ExampleCaller(policy)
     names = sorted((one.name for one in TABLE), key=lambda name: name.rpartition(".")[2] in LAST)
     creates = [name for name in names if name.endswith(".create")]
     for number, name in enumerate(creates):
@@ -48,8 +48,8 @@ def examples(policy: Policy) -> dict[str, ExampleExchange]:
     return {name: shown.example(name, 100 + number) for number, name in enumerate(names)}
 
 
-class _Account:
-    """An account on the largest plan, with a domain, and who calls for it."""
+class _ExampleCaller:
+    """Calls for an account on the largest plan, which has a domain."""
 
     def __init__(self, policy: Policy) -> None:
         self._now: Micros = instant(START)
