@@ -27,7 +27,6 @@ from ranksim.errors import BadInput
 from ranksim.extras import install_line
 from ranksim.facade import cli as serving
 from ranksim.facade import state_cli, webhook_cli
-from ranksim.files import check_outputs
 from ranksim.load import cli as loading
 from ranksim.mirror import cli as mirroring
 from ranksim.pricing import cli as pricing
@@ -163,6 +162,7 @@ def run_command(
       ranksim run scenarios/quickstart.yaml --replications 20 --out results
     """  # fmt: skip
     with _spoken():
+        from ranksim.files import check_outputs
         from ranksim.sim.telling import heading_of
 
         made = _scenario(scenario, arrivals)

@@ -8,7 +8,6 @@ import typer
 from ranksim.errors import BadInput
 from ranksim.extras import missing
 from ranksim.facade.control_client import TOKEN_VARIABLES, ask
-from ranksim.files import new_file
 
 TIMEOUT_S = 600.0
 
@@ -71,6 +70,8 @@ def import_state(
 
 def _write(path: Path, file: bytes) -> None:
     """Write what holds keys and secrets."""
+    from ranksim.files import new_file
+
     with new_file(path, mode=0o600) as temporary:
         temporary.write_bytes(file)
     typer.echo(f"Written to {path}")
