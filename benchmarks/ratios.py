@@ -2,8 +2,9 @@
 
 Both run in turn, in small slices, several processes of each, and the best slice of each thing counts: of
 processor time, so that what else the machine does disturbs little. The last column is the same for the other
-checkout against itself: what differs there is noise. Calls come first, then scenarios, then commands as they
-start, and last what a request costs the facade, against a bare handler and against Locust: shares of one run.
+checkout against itself: what differs there is noise. Calls come first, then scenarios and questions of
+pricing, then commands as they start, and last what is told of one run alone: what a request costs the facade,
+against a bare handler and against Locust, and what fleets gain by threads and serve of recorded calls.
 `--whole` runs the real month to its end instead, once on each side, and tells its peak memory.
 """
 
@@ -41,6 +42,9 @@ SCENARIOS = {
 }
 """Scenarios, of how many hours (0: all), and how many times faster they were to become."""
 
+PRICING = {"price compare, 10,000 customers": (3, 2.5)}
+"""Questions of pricing, of how many replications, and how many times faster they were to become."""
+
 COMMANDS = {
     "ranksim --help": (("-m", "ranksim", "--help"), 1.5),
     "testing.World()": (("-c", "from ranksim.testing import World; World()"), 1.85),
@@ -48,7 +52,7 @@ COMMANDS = {
 }
 """What is started, and how many times faster it was to become."""
 
-FACADE = ("facade_costs.py", "locust_costs.py")
+ALONE = ("facade_costs.py", "locust_costs.py", "fleet_costs.py")
 """What prints its own tables: shares of one run, not ratios of two checkouts."""
 
 
@@ -73,10 +77,18 @@ class Process:
         )
 
     def measure(self, name: str, count: int) -> int:
-        """Do a thing so often; return the processor time that it took, in ns."""
+        """Do a thing so often; return the time that it took, in ns."""
+        self.begin(name, count)
+        return self.end()
+
+    def begin(self, name: str, count: int) -> None:
+        """Begin to do a thing so often."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         print(name, count, file=self.process.stdin, flush=True)
+
+    def end(self) -> int:
+        """Wait until it is done; return the time that it took, in ns."""
+        assert self.process.stdout is not None
         return int(self.process.stdout.readline())
 
     def close(self) -> int:
@@ -167,14 +179,14 @@ def main() -> None:
         if wanted(name):
             best = in_processes(sides, name, count, given.processes, given.slices)
             show(name, best, aim, 1e3 * count, "µs")
-    for name, (hours, aim) in SCENARIOS.items():
+    for name, (size, aim) in (SCENARIOS | PRICING).items():
         if wanted(name):
-            show(name, in_processes(sides, name, hours, 1, few), aim, 1e9, "s")
+            show(name, in_processes(sides, name, size, 1, few if name in SCENARIOS else 2), aim, 1e9, "s")
     for name, (command, aim) in COMMANDS.items():
         if wanted(name):
             starts = {side: lambda at=at, it=command: started(at, it) for side, at in sides.items()}
             show(name, best_of(starts, few), aim, 1e6, "ms")
-    for script in FACADE:
+    for script in ALONE:
         if wanted(script):
             print(flush=True)
             subprocess.run([sys.executable, str(HERE / "benchmarks" / script)], check=True)

@@ -1,4 +1,4 @@
-"""Speed of the fleet engine against a simulated world, memory of a large fleet, and what threads gain.
+"""Speed of the fleet engine against a simulated world, and memory of a large fleet.
 
 Ratios within one run: both sides are timed here, in turn, on the same machine.
 """
@@ -147,36 +147,3 @@ def test_ten_thousand_accounts_for_a_month(benchmark: Any) -> None:
     benchmark.extra_info["peak_mb"] = round(month["peak"] / 1e6)
     benchmark.extra_info["peak_mb_twice_the_accounts"] = round(twice["peak"] / 1e6)
     assert month["peak"] < 300e6
-
-
-SPIN = """
-from time import process_time
-total, begun = 0, process_time()
-for n in range(20_000_000):
-    total += n * n
-"""
-"""Pure computation, some seconds of it."""
-
-
-def spinning(processes: int) -> float:
-    """How long so many processes of pure computation take together."""
-    command = [sys.executable, "-c", SPIN]
-    begun = perf_counter()
-    for one in [subprocess.Popen(command) for _ in range(processes)]:
-        one.wait()
-    return perf_counter() - begun
-
-
-def test_two_threads(benchmark: Any) -> None:
-    """How much faster two threads are than one, beside what the machine gives two processes, in one run."""
-    many = population(4_000)
-    simulate_fleet(population(1, 1), compiled=True)
-    ones, twos, spins = [], [], []
-    for _ in range(5):
-        ones.append(seconds(lambda: simulate_fleet(many))[0])
-        twos.append(seconds(lambda: simulate_fleet(many, threads=2))[0])
-        spins.append(2 * spinning(1) / spinning(2))
-    benchmark.pedantic(simulate_fleet, args=(many,), kwargs={"threads": 2}, rounds=1, iterations=1)
-    benchmark.extra_info["speedup"] = round(min(ones) / min(twos), 2)
-    benchmark.extra_info["speedup_by_run"] = [round(a / b, 2) for a, b in zip(ones, twos, strict=True)]
-    benchmark.extra_info["of_two_processes"] = [round(gain, 2) for gain in spins]

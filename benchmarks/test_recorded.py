@@ -1,4 +1,4 @@
-"""Recorded calls a second on one core, and a whole year of them: CPU time, and memory that does not grow.
+"""A year of recorded calls, and a search over a hundred catalogues: CPU time, and memory that does not grow.
 
 The calls are made chunk by chunk, which is not counted: a million a day of ten thousand accounts, of which
 eight in ten read. `RANKSIM_YEAR=1` serves the 365 million of a year; without it, those of three days.
@@ -15,7 +15,6 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-import pytest
 
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.clock import DAY
@@ -26,7 +25,8 @@ from ranksim.fleet.rows import READ, REMOVE, WRITE, CallRow, Records, blank
 from ranksim.pricing.back_test import Side
 from ranksim.pricing.column_back_test import back_test_columns
 from ranksim.pricing.columns import ColumnAccount, Columns, accounts_for
-from ranksim.rules.windows import NAMES
+from ranksim.pricing.pareto import changed
+from ranksim.pricing.search import search
 
 START = 20_514 * DAY
 ACCOUNTS = 10_000
@@ -69,23 +69,6 @@ def fleet_of(columns: Columns, window: str) -> RecordedFleet:
     policy = Policy().replace(assumptions={"window": window})
     sold = [(account.spec.plan, ()) for account in columns.accounts]
     return RecordedFleet(accounts_for(columns, sold, policy, 1), policy, 1, compiled=True)
-
-
-@pytest.mark.parametrize("window", NAMES)
-def test_calls_a_second(benchmark: Any, window: str) -> None:
-    columns = made(3)
-    chunks = [chunk.copy() for chunk in columns.chunks()]
-    fleet_of(columns, window).serve(chunks[0][:10])
-    best = 0.0
-    for _ in range(3):
-        fleet, took = fleet_of(columns, window), 0.0
-        for chunk in chunks:
-            begun = process_time()
-            fleet.serve(chunk)
-            took += process_time() - begun
-        best = max(best, columns.calls / took)
-    benchmark.pedantic(lambda: None, rounds=1, iterations=1)
-    benchmark.extra_info["millions_a_second"] = round(best / 1e6, 2)
 
 
 YEAR = """
@@ -131,3 +114,23 @@ def test_the_whole_back_test(benchmark: Any) -> None:
     benchmark.pedantic(lambda: None, rounds=1, iterations=1)
     benchmark.extra_info["millions_a_second_with_making"] = round(columns.calls / took / 1e6, 2)
     benchmark.extra_info["refused"] = int(found.served[0].refused.sum())
+
+
+def test_a_hundred_catalogues(benchmark: Any) -> None:
+    """A search over ten quotas by ten ceilings: 30 days of calls of 10,000 customers, or 3 of 1,000."""
+    long = bool(os.environ.get("RANKSIM_YEAR"))
+    columns = made(30) if long else made(3, 1_000, 100_000)
+    free = {f"plans.pro.cooldowns.{kind}": "0s" for kind in ("rank_run", "crawl")}
+    grid = {
+        "plans.pro.quotas.keyword_brief_refreshes.limit": [50 + 10 * n for n in range(10)],
+        "plans.pro.cost_ceiling": [f"{15 + 15 * n} USD" for n in range(10)],
+    }
+    begun = process_time()
+    found = search(columns, changed(Policy().catalogue, free), grid, first=300 if long else 30)
+    took = process_time() - begun
+    benchmark.pedantic(lambda: None, rounds=1, iterations=1)
+    benchmark.extra_info["cpu_seconds"] = round(took, 1)
+    benchmark.extra_info["recorded_calls"] = columns.calls
+    benchmark.extra_info["served_calls"] = found.served
+    benchmark.extra_info["best"] = None if found.best is None else found.best["point"]
+    assert len(found.candidates) == 100

@@ -140,10 +140,14 @@ def _open(ledger: Ledger, given: Given) -> None:
     taken = given.domains["keywords"] * given.domains["tuples"]
     owner = np.repeat(np.arange(len(customers)), customers["domains"])
     np.add.at(books["active"], owner, taken)
-    for row, customer in enumerate(to_rows(customers, CustomerRow)):
-        months = list(to_rows(ledger.months[row], Month))
+    # All begin together, so that months are the same where anchors are.
+    _, alike, place = np.unique(customers["anchor"], return_index=True, return_inverse=True)
+    ends = []
+    for customer in to_rows(customers[alike], CustomerRow):
+        months = list(to_rows(ledger.months[0], Month))
         open_months(months, customer)
-        ledger.months[row]["ends"] = [month.ends for month in months]
+        ends.append([month.ends for month in months])
+    ledger.months["ends"] = np.array(ends, dtype=np.int64)[place.reshape(-1)]
 
 
 def _kept(accounts: RecordedAccounts, given: Given) -> KeptRows:

@@ -16,7 +16,7 @@ from ranksim.fleet.recorded_fleet import RecordedFleet
 from ranksim.fleet.rows import REFUSED, Integers, Records
 from ranksim.pricing.back_test import Side
 from ranksim.pricing.catalogues import check_add_ons, check_plan, selling
-from ranksim.pricing.columns import Columns, accounts_for
+from ranksim.pricing.columns import Columns, accounts_for, sold_to
 
 
 class BilledMonths(NamedTuple):
@@ -33,16 +33,26 @@ class BilledMonths(NamedTuple):
 class ColumnRun:
     """One side while the columns pass by, chunk after chunk; no job fails. Raises BadInput.
 
-    `sold` is what each account is sold, `refused` its calls refused so far, by kind as in `REFUSED`.
+    `sold` is what each account is sold, `refused` its calls refused so far, by kind as in `REFUSED`. `like` is
+    a run of another side of the same policy and seed, whose accounts need not be made again.
     """
 
     def __init__(
-        self, columns: Columns, side: Side, policy: Policy, seed: int, compiled: bool | None = None
+        self,
+        columns: Columns,
+        side: Side,
+        policy: Policy,
+        seed: int,
+        compiled: bool | None = None,
+        like: ColumnRun | None = None,
     ) -> None:
         self.columns, self.side = columns, side
         self.sold = sold_under(columns, side)
         self.policy = selling(policy, without_failures(side.sold()))
-        accounts = accounts_for(columns, self.sold, self.policy, seed)
+        if like is None:
+            accounts = accounts_for(columns, self.sold, self.policy, seed)
+        else:
+            accounts = sold_to(like.fleet.accounts, self.sold)
         self.fleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
         self.refused = refusals_of(columns)
 

@@ -241,11 +241,8 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
 
 def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: int) -> RecordedAccounts:
     """Return the accounts of a recording, each on what it is sold, with what jobs find on their domains."""
-    kinds = tuple(dict.fromkeys(sold))
-    place = {kind: number for number, kind in enumerate(kinds)}
     made = blank(len(columns.accounts), CustomerRow)
     made["number"] = np.arange(len(made))
-    made["offer"] = [place[kind] for kind in sold]
     calendar = policy.assumptions.month == "calendar"
     for row, account in enumerate(columns.accounts):
         spec = account.spec
@@ -258,9 +255,19 @@ def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: i
     domains = blank(int(made["domains"].sum()), DomainRow)
     for row, account in enumerate(columns.accounts):
         _lay_out(domains[firsts[row] : firsts[row] + len(account.hosts)], account, row, seed)
-    return RecordedAccounts(
-        kinds, made, firsts, domains, columns.keys, columns.things, columns.start, columns.end
+    accounts = RecordedAccounts(
+        (), made, firsts, domains, columns.keys, columns.things, columns.start, columns.end
     )
+    return sold_to(accounts, sold)
+
+
+def sold_to(accounts: RecordedAccounts, sold: Sequence[Sold]) -> RecordedAccounts:
+    """Return the same accounts, each on what it is sold now."""
+    kinds = tuple(dict.fromkeys(sold))
+    place = {kind: number for number, kind in enumerate(kinds)}
+    customers = accounts.customers.copy()
+    customers["offer"] = [place[kind] for kind in sold]
+    return replace(accounts, sold=kinds, customers=customers)
 
 
 def _lay_out(rows: Records, account: ColumnAccount, number: int, seed: int) -> None:

@@ -214,11 +214,13 @@ def search(
     order = _order(len(columns.accounts), seed)
     base = Policy() if policy is None else policy
     served, count, final = 0, first, False
+    like: ColumnRun | None = None
     while left and not final:
         final = count >= len(order) or len(left) <= KEPT
         chosen = order if final else order[:count]
-        trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled)
+        trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled, like)
         served += trial.run([now, *left])
+        like = trial.like
         if not final:
             left = _better(left, answer, risk, level)
         count *= KEPT
@@ -252,12 +254,16 @@ def _better(left: Sequence[_Tried], demand: Demand, risk: float, level: float) -
 
 
 class _Trial:
-    """One round: the calls of some customers, and the catalogues that serve them."""
+    """One round: the calls of some customers, and the catalogues that serve them.
+
+    `like` is a run of the round before, if any: the customers of all runs are made once.
+    """
 
     def __init__(
         self, columns: Columns, chosen: Integers, plan: str, moves: Moves, policy: Policy, seed: int,
-        compiled: bool | None,
+        compiled: bool | None, like: ColumnRun | None,
     ) -> None:  # fmt: skip
+        self.like = like
         self.columns, self.plan, self.moves = columns, plan, moves
         self.policy, self.seed, self.compiled = policy, seed, compiled
         self.chosen = np.sort(chosen)
@@ -281,10 +287,12 @@ class _Trial:
         return served
 
     def _serve(self, groups: Sequence[Sequence[_Tried]]) -> int:
-        runs = [
-            ColumnRun(self.columns, self._side(group[0]), self.policy, self.seed, self.compiled)
-            for group in groups
-        ]
+        runs: list[ColumnRun] = []
+        for group in groups:
+            side = self._side(group[0])
+            run = ColumnRun(self.columns, side, self.policy, self.seed, self.compiled, self.like)
+            self.like = self.like or run
+            runs.append(run)
         then = refusals_of(self.columns)
         whole, served = bool(self.is_chosen.all()), 0
         for chunk in self.columns.chunks():
