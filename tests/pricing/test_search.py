@@ -73,6 +73,14 @@ def test_none_is_allowed() -> None:
     )
 
 
+def test_who_spends_least_by_refusing_too_many_crowds_nobody_out() -> None:
+    # 12 of 30 ask for nine briefs: fewer than nine refuse too many of all, though not surely of the first ten.
+    some = columns(*[5, 5, 5, 9, 9] * 6)
+    found = search(some, PLANS, {BRIEFS: [5, 6, 7, 8, 9, 10]}, risk=0.3, first=10, compiled=False)
+    assert found.best is not None
+    assert found.best[BRIEFS] in ("9", "10")
+
+
 def test_fewer_than_the_risk_is_a_share_of_all_customers() -> None:
     some = columns(*[5] * 99, 9)
     assert search(some, PLANS, {BRIEFS: [6]}, compiled=False).best is None  # 1 of 100 is not below 1 %

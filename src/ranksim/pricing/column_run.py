@@ -33,8 +33,8 @@ class BilledMonths(NamedTuple):
 class ColumnRun:
     """One side while the columns pass by, chunk after chunk; no job fails. Raises BadInput.
 
-    `sold` is what each account is sold, `refused` its calls refused so far, by kind as in `REFUSED`. `like` is
-    a run of another side of the same policy and seed, whose accounts need not be made again.
+    `sold` is what each account is sold, `refused` its calls refused so far, by kind as in `REFUSED`. `like`
+    is a run of another side of the same policy and seed, whose accounts need not be made again.
     """
 
     def __init__(

@@ -106,7 +106,11 @@ class Search:
         many, limit = len(self.candidates), f"fewer than {units.percent(self.risk)} of these customers"
         best = self.best
         if best is None:
-            return f"Under none of {many} catalogues do {limit} meet a refusal that they never met."
+            among = f"{many} catalogues"
+            if any(row["allowed"] and not row["final"] for row in self.candidates):
+                final = sum(row["final"] for row in self.candidates)
+                among = f"the {final} of {among} that were tried on all customers"
+            return f"Under none of {among} do {limit} meet a refusal that they never met."
         gain = units.write("money", best["change"], best["change_low"], best["change_high"])
         share = units.write("share", best["share"], best["share_low"], best["share_high"])
         return (
@@ -242,15 +246,19 @@ def _order(accounts: int, seed: int) -> Integers:
 
 
 def _better(left: Sequence[_Tried], demand: Demand, risk: float, level: float) -> list[_Tried]:
-    """The better third of the candidates that do not surely refuse too many."""
-    allowed = []
+    """The better third of the candidates that do not surely refuse too many: first who refuse few enough.
+
+    Else those near the limit, who spend least on customers, would crowd out the others and fail in the end.
+    """
+    allowed: list[tuple[bool, float, _Tried]] = []
+    price, refused = demand.price.value, demand.refused.value
     for one in left:
         met, of = int(one.newly.sum()), len(one.newly)
         if met == 0 or tail(of, met, risk, at_most=False) > 1 - level:
-            allowed.append(one)
-    price, refused = demand.price.value, demand.refused.value
-    allowed.sort(key=lambda one: -float(one.margin(demand, price, refused).sum()))
-    return allowed[: ceil(len(allowed) / KEPT)]
+            margin = float(one.margin(demand, price, refused).sum())
+            allowed.append((met >= risk * of, -margin, one))
+    allowed.sort(key=lambda ranked: ranked[:2])
+    return [one for _, _, one in allowed[: ceil(len(allowed) / KEPT)]]
 
 
 class _Trial:
