@@ -74,7 +74,7 @@ def test_none_is_allowed() -> None:
 
 
 def test_who_spends_least_by_refusing_too_many_crowds_nobody_out() -> None:
-    # 12 of 30 ask for nine briefs: fewer than nine refuse too many of all, though not surely of the first ten.
+    # 12 of 30 ask for nine briefs: fewer than nine refuse too many, though not surely of the first ten.
     some = columns(*[5, 5, 5, 9, 9] * 6)
     found = search(some, PLANS, {BRIEFS: [5, 6, 7, 8, 9, 10]}, risk=0.3, first=10, compiled=False)
     assert found.best is not None

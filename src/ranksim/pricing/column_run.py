@@ -53,7 +53,7 @@ class ColumnRun:
             accounts = accounts_for(columns, self.sold, self.policy, seed)
         else:
             accounts = sold_to(like.fleet.accounts, self.sold)
-        self.fleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
+        self.fleet: RecordedFleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
         self.refused = refusals_of(columns)
 
     def serve(self, chunk: Records) -> None:
