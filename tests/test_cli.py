@@ -89,6 +89,35 @@ def process(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]
     )
 
 
+# Help and completion
+
+
+def test_help_tells_environment_variables_only_when_asked() -> None:
+    for words in (("run",), ("capacity", "fit"), ()):
+        short, long = process(*words, "--help"), process(*words, "--help-all")
+        assert (short.returncode, long.returncode) == (0, 0)
+        assert "env var" not in short.stdout
+        assert "--help-all" in short.stdout
+    assert "RANKSIM_RUN_SEED" in process("run", "--help-all").stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "asked"),
+    [
+        ("bash", {"COMP_WORDS": "ranksim capacity f", "COMP_CWORD": "2"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "ranksim capacity f"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "ranksim capacity f", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_a_shell_completes_commands(shell: str, asked: dict[str, str]) -> None:
+    code = "import sys; sys.argv = ['ranksim']; from ranksim.__main__ import main; main()"
+    there = environment(**asked, _RANKSIM_COMPLETE=f"complete_{shell}")
+    words = [sys.executable, "-c", code]
+    told = subprocess.run(words, capture_output=True, text=True, env=there, check=False)
+    assert re.search(r"\bfit\b", told.stdout), told
+    assert "outage" not in told.stdout
+
+
 # The plans
 
 
@@ -457,10 +486,10 @@ def test_next_to_nothing_is_loaded_before_an_interrupt_can_be_caught() -> None:
 def test_an_interrupt_before_a_command_begins_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted() -> None:
+    def interrupted(command: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(cli, "tell_variables_when_asked", interrupted)
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 130

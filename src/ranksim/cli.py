@@ -27,6 +27,7 @@ from ranksim.errors import BadInput
 from ranksim.extras import install_line
 from ranksim.facade import cli as serving
 from ranksim.facade import state_cli, webhook_cli
+from ranksim.help import tell_variables_when_asked
 from ranksim.load import cli as loading
 from ranksim.mirror import cli as mirroring
 from ranksim.pricing import cli as pricing
@@ -46,7 +47,7 @@ FAILED, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 app = typer.Typer(
     name="ranksim",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={
@@ -65,7 +66,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without "±" shows "?" and goes on
     try:
-        app()
+        command = typer.main.get_command(app)
+        tell_variables_when_asked(command)
+        command()
     except KeyboardInterrupt:  # before a command has begun
         say("interrupted; nothing was written")
         sys.exit(INTERRUPTED)

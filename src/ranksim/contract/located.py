@@ -49,7 +49,7 @@ class Located:
 
 
 def validate(model: type[ModelT], located: Located, context: Mapping[str, Any] | None = None) -> ModelT:
-    """The model that a located value describes. Raises BadInput naming the first thing that is wrong.
+    """The model that a located value describes. Raises BadInput naming what is wrong with it, a line each.
 
     `context` is handed to the model's validators, such as the environment variables that a token names.
     """
@@ -60,18 +60,31 @@ def validate(model: type[ModelT], located: Located, context: Mapping[str, Any] |
         raise explain(model, error, located) from None
 
 
+MOST_MISTAKES = 10
+"""Mistakes of one file that are told."""
+
+
 def explain(model: type[BaseModel], error: ValidationError, located: Located) -> BadInput:
-    """One sentence for a validation error: the first in the file, and how many more there are."""
+    """The sentences for a validation error, a line each, in the order of the file; what is missing last."""
     found = [(_known_path(details, located), details) for details in error.errors()]
 
     def order(item: tuple[tuple[Part, ...], ErrorDetails]) -> tuple[bool, int]:
         path, details = item
-        # A misspelt field also leaves its right name missing: the misspelling explains both.
         return details["type"] == "missing", located.lines.get((*located.path, *path), 0)
 
-    path, details = min(found, key=order)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return located.error(_sentence(model, details) + more, *path)
+    told: dict[str, None] = {}
+    meant: set[tuple[Part, ...]] = set()
+    for path, details in sorted(found, key=order):
+        if (
+            path in meant
+        ):  # a misspelt field also leaves its right name missing: the misspelling explains both
+            continue
+        if details["type"] == "extra_forbidden":
+            meant |= {(*path[:-1], name) for name in _near(model, details["loc"])}
+        told[str(located.error(_sentence(model, details), *path))] = None
+    lines = list(told)
+    more = [f"and {len(lines) - MOST_MISTAKES} more"] if len(lines) > MOST_MISTAKES else []
+    return BadInput("\n".join([*lines[:MOST_MISTAKES], *more]))
 
 
 def _known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
@@ -158,15 +171,23 @@ def _shown(value: Any) -> str:
 
 
 def _no_such_field(model: type[BaseModel], path: tuple[Part, ...]) -> str:
-    *parents, name = path
+    close = _near(model, path)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(_fields(model, path))}"
+    return f"no such field; {hint}"
+
+
+def _near(model: type[BaseModel], path: tuple[Part, ...]) -> list[str]:
+    """Return the field that a misspelt one may have meant, if any is near."""
+    return get_close_matches(str(path[-1]), _fields(model, path), n=1)
+
+
+def _fields(model: type[BaseModel], path: tuple[Part, ...]) -> list[str]:
+    """Return the fields that could stand where a path ends."""
     types: list[Any] = [model]
-    for part in parents:
+    for part in path[:-1]:
         inner = [t for parent in types for t in _inside(parent, part)]
         types = inner or types
-    fields = [info.alias or field for t in types if _is_model(t) for field, info in t.model_fields.items()]
-    close = get_close_matches(str(name), fields, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(fields)}"
-    return f"no such field; {hint}"
+    return [info.alias or field for t in types if _is_model(t) for field, info in t.model_fields.items()]
 
 
 def _inside(parent: Any, part: Part) -> Iterator[Any]:

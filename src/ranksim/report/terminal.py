@@ -40,8 +40,9 @@ def print_out(text: str) -> None:
 
 
 def say(message: str) -> None:
-    """Tell in one line on stderr what the user must know beside it."""
-    print("ranksim: " + " ".join(message.split()), file=sys.stderr)
+    """Tell on stderr what the user must know beside it: a line, or one for each mistake of a file."""
+    for line in message.splitlines():
+        print("ranksim: " + " ".join(line.split()), file=sys.stderr)
 
 
 @contextmanager

@@ -1,0 +1,34 @@
+"""Help that tells what is asked for: environment variables only by --help-all, which every command has."""
+
+from typing import Any
+
+from typer.core import TyperGroup, TyperOption
+
+
+def tell_variables_when_asked(command: Any) -> None:
+    """Take environment variables out of --help of a command and all below it; add --help-all with them."""
+    for parameter in command.params:
+        parameter.show_envvar = False
+    command.params.append(
+        TyperOption(
+            param_decls=["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            allow_from_autoenv=False,
+            callback=_tell_all,
+            help="Show this message with the environment variables that stand for options.",
+        )
+    )
+    if isinstance(command, TyperGroup):
+        for below in command.commands.values():
+            tell_variables_when_asked(below)
+
+
+def _tell_all(context: Any, parameter: TyperOption, wanted: bool) -> None:
+    if not wanted:
+        return
+    for each in context.command.params:
+        each.show_envvar = True
+    print(context.get_help())
+    context.exit()
