@@ -7,7 +7,8 @@ from typing import Any
 
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import pages, politely
-from ranksim.callers.steps import Program, Received, Send
+from ranksim.callers.steps import Pause, Received, Send
+from ranksim.clock import DISTANT_FUTURE, Micros
 
 MOST_REMOVED = 2_000
 """Resources removed for one key."""
@@ -18,20 +19,28 @@ def mark(seed: int) -> str:
     return f"ranksim-{seed % (1 << 48):x}"
 
 
-def remove_created(reach: Reach, seeds: Sequence[int], receiver: str = "") -> Generator[Any, Any, list[str]]:
-    """Remove what a run created: scans, endpoints, lists, then domains, and keywords with them.
+def remove_created(
+    reach: Reach, seeds: Sequence[int], receiver: str = "", until: Micros = DISTANT_FUTURE
+) -> Generator[Any, Any, list[str]]:
+    """Remove what a run created: domains, and what a deployment keeps of them or was made beside.
 
     Only what carries a mark of the run is touched, one for each of its `seeds`, and endpoints whose URL
     begins with `receiver`, where the run's receiver was reached. Slots of what is removed stay held to the
-    month's end (S26). Return in words what could not be removed, or not be looked for.
+    month's end (S26). After `until`, an instant of the recorder's clock, nothing more is removed. Return in
+    words what could not be removed, or not be looked for.
     """
-    ours, left = tuple(f"{mark(seed)}-" for seed in seeds), list[str]()
+    ours, left, keys = tuple(f"{mark(seed)}-" for seed in seeds), list[str](), set[tuple[str, str]]()
     for key in reach.usable():
-        if key.purpose == "scoped":
+        if key.purpose == "scoped" or (key.account and (key.environment, key.account) in keys):
             continue
+        keys.add((key.environment, key.account))
         domains = yield from _found(reach, key.name, "domains.list", left)
         hosts = [one for one in domains if _carries(ours, one.get("host"))]
         within = {str(one.get("id")) for one in hosts}
+        kept = list[dict[str, Any]]()
+        for one in hosts:
+            if (yield from _remove(key.name, "domains", one, until)):
+                kept.append(one)
         for kind in ("scans", "webhooks", "keyword_lists"):
             found = yield from _found(reach, key.name, f"{kind}.list", left)
             for one in found:
@@ -39,9 +48,9 @@ def remove_created(reach: Reach, seeds: Sequence[int], receiver: str = "") -> Ge
                 named = str(one.get("name") or "").startswith(ours) or _carries(ours, url)
                 heard = bool(receiver) and url.startswith(receiver)
                 if named or heard or str(one.get("domain_id")) in within:
-                    yield from _remove(key.name, kind, one, left)
-        for one in hosts:
-            yield from _remove(key.name, "domains", one, left)
+                    left += yield from _remove(key.name, kind, one, until)
+        for one in kept:  # what was in its way is gone now
+            left += yield from _remove(key.name, "domains", one, until)
     return left
 
 
@@ -60,10 +69,15 @@ def _found(reach: Reach, key: str, operation: str, left: list[str]) -> Any:
     return [item for item in items if isinstance(item, dict) and "id" in item][:MOST_REMOVED]
 
 
-def _remove(key: str, kind: str, item: dict[str, Any], left: list[str]) -> Program:
+def _remove(key: str, kind: str, item: dict[str, Any], until: Micros) -> Generator[Any, Any, list[str]]:
+    """Remove one thing; return in words that it was left, and why, or nothing."""
+    now: Micros = yield Pause(0)
+    if now > until:
+        return [f"{kind} {item['id']} with the key {key}: there was no time left"]
     answer: Received = yield from politely(Send(f"{kind}.delete", key, path={"id": str(item["id"])}))
-    if not answer.ok and answer.status not in (404, 410):
-        left.append(f"{kind} {item['id']} with the key {key}: {_answered(answer)}")
+    if answer.ok or answer.status in (404, 410):
+        return []
+    return [f"{kind} {item['id']} with the key {key}: {_answered(answer)}"]
 
 
 def _answered(answer: Received) -> str:

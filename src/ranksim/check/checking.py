@@ -6,13 +6,14 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ranksim.check.choice import MOST_ROUNDS, choose, gain, open_cases
 from ranksim.check.crew import GONE, Crew
+from ranksim.check.left_over import left_over
 from ranksim.check.plan import CLOSING, CheckPlan
 from ranksim.check.tasks import CheckTask
 from ranksim.clock import SECOND, Micros
@@ -47,8 +48,11 @@ class CheckRecording:
         """Judge what is recorded: the trace where it is written, else what its parts hold by now."""
         if self.trace.exists():
             return compare(self.trace, policy)
-        now = self.clock.now()
-        return compare((json.dumps(line) for line in joined(self.directory, Merged(), now)), policy)
+        return compare((json.dumps(line) for line in self.lines()), policy)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Return the lines of the trace that is recorded by now, as far as it was not written."""
+        return joined(self.directory, Merged(), self.clock.now())
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class Checking:
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
     answers: Counter[str] = field(default_factory=Counter)
     spent: Micros = 0
+    created: int = 0
+    """Things that are removed one by one in the end."""
     judgement: Judgement | None = None
     troubles: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -82,6 +88,7 @@ class Checking:
     _asked: int = 0
     _judged: float = 0.0
     _pause: float = JUDGED_EVERY
+    _took: float = 0.0
     _number: int = 0
 
     @property
@@ -90,9 +97,19 @@ class Checking:
         return round((time.monotonic() - self.began) * SECOND)
 
     @property
+    def closing(self) -> Micros:
+        """What is kept of the time for the end, in µs: judging it all, beside reading and removing.
+
+        The last judgement says how long the next will take; removing one thing takes half a second (S103).
+        """
+        judging = 2 * self._took
+        ending = 10.0 + self.created / 2
+        return min(max(CLOSING, round(max(judging, ending) * SECOND)), self.plan.time // 2)
+
+    @property
     def remaining(self) -> Micros:
         """How long tasks may still run, in µs."""
-        return max(0, self.plan.time - CLOSING - self.elapsed)
+        return max(0, self.plan.time - self.closing - self.elapsed)
 
     def ask_to_stop(self) -> None:
         """Stop in good order; asked again, at once."""
@@ -142,6 +159,8 @@ class Checking:
         """Have what is recorded judged beside everything else, once the last time is long enough ago."""
         if self._judging is not None and self._judging.is_alive():
             return
+        if self.remaining < 2 * self._took * SECOND:
+            return  # it would hold up the last one
         if time.monotonic() - self._judged >= self._pause:
             self._judging = threading.Thread(target=self._judge, daemon=True)
             self._judging.start()
@@ -150,7 +169,8 @@ class Checking:
         began = time.monotonic()
         self.judgement = self.recording.judged(self.policy)
         self._judged = time.monotonic()
-        self._pause = max(JUDGED_EVERY, 3 * (self._judged - began))
+        self._took = self._judged - began
+        self._pause = max(JUDGED_EVERY, 3 * self._took)
 
     def _hear(self, seconds: float) -> None:
         """Take in what the other process says: all that waits, and what comes within so many seconds."""
@@ -163,6 +183,7 @@ class Checking:
         if "counts" in message:
             self.answers = Counter(message["counts"]["answers"])
             self.spent = message["counts"]["spent"]
+            self.created = message["counts"]["created"]
         elif "ended" in message:
             task = self.running.pop(message["ended"])
             if message["cut"] and self.rounds[task.name] == 1:
@@ -183,12 +204,14 @@ class Checking:
 
     def _finish(self) -> None:
         """Have the other process end in good order, at once when asked again; judge all that is there."""
-        self.crew.tell(finish=True)
+        self.crew.tell(finish=max(0.0, (self.plan.time - self.elapsed) / SECOND))
         self._wait(lambda: self.whole or self.tidied)
         if self._judging is not None:
             self._judging.join()
         self.judgement = self.recording.judged(self.policy)
         self._wait(lambda: self.tidied)
+        if not self.tidied and not self.whole:
+            self.left = left_over(self.recording.lines())
         self.crew.close()
 
     def _wait(self, there: Callable[[], bool]) -> None:

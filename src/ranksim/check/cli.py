@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from json import dumps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -179,16 +180,18 @@ def _check(wanted: _Wanted) -> None:
         "seed": wanted.options.seed,
         "gzip": wanted.options.gzip,
     }
+    began = monotonic()
     crew = Crew(opening)
     try:
         opened = crew.opened()
         reach = reach_from_message(opened["reach"], wanted.deployment)
         plan = planning.make_plan(reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"])
         print_out("".join(f"{line}\n" for line in planning.lines(plan)))
+        read = monotonic() - began
         if wanted.plan_only or not _agreed(wanted.asking):
             crew.tell(abandon=True)
             return
-        checking, recording = _run(wanted, crew, plan, opened)
+        checking, recording = _run(wanted, crew, plan, opened, monotonic() - read)
     except BaseException:
         crew.tell(abandon=True)
         raise
@@ -197,13 +200,16 @@ def _check(wanted: _Wanted) -> None:
     _report(wanted, checking, recording)
 
 
-def _run(wanted: _Wanted, crew: "Crew", plan: "CheckPlan", opened: Any) -> "tuple[Checking, CheckRecording]":
+def _run(
+    wanted: _Wanted, crew: "Crew", plan: "CheckPlan", opened: Any, began: float
+) -> "tuple[Checking, CheckRecording]":
+    """Run a check; `began` (monotonic seconds) is when it did, without the time that it waited for a word."""
     from ranksim.check.checking import Checking, CheckRecording
     from ranksim.check.live import shown
 
     recording = CheckRecording.of(opened)
     with shown() as show:
-        checking = Checking(plan, crew, recording, wanted.policy, show)
+        checking = Checking(plan, crew, recording, wanted.policy, show, began)
         with _stopping(checking):
             checking.run()
     return checking, recording

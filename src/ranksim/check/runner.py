@@ -7,7 +7,7 @@ standard input, what became of it on standard output.
 
     → {"open": {"options": {…}, "out": DIR, "seed": N, "gzip": false}}
     ← {"reach": {…}, "directory": PARTS, "trace": PATH, "clock": {…}, "receiver": true} or {"problem": text}
-    → {"begin": {"task": NAME, "number": N}}, {"stop": N}, {"finish": true} or {"abandon": true}
+    → {"begin": {"task": NAME, "number": N}}, {"stop": N}, {"finish": SECONDS} or {"abandon": true}
     ← {"ended": N, "cut": n, "stopped": true}, {"counts": {…}}, {"broken": text}
     ← {"written": true} once the trace is, and {"done": {"left": […]}} once all is removed that can be
 
@@ -22,6 +22,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import suppress
@@ -33,6 +34,7 @@ from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Send
 from ranksim.check.pacing import Pacer, paced
 from ranksim.check.tasks import CheckTask, tasks
+from ranksim.clock import SECOND
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import LoadOptions
@@ -46,8 +48,11 @@ PROFILE = "check"
 COUNTED_EVERY = 1.0
 """Seconds between two messages of counts."""
 
-ENDING = 15.0
+ENDING = 10.0
 """Seconds that calls under way have when tasks are stopped."""
+
+REMOVED = ("domains.create", "webhooks.create")
+"""What is removed one by one; the rest goes with its domain."""
 
 
 class Runner:
@@ -61,6 +66,7 @@ class Runner:
         self.seeds = [run.shared.seed]
         self.answers: Counter[str] = Counter()
         self.used = UsedUp()
+        self.created = 0
         self.steps = threading.Lock()
         self._out = out
         self._saying = threading.Lock()
@@ -71,8 +77,11 @@ class Runner:
         with self._saying, suppress(OSError):
             print(json.dumps(message), file=self._out, flush=True)
 
-    def obey(self, lines: TextIO) -> bool:
-        """Do what is told, until that is to finish, or nobody tells any more; False when it is to abandon."""
+    def obey(self, lines: TextIO) -> float | None:
+        """Do what is told, until that is to finish, or nobody tells any more.
+
+        Return how many seconds ending may take; None when all is to be abandoned.
+        """
         threading.Thread(target=self._count, daemon=True).start()
         for line in lines:
             message = json.loads(line)
@@ -81,10 +90,10 @@ class Runner:
             elif "stop" in message:
                 self.began[message["stop"]].stop.set()
             elif "abandon" in message:
-                return False
+                return None
             else:
-                break
-        return True
+                return float(message["finish"])
+        return ENDING
 
     def begin(self, task: CheckTask, number: int) -> None:
         """Begin a task, with things and names of its own; `number` is told with all that becomes of it."""
@@ -92,19 +101,24 @@ class Runner:
         self.seeds.append(seed)
         self.began[number] = Began(self, task, number, seed)
 
-    def finish(self) -> None:
-        """Stop all tasks, write the trace, and then remove what was created."""
+    def finish(self, within: float) -> None:
+        """Stop all tasks, write the trace, and then remove what was created, within so many seconds.
+
+        At least `ENDING` is taken for calls under way, and as long again for reading and for removing.
+        """
+        began, clock = time.monotonic(), self.run.clock
+        ends = clock.now() + round(max(within, 3 * ENDING) * SECOND)
         for one in self.began.values():
             one.stop.set()
         for one in self.began.values():
-            one.join(ENDING)
+            one.join(max(0.0, began + ENDING - time.monotonic()))
         self._ended.set()
         try:
-            self.run.finish(removing=False)
+            self.run.finish(removing=False, until=(clock.now() + ends) // 2)
             self.say(written=True)
         except (OSError, BadInput) as error:
             self.say(broken=str(error))
-        self.say(done={"left": self.run.remove(self.seeds)})
+        self.say(done={"left": self.run.remove(self.seeds, ends)})
 
     def saw(self, send: Send, outcome: CallOutcome) -> None:
         """Count an answer, and learn from it what was spent."""
@@ -112,6 +126,7 @@ class Runner:
             received = outcome.received
             answer = f"{received.status} {received.code}".strip() if received.status else "no reply"
             self.answers[answer] += 1
+            self.created += received.ok and send.operation in REMOVED
             if received.ok and send.operation in READINGS and isinstance(received.data, Mapping):
                 key = self.run.reach.keys.get(send.key)
                 owner = send.key if key is None else key.account or key.name
@@ -120,7 +135,8 @@ class Runner:
     def _count(self) -> None:
         while not self._ended.wait(COUNTED_EVERY):
             with self.steps:
-                counts = {"answers": dict(self.answers), "spent": self.used.spent()}
+                spent = self.used.spent()
+                counts = {"answers": dict(self.answers), "spent": spent, "created": self.created}
             self.say(counts=counts)
 
 
@@ -227,10 +243,11 @@ def main() -> int:
         clock=asdict(run.clock),
         receiver=bool(run.shared.receiver),
     )
-    if not runner.obey(sys.stdin):
+    within = runner.obey(sys.stdin)
+    if within is None:
         run.abandon()
         return 0
-    runner.finish()
+    runner.finish(within)
     return 0
 
 

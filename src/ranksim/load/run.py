@@ -25,6 +25,7 @@ from ranksim.callers.discovery import KeyReach, Reach, declared, explore, state
 from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.steps import Program
 from ranksim.callers.target import Target
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.errors import BadInput
 from ranksim.files import check_file
 from ranksim.load import merging
@@ -101,11 +102,11 @@ class Part:
         """Run a program within what may be spent."""
         return guarded(program, self.budget)
 
-    def perform(self, program: Generator[Any, Any, Any], client: str) -> Any:
-        """Run a program to its end and return what it returns."""
-        session = self.session(client)
+    def perform(self, program: Generator[Any, Any, Any], client: str, until: Micros = DISTANT_FUTURE) -> Any:
+        """Run a program to its end, or to an instant, and return what it returns."""
+        session, clock = self.session(client), self.shared.clock
         try:
-            return drive(program, session, self.receiver)
+            return drive(program, session, self.receiver, stopped=lambda: clock.now() > until)
         finally:
             session.close()
 
@@ -148,6 +149,9 @@ class RunSettings:
     workers: int = 0
     seed: int | None = None
     gzip: bool = False
+
+
+NOT_ALL_READ = "there was no time to read all of the state after"
 
 
 class LoadRun:
@@ -200,23 +204,32 @@ class LoadRun:
         with suppress(OSError):
             self.path.parent.rmdir()  # where it holds nothing else
 
-    def remove(self, seeds: Sequence[int]) -> list[str]:
-        """Remove what programs created that ran with these seeds; return in words what is left."""
-        removing = remove_created(self.reach, seeds, self.shared.receiver)
+    def remove(self, seeds: Sequence[int], until: Micros = DISTANT_FUTURE) -> list[str]:
+        """Remove what programs created that ran with these seeds, until an instant; return what is left."""
+        removing = remove_created(self.reach, seeds, self.shared.receiver, until)
         left: list[str] = self.part.perform_unrecorded(removing) or []
         return left
 
-    def finish(self, totals: Mapping[str, Any] | None = None, *, removing: bool = True) -> Merged:
+    def finish(
+        self,
+        totals: Mapping[str, Any] | None = None,
+        *,
+        removing: bool = True,
+        until: Micros = DISTANT_FUTURE,
+    ) -> Merged:
         """Read the state after, resolve what was lost, and merge; `totals` are Locust's own counts.
 
-        What the run created is removed, unless that is left to `remove`.
+        Reading and resolving go on until an instant at most; a note then says that they were cut. What the
+        run created is removed, unless that is left to `remove`.
         """
         if self._merged is not None:
             return self._merged
         try:
             lost = merging.lost(self.directory)
-            self.part.perform(self.part.guarded(resolve_lost(self.reach, lost)), "resolve")
-            self.part.perform(state(self.reach), "after")
+            self.part.perform(self.part.guarded(resolve_lost(self.reach, lost)), "resolve", until)
+            self.part.perform(state(self.reach), "after", until)
+            if self.clock.now() > until:
+                self.part.recorder.note(NOT_ALL_READ)
         finally:
             if removing:
                 self.remove([self.shared.seed])

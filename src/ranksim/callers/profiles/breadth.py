@@ -312,7 +312,7 @@ def twins(reach: Reach, user: int, users: int, seed: int) -> Program:
     listed = (yield from a_list(reach, seed, domain, "twins")) if domain else ""
     if not listed:
         return
-    for _ in range(len(REPEATED) + 1):
+    for _ in REPEATED:
         instant = yield from meet(MEETING, SECOND // 2)
         noun = REPEATED[instant // MEETING % len(REPEATED)]  # by the instant, lest one is behind the other
         send = Send(f"{noun}.create", reach.main, idempotency_key=named(seed, "twins", noun, instant))
@@ -323,7 +323,7 @@ def twins(reach: Reach, user: int, users: int, seed: int) -> Program:
 
 
 def _needs(reach: Reach, users: int) -> Needs:
-    return Needs(90 * SECOND if users == 1 else 60 * SECOND, jobs=5, briefs=4, slots=60)
+    return Needs(60 * SECOND if users == 1 else 40 * SECOND, jobs=5, briefs=4, slots=60)
 
 
 BREADTH = Profile(
@@ -354,6 +354,7 @@ TWINS = Profile(
     users=2,
     duration=MINUTE,
     program=twins,
-    needs=lambda reach, users: Needs((len(REPEATED) + 1) * MEETING + 5 * SECOND, jobs=1, briefs=1, slots=4),
+    # where each of the four sendings does the work
+    needs=lambda reach, users: Needs(len(REPEATED) * MEETING + 5 * SECOND, jobs=4, briefs=4, slots=16),
     ends=True,
 )

@@ -112,7 +112,7 @@ def _needs(reach: Reach, users: int) -> Needs:
     known = [stated(reach, kind) or 0 for kind in KINDS] if reach.main else []
     waited = [length // scale for length in known if length // scale <= LONGEST]
     each = max([30 * SECOND // scale + 5 * SECOND, *waited])
-    return Needs(-(-len(KINDS) // users) * (each + 5 * SECOND), jobs=2 * len(KINDS))
+    return Needs(-(-len(KINDS) // users) * (each + 5 * SECOND), jobs=3 * len(KINDS))
 
 
 COOLDOWNS = Profile(
