@@ -76,6 +76,12 @@ def test_events_stand_in_order_of_time_with_why_each_call_was_refused() -> None:
     assert (events[3]["status_code"], events[3]["event_id"]) == (500, "evt_1")
 
 
+def test_a_note_is_a_note_whatever_it_says_besides() -> None:
+    note = json.dumps({"kind": "note", "t": START, "text": "began", "what": "call", "seq": 99})
+    (event,) = TraceEvents([HEADER, note]).until(START)["events"]
+    assert (event["what"], event["seq"], event["text"]) == ("note", 1, "began")
+
+
 def test_scrubbing_shows_the_last_events_up_to_an_instant() -> None:
     recording = TraceEvents([HEADER, *map(exchange, range(MOST + 500))])
     assert recording.until(START - 1) == {"count": 0, "events": []}

@@ -78,7 +78,7 @@ def _event(number: int, entry: Exchange | DeliveryAttempt | Note) -> Shown:
         return {"seq": number, "at": iso(entry.sent), "what": "call", **_call(number, entry)}
     if isinstance(entry, Note):
         more = entry.model_dump(exclude={"kind", "t"})
-        return {"seq": number, "at": iso(entry.t or 0), "what": "note", **more}
+        return {**more, "seq": number, "at": iso(entry.t or 0), "what": "note"}
     headers = {name.lower(): text for name, text in entry.headers.items()}
     return {
         "seq": number,

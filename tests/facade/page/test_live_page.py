@@ -5,6 +5,7 @@
 
 import json
 import shlex
+import subprocess
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
@@ -234,7 +235,7 @@ def test_a_refused_call_says_why_and_how_to_repeat_it(server: Server, domain: st
     curl = shlex.split(tab.text("#detail .curl"))
     given = dict(part.split(": ", 1) for flag, part in pairwise(curl) if flag == "-H")
     again = server.client().request(
-        curl[curl.index("-X") + 1], curl[3], headers=given, content=curl[curl.index("-d") + 1]
+        curl[curl.index("-X") + 1], curl[4], headers=given, content=curl[curl.index("--data-raw") + 1]
     )
     assert again.status_code == 409
     tab.press("Escape")
@@ -296,11 +297,42 @@ def test_text_of_callers_runs_nowhere(server: Server, domain: str, tab: Tab) -> 
     shows(tab, "jobs", SCRIPT)
     shows(tab, "accounts", SCRIPT)
     shows(tab, "webhooks", "<script>")
-    for number in range(tab.run("document.querySelectorAll('.row').length")):
-        tab.run(f"document.querySelectorAll('.row')[{number}].click()")
-        tab.run("new Promise((ready) => setTimeout(ready, 100))")
+    tab.run("document.getElementById('list').focus()")
+    for _ in range(int(tab.run("document.querySelector('.row').getAttribute('aria-setsize')"))):
+        tab.press("ArrowDown", "Enter")  # each is folded open
+        tab.until("document.querySelector('#detail pre, #detail .bad, #detail .why')")
         assert tab.run("typeof window.owned") == "undefined"
+        tab.press("Escape")
     assert tab.run("document.querySelectorAll('main script, main img').length") == 0
+
+
+HOSTILE = [
+    "@/etc/passwd",
+    "it's $(touch owned) `touch owned` \\' \"; touch owned #",
+    "\x03\ntouch owned\n\x15\x1b[31m\x7f\\' two\nlines",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=["file", "quotes", "control"])
+def test_a_copied_curl_is_one_command_whatever_was_sent(
+    server: Server, tab: Tab, text: str, tmp_path: Path
+) -> None:
+    path = "/v1/domains/[1-9]'$(touch%20owned)"
+    server.client().request("PATCH", path, content=text.encode(), headers={"x-note": "it's `touch owned`"})
+    tab.until("document.querySelectorAll('.row .path').length > 1")
+    tab.click("[...document.querySelectorAll('.row')].find((one) => one.children[1].textContent === 'PATCH')")
+    tab.until("document.querySelector('#detail .curl')")
+    script = tab.run("document.querySelector('#detail .curl').textContent")
+    assert not {*map(chr, range(9)), "\x1b", "\x7f"} & set(script)  # nothing that a terminal acts upon
+    said = subprocess.run(
+        ["bash", "-c", "curl() { printf '%s\\0' \"$@\"; }\n" + script],
+        capture_output=True, cwd=tmp_path, check=True,
+    )  # fmt: skip
+    given = said.stdout.decode().split("\0")
+    assert given[given.index("--data-raw") + 1] == text
+    assert given[:4] == ["--globoff", "-X", "PATCH", server.url + path]
+    assert "x-note: it's `touch owned`" in given
+    assert list(tmp_path.iterdir()) == []
 
 
 # Many events, tabs, cuts

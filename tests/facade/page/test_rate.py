@@ -1,4 +1,4 @@
-"""What an open page costs the facade: CPU time a call, with and without somebody who follows as it does.
+"""What an open page, and lines on a terminal, cost the facade: CPU time a call, and memory after an hour.
 
 .venv/bin/python -m pytest -m heavy -s tests/facade/page/test_rate.py
 """
@@ -69,15 +69,26 @@ def calls(base: str, key: str) -> None:
                 client.get("/v1/domains?limit=20")
 
 
-def test_with_the_page_open_the_facade_keeps_its_rate() -> None:
-    command = [sys.executable, "-m", "ranksim", "serve", "--json", "--port", "0", "--plan", "agency"]
+@contextmanager
+def serving(*flags: str) -> Iterator[tuple[subprocess.Popen[str], str, str, str]]:
+    """Serve without rate limits: the process, where it is, the control token and a key."""
+    command = [sys.executable, "-m", "ranksim", "serve", "--json", "--port", "0", "--plan", "agency", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
-        base, token = said["base_url"], said["control_token"]
-        auth = {"authorization": f"Bearer {token}"}
-        httpx.patch(f"{base}/_ranksim/limits", json={"rate": False}, headers=auth).raise_for_status()
-        calls(base, said["key"])
+        drain = threading.Thread(target=process.stdout.read)  # or lines fill the pipe
+        drain.start()
+        auth = {"authorization": f"Bearer {said['control_token']}"}
+        url = f"{said['base_url']}/_ranksim/limits"
+        httpx.patch(url, json={"rate": False}, headers=auth, timeout=60).raise_for_status()
+        yield process, said["base_url"], said["control_token"], said["key"]
+        process.terminate()
+        drain.join()
+
+
+def test_with_the_page_open_the_facade_keeps_its_rate() -> None:
+    with serving() as (process, base, token, key):
+        calls(base, key)
         ratios = []
         for number in range(ROUNDS):
             spent = {}
@@ -85,12 +96,64 @@ def test_with_the_page_open_the_facade_keeps_its_rate() -> None:
                 before = used(process)
                 if followed:
                     with open_page(base, token):
-                        calls(base, said["key"])
+                        calls(base, key)
                 else:
-                    calls(base, said["key"])
+                    calls(base, key)
                 spent[followed] = used(process) - before
             ratios.append(spent[False] / spent[True])
-        process.terminate()
     told = f"{median(ratios):.3f} of that without ({min(ratios):.3f} to {max(ratios):.3f})"
     print(f"\nrate with the page open: {told}")
     assert median(ratios) >= 0.95
+
+
+def test_lines_of_every_call_cost_little() -> None:
+    ratios = []
+    with serving("--quiet") as (quiet, quiet_base, _, quiet_key), serving("--lines") as (told, base, _, key):
+        calls(quiet_base, quiet_key), calls(base, key)
+        for _ in range(ROUNDS):
+            before = used(quiet), used(told)
+            calls(quiet_base, quiet_key), calls(base, key)
+            ratios.append((used(quiet) - before[0]) / (used(told) - before[1]))
+    print(f"\nrate with lines: {median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+    assert median(ratios) >= 0.85
+
+
+def resident(process: subprocess.Popen[str]) -> float:
+    """Return the MiB of memory that a process has."""
+    with open(f"/proc/{process.pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+HOUR = 60 * (600 + 120 + 20)
+"""What one key may send in an hour under the policy's rate limits."""
+
+
+def test_after_an_hour_of_load_the_page_has_taken_no_memory() -> None:
+    ends = {}
+    for followed in (False, True):
+        with serving() as (process, base, token, key):
+            auth = {"authorization": f"Bearer {key}"}
+            with httpx.Client(base_url=base, headers=auth, timeout=600) as client:
+                made = client.post("/v1/domains", json={"host": "a.example"}).json()["data"]
+                path = f"/v1/domains/{made['id']}"
+
+                def load(count: int, client: httpx.Client = client, path: str = path) -> None:
+                    for number in range(count):
+                        if number % 5 == 0:
+                            client.patch(path, json={"label": str(number)})
+                        else:
+                            client.get(path)
+
+                load(11_000)  # more than the journal of requests keeps
+                full = resident(process)
+                if followed:
+                    with open_page(base, token):
+                        load(HOUR - 11_000)
+                else:
+                    load(HOUR - 11_000)
+                ends[followed] = full, resident(process)
+    for followed, (full, end) in ends.items():
+        words = f"{'with' if followed else 'without'} the page"
+        print(f"\n{words}: {full:.1f} MiB with a full journal, {end:.1f} after an hour ({end / full:.3f})")
+    assert ends[True][1] / ends[False][1] < 1.1
+    assert all(end / full < 1.1 for full, end in ends.values())

@@ -171,7 +171,7 @@
   let shown = []; // those that pass the filters
   let rows = []; // row elements
   let open = null, active = null, extra = 0, paused = false, drawing = false, skipped = 0;
-  const attempts = new Map();
+  const texts = new WeakMap(); // what is searched of an event
 
   const rowHeight = () => parseInt(getComputedStyle(document.documentElement).getPropertyValue("--row"), 10);
   let height = rowHeight();
@@ -187,7 +187,7 @@
     return parts.join(" · ");
   }
 
-  const LEFT_OUT = new Set(["seq", "at", "what", "text"]);
+  const LEFT_OUT = new Set(["seq", "at", "what"]);
 
   function summary(event) {
     return Object.entries(event)
@@ -201,12 +201,12 @@
     if ($("refused").checked && !refused(event) && !/refused|limited|failed|disabled/.test(event.what)) return false;
     const wanted = $("find").value.trim().toLowerCase();
     if (!wanted) return true;
-    if (event.text === undefined) {
-      event.text = (event.what === "call"
+    if (!texts.has(event)) {
+      texts.set(event, (event.what === "call"
         ? [event.method, event.path, event.operations, event.status, event.code, event.key, event.account_id, event.faults, why(event), `#${event.number}`].join(" ")
-        : `${event.what} ${summary(event)}`).toLowerCase();
+        : `${event.what} ${summary(event)}`).toLowerCase());
     }
-    return event.text.includes(wanted);
+    return texts.get(event).includes(wanted);
   }
 
   function take(events) {
@@ -343,8 +343,7 @@
     open = event;
     detail.replaceChildren(el("p", { class: "faint" }, "reading the exchange …"));
     extra = 40;
-    if (event.what !== "call") detail.replaceChildren(el("pre", {}, pretty({ ...event, text: undefined })));
-    else if (event.exchange) detail.replaceChildren(...exchange(event, event.exchange));
+    if (event.what !== "call") detail.replaceChildren(el("pre", {}, pretty(event)));
     else if (event.number === null) detail.replaceChildren(el("p", {}, `Dropped before it had an effect, by ${event.faults.join(", ")}; it is in no journal.`));
     else {
       control("GET", `/requests/${event.number}`)
@@ -398,14 +397,22 @@
     ];
   }
 
-  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  // Text of callers as one word of a shell: a pasted control character could end the line that it stands in.
+  function quoted(text) {
+    if (/^[A-Za-z]+$/.test(text)) return text;
+    if (!/[\x00-\x08\x0b-\x1f\x7f-\x9f]/.test(text)) return `'${text.replaceAll("'", "'\\''")}'`;
+    const escaped = text.replace(/[\\']/g, "\\$&").replace(/[\x00-\x1f\x7f]/g, (one) => `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`);
+    return `$'${escaped.replace(/[\x80-\x9f]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`)}'`;
+  }
 
+  // --globoff and --data-raw: neither brackets in a path nor an @ that a body begins with mean anything to curl.
   function curl(one, query) {
-    const parts = ["curl", ...(one.method === "GET" ? [] : ["-X", one.method]), quoted(location.origin + one.path + (query ? "?" + query : ""))];
+    const path = one.path.startsWith("/") ? one.path : `/${one.path}`; // or what comes after "@" would be the host
+    const parts = ["curl", "--globoff", ...(one.method === "GET" ? [] : ["-X", quoted(one.method)]), quoted(location.origin + path + (query ? "?" + query : ""))];
     for (const [name, text] of Object.entries(one.headers)) {
       if (!NOT_REPEATED.has(name.toLowerCase())) parts.push("-H", quoted(`${name}: ${text}`));
     }
-    if (one.body !== null) parts.push("-d", quoted(typeof one.body === "string" ? one.body : JSON.stringify(one.body)));
+    if (one.body !== null) parts.push("--data-raw", quoted(typeof one.body === "string" ? one.body : JSON.stringify(one.body)));
     return parts.join(" ");
   }
 
