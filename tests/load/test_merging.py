@@ -12,7 +12,7 @@ import pytest
 
 from ranksim.callers.steps import Send
 from ranksim.errors import BadInput
-from ranksim.load.merging import lost, merge
+from ranksim.load.merging import Merged, joined, lost, merge, miss
 from ranksim.trace import Trace
 
 CALL = {
@@ -202,3 +202,23 @@ def test_lost_posts_can_be_sent_again(parts: Path) -> None:
         "webhooks.test", "main", path={"id": "end 1"}, idempotency_key="k", environment="production"
     )
     assert found[2].send.raw == b'{"a": 1}'
+
+
+def test_a_line_that_was_cut_short_makes_the_capture_partial(tmp_path: Path) -> None:
+    (tmp_path / "header.json").write_text('{"ranksim_trace": 1, "exclusive": true}', encoding="utf-8")
+    part = tmp_path / "part-0.jsonl"
+    part.write_text('{"closed": "0", "t": 1}\n', encoding="utf-8")
+    merge(tmp_path, tmp_path / "whole.jsonl")
+    with part.open("a", encoding="utf-8") as file:
+        file.write('{"kind": "exchange", "id"')
+    assert next(joined(tmp_path, Merged(), 5)).get("capture") is None  # it is being written
+    merge(tmp_path, tmp_path / "torn.jsonl")
+    assert Trace.read(tmp_path / "whole.jsonl").header.capture == "complete"
+    assert Trace.read(tmp_path / "torn.jsonl").header.capture == "partial"
+
+
+def test_what_is_known_to_be_missing_stands_in_the_header(tmp_path: Path) -> None:
+    (tmp_path / "header.json").write_text('{"ranksim_trace": 1, "exclusive": true}', encoding="utf-8")
+    miss(tmp_path)
+    merge(tmp_path, tmp_path / "trace.jsonl")
+    assert Trace.read(tmp_path / "trace.jsonl").header.capture == "partial"

@@ -54,6 +54,14 @@ def local(tmp_path: Path, recorder: PartRecorder) -> Iterator[LocalReceiver]:
     made.stop()
 
 
+@pytest.mark.slow
+def test_a_receiver_that_ended_by_itself_is_noticed(tmp_path: Path, recorder: PartRecorder) -> None:
+    made = LocalReceiver(tmp_path, recorder.clock)
+    made._process.kill()
+    made._process.wait()
+    assert not made.stop()
+
+
 def created(url: str, endpoint: str = "end_1", name: str = "secret") -> str:
     return json.dumps({"data": {"id": endpoint, "url": url, name: SECRET}})
 

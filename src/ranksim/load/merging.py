@@ -27,6 +27,7 @@ from ranksim.service.routes import values_of
 
 HEADER = "header.json"
 RECEIVER = "receiver.jsonl"
+PARTIAL = "partial"
 UNDER_WAY = "its reply had not come yet"
 CUT = "stopped without a reply being seen"
 
@@ -68,6 +69,8 @@ def joined(directory: Path, merged: Merged, until: int = DISTANT_FUTURE) -> Iter
         raise BadInput(f"{directory / HEADER}: expected the header of a run ({error})") from None
     parts = sorted(directory.glob("part-*.jsonl"))
     endpoints = _endpoints(parts)
+    if until == DISTANT_FUTURE and any(_is_torn(path) for path in (*parts, directory / RECEIVER)):
+        header["capture"] = PARTIAL
     yield header
     streams = [_timed(_joined(part, merged)) for part in parts]
     streams.append(_timed(_received(directory / RECEIVER, endpoints, merged)))
@@ -81,6 +84,22 @@ def joined(directory: Path, merged: Merged, until: int = DISTANT_FUTURE) -> Iter
     for note in _closing(merged, last):
         merged.notes += 1
         yield note
+
+
+def miss(directory: Path) -> None:
+    """Write into the header of a run that exchanges or attempts are missing."""
+    header = directory / HEADER
+    told = json.loads(header.read_text(encoding="utf-8")) | {"capture": PARTIAL}
+    header.write_text(json.dumps(told), encoding="utf-8")
+
+
+def _is_torn(path: Path) -> bool:
+    """Return whether the last line of a file was not written whole: the disk was full, or worse."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) != b"\n"
 
 
 def _known(line: Line, until: int) -> Line:

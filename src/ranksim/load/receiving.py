@@ -105,9 +105,10 @@ class LocalReceiver:
             )  # fmt: skip
         self.url = self._announced()
 
-    def stop(self) -> None:
-        """Stop it; what came is in its log."""
-        if self._process.poll() is None:
+    def stop(self) -> bool:
+        """Stop it; what came is in its log. Return whether it was there until now."""
+        there = self._process.poll() is None
+        if there:
             self._process.terminate()
             try:
                 self._process.wait(PATIENCE)
@@ -116,6 +117,7 @@ class LocalReceiver:
                 self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
+        return there
 
     def _announced(self) -> str:
         deadline = time.monotonic() + BEGINNING

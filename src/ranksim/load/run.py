@@ -274,19 +274,23 @@ class LoadRun:
         return LocalReceiver(self.directory, self.clock) if hosts <= {*LOOPBACK} else None
 
     def _fetch_deliveries(self) -> None:
-        self._stop_receiver()
+        there = self._stop_receiver()
+        if not there:
+            self.part.recorder.note("the webhook receiver had ended before the run did")
+            merging.miss(self.directory)
         if isinstance(self._receiver, RemoteReceiver):
             try:
                 came = self._receiver.fetch(self.shared.run, self.part.recorder)
             except BadInput as error:
                 self.part.recorder.note("what the receiver got could not be fetched", error=str(error))
+                merging.miss(self.directory)
                 return
             lines = "".join(json.dumps(one) + "\n" for one in came)
             (self.directory / merging.RECEIVER).write_text(lines, encoding="utf-8")
 
-    def _stop_receiver(self) -> None:
-        if isinstance(self._receiver, LocalReceiver):
-            self._receiver.stop()
+    def _stop_receiver(self) -> bool:
+        """Stop our own receiver; return whether it was there until now."""
+        return not isinstance(self._receiver, LocalReceiver) or self._receiver.stop()
 
 
 def trace_path(out: Path, packed: bool) -> Path:
