@@ -189,7 +189,12 @@ def test_every_flag_has_an_environment_variable(scenario: Path, tmp_path: Path) 
     assert told.code == 0
     result = json.loads(told.out)
     assert (result["seed"], len(result["replications"])) == (7, 2)
-    assert sorted(path.name for path in out.iterdir()) == ["page.html", "result.json", "tables"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "page.html",
+        "result.json",
+        "scenario.json",
+        "tables",
+    ]
     assert (tmp_path / "trace.jsonl").exists()
 
 
@@ -259,7 +264,12 @@ def test_out_replaces_the_results_of_an_earlier_run(scenario: Path, tmp_path: Pa
     out = tmp_path / "out"
     assert Told("run", scenario, "--out", out).code == 0
     assert Told("run", scenario, "--out", out, "--no-plots", "--no-trace").code == 0
-    assert sorted(path.name for path in out.iterdir()) == ["page.html", "result.json", "tables"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "page.html",
+        "result.json",
+        "scenario.json",
+        "tables",
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "small.yaml"]
 
 

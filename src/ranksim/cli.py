@@ -34,6 +34,7 @@ from ranksim.pricing import cli as pricing
 from ranksim.pricing import import_cli as importing
 from ranksim.receiver import cli as receive_cli
 from ranksim.report.terminal import check_results, print_out, rendered, say
+from ranksim.sim.why import cli as asking
 from ranksim.study import cli as studying
 from ranksim.view import cli as viewing
 
@@ -128,8 +129,8 @@ def run_command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write result.json, tables/, plots/, page.html and trace.jsonl into this directory. "
-            "It must be new, empty, or results of an earlier run, which are replaced.",
+            help="Write result.json, scenario.json, tables/, plots/, page.html and trace.jsonl into this "
+            "directory. It must be new, empty, or results of an earlier run, which are replaced.",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not a summary.")] = False,
@@ -177,7 +178,7 @@ def run_command(
             result = _simulate(made, seed, replications, workers, recorder)
             heading = heading_of(made, result, _command(scenario, result, arrivals))
             if folder is not None:
-                _write(folder, result, heading, plots)
+                _write(folder, made, result, heading, plots)
         print_out(result.to_json() if json else _summary(result, heading))
         if out is not None and not json:
             print_out(f"\nWritten to {out}{_written(out)}\n")
@@ -332,13 +333,16 @@ def _command(scenario: Path, result: "Result", arrivals: Path | None) -> str:
     return shlex.join(words)
 
 
-def _write(folder: Path, result: "Result", heading: "Heading", plots: bool) -> None:
+def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Heading", plots: bool) -> None:
+    from json import dumps
+
     from ranksim.report import frames
     from ranksim.report import plots as drawing
     from ranksim.report.page import page
     from ranksim.sim.tables import COLUMNS
 
     (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
+    (folder / "scenario.json").write_text(dumps(scenario.model_dump(mode="json")), encoding="utf-8")
     (folder / "tables").mkdir()
     frames.save_tables(result.tables, COLUMNS, folder / "tables")
     images = {}
@@ -400,6 +404,7 @@ app.command("check", short_help="Check a deployment in one command: plan, run, j
     _spoken()(checking.check)
 )
 app.command("load", short_help="Drive a deployment and record a trace.")(_spoken()(loading.load))
+app.command("why", short_help="Tell when something became inevitable.")(_spoken()(asking.why))
 app.command("study", short_help="Run a study: many runs compared.")(_spoken()(studying.study))
 
 capacity = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

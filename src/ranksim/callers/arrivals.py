@@ -211,16 +211,25 @@ class Rhythm:
 
 
 def poisson(
-    every: Micros, start: Micros, end: Micros, *, seed: int, name: str, rhythm: Rhythm | None = None
+    every: Micros,
+    start: Micros,
+    end: Micros,
+    *,
+    seed: int,
+    name: str,
+    rhythm: Rhythm | None = None,
+    first: int = 0,
 ) -> Iterator[ArrivalBlock]:
     """Arrivals of a Poisson process, one `every` so many µs on average; a rhythm makes the rate change.
+
+    `first` numbers the first of them, and addresses its draws.
 
     A changing rate is made by thinning: arrivals at the highest rate, each kept with the chance that the rate
     of its hour is of the highest (P. A. W. Lewis and G. S. Shedler, Naval Research Logistics 26, 1979).
     """
     table = None if rhythm is None else rhythm.table()
     mean = every if table is None else every / float(table.max())
-    t, first = start, 0
+    t = start
     while t < end:
         numbers = np.arange(first, first + BLOCK, dtype=np.int64)
         gaps = -np.log1p(-draws.uniforms(seed, draws.entity(name), numbers, Purpose.ARRIVAL)) * mean

@@ -126,7 +126,7 @@ class Outages:
     ) -> None:
         self._known = tuple(known)
         self._mtbf, self._mttr = mtbf, mttr
-        self._seed, self._who = seed, who
+        self.seed, self._who = seed, who
         self._broken = True
         self._turn = start  # when the random up or down time under way ends
         self._turns = 0
@@ -144,8 +144,8 @@ class Outages:
             self._broken = not self._broken
             index = self._turns // 2
             if self._broken:
-                self._turn += self._mttr.at(uniform(self._seed, self._who, index, Purpose.REPAIR))
+                self._turn += self._mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
             else:
-                self._turn += self._mtbf.at(uniform(self._seed, self._who, index, Purpose.OUTAGE))
+                self._turn += self._mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
             self._turns += 1
         return self._broken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 from urllib.parse import quote
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -79,26 +79,34 @@ class Item(Frozen):
             send.path = {**send.path, **self.path}
 
 
+class Seeded(Protocol):
+    """What has the seed of a run: a client, or the state of a service."""
+
+    @property
+    def seed(self) -> int:
+        """What addresses draws."""
+
+
 class RequestFactory:
     """Makes the requests of one client of an account; `operations` are all that it will be asked for.
 
-    The domain goes round, from a drawn first one; draws are addressed by `seed` and the client's name. Where
-    an operation is about one thing (`keywords.delete`), the client takes one it has seen in an earlier list
-    or creation; while it has seen none, it looks at the list instead. Raises BadInput when the account lacks
-    the domains or lists that the operations need.
+    The domain goes round, from a drawn first one; draws are addressed by the seed of `seeded` and the
+    client's name. Where an operation is about one thing (`keywords.delete`), the client takes one it has seen
+    in an earlier list or creation; while it has seen none, it looks at the list instead. Raises BadInput when
+    the account lacks the domains or lists that the operations need.
     """
 
-    def __init__(self, name: str, actor: Actor, seed: int, operations: Iterable[str]) -> None:
+    def __init__(self, name: str, actor: Actor, seeded: Seeded, operations: Iterable[str]) -> None:
         self.name = name
         self.actor = actor
-        self.seed = seed
+        self.seeded = seeded
         self.entity = draws.entity(name)
         self.seen: dict[str, list[Mapping[str, str]]] = {}
         self._ids: dict[str, set[str]] = {}
         operations = list(operations)
         self.learns = {operation.partition(".")[0] for operation in operations if on_one(operation)}
         domains = actor.domains
-        self.phase = draws.below(len(domains), seed, self.entity, 0, Purpose.PHASE) if domains else 0
+        self.phase = draws.below(len(domains), seeded.seed, self.entity, 0, Purpose.PHASE) if domains else 0
         self._queries = [{"domain_id": domain} for domain in domains]
         if "domains" in self.learns:
             self.seen["domains"] = [{"id": domain} for domain in domains]
@@ -190,7 +198,7 @@ class RequestFactory:
         known = self.seen.get(resource)
         if not known:
             return Send(f"{resource}.list", query=self._query(resource, number))
-        index = draws.below(len(known), self.seed, self.entity, number, Purpose.IDENTIFIER)
+        index = draws.below(len(known), self.seeded.seed, self.entity, number, Purpose.IDENTIFIER)
         body = UPDATE[resource](number) if action == "update" else None
         return Send(f"{resource}.{action}", path=known[index], body=body)
 

@@ -128,7 +128,7 @@ class ReplayedService:
                 domain = None if bound is None else self.ids[name].get(bound) or account.domains[0]
                 self.tokens[name, key] = self.service.issue_key(actor.account, key, self.now, domain)
         drafted = dict.fromkeys(call.operation for call in self.calls[name] if call.drafted)
-        self.factories[name] = RequestFactory(name, actor, self.service.state.seed, drafted)
+        self.factories[name] = RequestFactory(name, actor, self.service.state, drafted)
         return actor
 
     def app_call(self, actor: Actor, operation: str, body: Body) -> Reply:

@@ -86,6 +86,10 @@ class SimulatedReceiver:
             who=self._who,
         )
 
+    def switch(self, seed: int) -> None:
+        """Draw of another seed from now on."""
+        self.seed = self._outages.seed = seed
+
     def answer(self, task: Attempt, now: Micros) -> Answered:
         """Answer an attempt made at `now`. Slower than the timeout, the receiver still acts (E24)."""
         latency = self.spec.latency.at(uniform(self.seed, self._who, self.requests, Purpose.LATENCY))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ranksim.report.heading import ExpectationVerdict, Heading
+    from ranksim.sim.why.told import Why
 
 VERSION = 1
 
@@ -42,6 +43,7 @@ class Result:
         level: float = LEVEL,
         remarks: Iterable[str] = (),
         heading: Callable[[Result], Heading] | None = None,
+        why: Callable[..., Why] | None = None,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
@@ -49,6 +51,7 @@ class Result:
         self.level = level
         self.remarks = list(remarks)
         self._heading = heading
+        self._why = why
 
     def __repr__(self) -> str:
         return f"<Result of {self.scenario!r}: seed {self.seed}, {len(self.replications)} replications>"
@@ -96,6 +99,19 @@ class Result:
             drawing = import_module("ranksim.report.plots")
             images = drawing.svgs(self.tables)
         return page(self.heading, self.tables, images)
+
+    def why(self, asked: str, futures: int = 20, progress: Callable[[int], None] | None = None) -> Why:
+        """Tell when something became inevitable, and the smallest change that would have prevented it.
+
+        `asked` is a metric that only grows, such as refusals.slot_limit_exceeded, which asks for the first,
+        or a metric and a bound, `jobs.rank_run.wait.max > 10m`; the first replication that shows it is looked
+        at. `futures` other futures of each moment and other worlds of each change are tried. `progress` is
+        told how many worlds have been run. Raises BadInput where it did not happen, and for a result that
+        was read from JSON.
+        """
+        if self._why is None:
+            raise BadInput(f"{self.scenario}: a result from JSON knows no scenario; run it again")
+        return self._why(self, asked, futures=futures, progress=progress)
 
     # Numbers
 

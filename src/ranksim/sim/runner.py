@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from ranksim.report.heading import Heading
     from ranksim.sim.scenario import Scenario
+    from ranksim.sim.why.told import Why
     from ranksim.sim.world import Recorder
 
 Progress = Callable[[int, int, float], None]
@@ -109,14 +110,20 @@ def run(
             f"after {len(done)} replications"
             + (f"; that takes at least {FIRST_STAGE}" if len(done) < FIRST_STAGE else "")
         )
-    heading = partial(_heading, scenario)
-    return Result(scenario.name, root, done, level=LEVEL, remarks=remarks, heading=heading)
+    heading, why = partial(_heading, scenario), partial(_why, scenario)
+    return Result(scenario.name, root, done, level=LEVEL, remarks=remarks, heading=heading, why=why)
 
 
 def _heading(scenario: Scenario, result: Result) -> Heading:
     from ranksim.sim.telling import heading_of  # most results are asked for numbers alone
 
     return heading_of(scenario, result)
+
+
+def _why(scenario: Scenario, result: Result, asked: str, **options: Any) -> Why:
+    from ranksim.sim.why.answer import why  # most results are asked for numbers alone
+
+    return why(scenario, [replication.seed for replication in result.replications], asked, **options)
 
 
 def replication_seed(seed: int, index: int) -> int:

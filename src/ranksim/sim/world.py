@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
@@ -62,6 +63,18 @@ class Recorder(Protocol):
         """Record a webhook attempt; `acted` says whether the receiver took it in."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Another future of the same past: after the instant `at`, draws are those of another `seed`.
+
+    What was drawn by then stays: a next arrival, how long a running job takes. So does what the service
+    itself draws: what is invented about sites, and the jitter of webhook retries.
+    """
+
+    at: Micros
+    seed: int
+
+
 class World(SimpyClock):
     """A scenario brought to life.
 
@@ -69,7 +82,8 @@ class World(SimpyClock):
     caller's `env` it lives beside the caller's processes; `tick` is the µs in one unit of that clock, the
     scenario's start is where it reads 0, and the caller runs the environment. At the end the statistics close
     (`replication`, and `tally` is None from then on), but a caller's environment may run the world further.
-    `seed` stands in for the scenario's. Without a `trace`, memory does not grow with the length of the run
+    `seed` stands in for the scenario's; a `fork` changes it on the way. Without a `trace`,
+    memory does not grow with the length of the run
     beyond what the service itself keeps. Where the environment stands past the start, clients begin there.
     Raises BadInput when the scenario does not hold together, or its timeline has begun before.
     """
@@ -83,6 +97,7 @@ class World(SimpyClock):
         tick: int = 1,
         tally: ReplicationTally | None = None,
         trace: Recorder | None = None,
+        fork: Fork | None = None,
     ) -> None:
         if tick < 1:
             raise BadInput(f"tick: expected at least 1 µs, found {tick}")
@@ -103,6 +118,7 @@ class World(SimpyClock):
         self._by_url: dict[str, SimulatedReceiver] = {}
         self._wakes: set[Micros] = set()
         self._credentials = Credentials()
+        self._ways: list[Ways] = []
         self.player = Player(self, self)
         self.replication: Replication | None = None
         self._make_pools()
@@ -121,7 +137,11 @@ class World(SimpyClock):
             else:
                 network = client.network or scenario.network
                 ways = Ways(network.network(), self.seed, f"{name}/network") if network else None
+                if ways is not None:
+                    self._ways.append(ways)
                 self.player.play(program_of(self, name, client), name, ways)
+        if fork is not None:
+            self.at(fork.at + 1, self._switch, fork.seed, urgent=True)
         self.at(self.end, self.finish, urgent=True)
         self._sample()
         self._set_wake()
@@ -133,6 +153,16 @@ class World(SimpyClock):
     def end(self) -> Micros:
         """The instant at which the scenario ends; nothing of that instant happens any more."""
         return self.scenario.end
+
+    def _switch(self, seed: int) -> None:
+        """Have what is drawn from now on be drawn of another seed."""
+        self.seed = seed
+        for pool in self.pools.values():
+            pool.seed = seed
+        for receiver in self.receivers.values():
+            receiver.switch(seed)
+        for ways in self._ways:
+            ways.seed = seed
 
     # Running
 

@@ -104,7 +104,7 @@ class Client:
     ) -> None:
         self.name = name
         self.spec = spec
-        self.seed = setting.seed
+        self.setting = setting
         account = spec.account if account is None else account
         if account not in setting.actors:
             raise BadInput(f"clients.{name}.account: no account {account!r}; expected one of the accounts")
@@ -121,9 +121,14 @@ class Client:
         self.manners = Manners(spec.on_limit, spec.max_tries, spec.retry_every, spec.backoff_max)
         self.sent = 0
 
+    @property
+    def seed(self) -> int:
+        """What addresses its draws: a world that takes another future changes it on the way."""
+        return self.setting.seed
+
     def requests(self, operations: Iterable[str]) -> RequestFactory:
         """Make a factory of requests for this client. Raises BadInput where the account lacks something."""
-        return RequestFactory(self.name, self.actor, self.seed, operations)
+        return RequestFactory(self.name, self.actor, self, operations)
 
     def signed(self, send: Send) -> Send:
         """Return a new request as this client sends it, in place: with its key, and one for repeats."""

@@ -28,7 +28,29 @@ def app_users(setting: Setting, name: str, spec: AppUsers) -> Program:
 def _arrivals(client: Client, spec: Caller | AppUsers, every: Micros) -> Iterator[tuple[Micros, int, int]]:
     rhythm = None if spec.rhythm is None else Rhythm(spec.rhythm.hours, spec.rhythm.days)
     weights = [item.weight for item in spec.mix.values()]
+    begin, first = client.start, 0
+    while True:
+        seed = client.seed
+        for t, number, which in _drawn(client, every, rhythm, weights, begin, first):
+            yield t, number, which
+            if client.seed != seed:  # another future has begun: what comes next is drawn anew
+                begin, first = t, number + 1
+                break
+        else:
+            return
+
+
+def _drawn(
+    client: Client,
+    every: Micros,
+    rhythm: Rhythm | None,
+    weights: list[float],
+    start: Micros,
+    first: int,
+) -> Iterator[tuple[Micros, int, int]]:
+    """Draw arrivals after `start`, numbered from `first` on, under the client's present seed."""
     seed, name = client.seed, client.name
-    for block in arrivals.poisson(every, client.start, client.end, seed=seed, name=name, rhythm=rhythm):
+    blocks = arrivals.poisson(every, start, client.end, seed=seed, name=name, rhythm=rhythm, first=first)
+    for block in blocks:
         picked = arrivals.chosen(block, weights, seed=seed, name=name)
         yield from zip(block.times.tolist(), block.numbers.tolist(), picked, strict=True)

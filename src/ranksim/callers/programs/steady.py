@@ -20,7 +20,7 @@ def steady_caller(setting: Setting, name: str, spec: Caller) -> Program:
     client = Client(setting, name, spec)
     weights = [item.weight for item in spec.mix.values()]
     times = instants(spec, client.start, client.end)
-    return make_calls(client, spec.mix, _arrivals(times, weights, client.seed, name))
+    return make_calls(client, spec.mix, _arrivals(times, weights, client))
 
 
 def instants(spec: Caller, start: Micros, end: Micros) -> Iterable[Micros]:
@@ -58,7 +58,7 @@ def make_calls(client: Client, mix: dict[str, Item], arrivals: Iterable[tuple[Mi
 
 
 def _arrivals(
-    times: Iterable[Micros], weights: list[float], seed: int, name: str
+    times: Iterable[Micros], weights: list[float], client: Client
 ) -> Iterator[tuple[Micros, int, int]]:
     for number, t in enumerate(times):
-        yield t, number, chosen(number, weights, seed=seed, name=name)
+        yield t, number, chosen(number, weights, seed=client.seed, name=client.name)

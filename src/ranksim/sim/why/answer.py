@@ -1,0 +1,185 @@
+"""Why something happened in a run: the moment from which on it was inevitable, and what would prevent it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ranksim.errors import BadInput
+from ranksim.inference.shares import chance
+from ranksim.report import units
+from ranksim.sim.scenario import Scenario
+from ranksim.sim.why.changes import Knob, dotted, knobs
+from ranksim.sim.why.futures import Question, Rerunner, narrowed, other
+from ranksim.sim.why.moments import MomentSearch
+from ranksim.sim.why.told import Happening, Remedy, TurningPoint, Why
+
+FUTURES = 20
+"""How many other futures, and other worlds, are tried unless it is said."""
+
+PROBES = 5
+"""How many other worlds a change must prevent it in beside the run itself, if it can."""
+
+Found: TypeAlias = tuple[Knob, int]
+"""A knob, and the index of its value."""
+
+
+def why(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    asked: str,
+    futures: int = FUTURES,
+    progress: Callable[[int], None] | None = None,
+) -> Why:
+    """Tell why something happened in one of the runs of a scenario, whose `seeds` these are.
+
+    `asked` is a metric that only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`.
+    `futures` is how many other futures of a moment, and other worlds for a change, are tried. `progress` is
+    told how many worlds have been run. Raises BadInput where it did not happen.
+    """
+    if futures < 1:
+        raise BadInput(f"futures: expected at least 1, found {futures}")
+    question = Question.parse(asked)
+    worlds = Rerunner(question, progress)
+    plain = scenario.model_copy(update={"expect": ()})
+    for replication, seed in enumerate(seeds):  # noqa: B007 - told in the answer
+        first, before = worlds.first(plain, seed)
+        if first is not None:
+            break
+    else:
+        raise BadInput(
+            f"why {question}: it did not happen in {units.many(len(seeds), 'replication')} of {scenario.name}"
+        )
+    small = narrowed(plain, question, first.client)
+    if worlds.question.of_calls and worlds.first(small, seed)[0] != first:
+        small = plain
+    search = MomentSearch(worlds, small, seed, futures)
+    moment = search.moment(first, before)
+    prevention = _Prevention(worlds, plain, small, seed, futures, moment)
+    changes = prevention.changes(_account_of(plain, question, first))
+    others = [worlds.happens(small, other(seed, "world", number)) for number in range(futures)]
+    return Why(
+        str(question),
+        scenario.name,
+        replication,
+        seed,
+        scenario.start,
+        first,
+        moment,
+        tuple(search.chances(moment, first, before)),
+        chance(sum(others), futures),
+        tuple(changes),
+        worlds.runs,
+    )
+
+
+def _account_of(scenario: Scenario, question: Question, first: Happening) -> str:
+    """The account whose affair it is, or "" where it may be that of several."""
+    if first.client in scenario.clients:
+        return scenario.clients[first.client].account or ""
+    for name, receiver in scenario.receivers.items():
+        if question.metric.startswith(f"endpoints.{name}."):
+            return receiver.account
+    return next(iter(scenario.accounts)) if len(scenario.accounts) == 1 else ""
+
+
+@dataclass(slots=True)
+class _Prevention:
+    """Looks for changes that prevent it: in the `small` scenario, and confirms them in the `whole` one."""
+
+    worlds: Rerunner
+    whole: Scenario
+    small: Scenario
+    seed: int
+    futures: int
+    moment: TurningPoint
+
+    def changes(self, account: str) -> list[Remedy]:
+        """Return changes that prevent it, the best first: of the cause, then what is done, then what is sold.
+
+        Of each kind the smallest comes first, and is made so large that it also prevents it in some other
+        worlds. The first of all is confirmed by a run of the whole scenario.
+        """
+        found: list[Found] = []
+        code = self.worlds.question.code
+        turned = knobs(self.small, account, limited=code in ("", "rate_limited"))
+        for kind in ("cause", "done", "sold"):
+            best = self._smallest_of([knob for knob in turned if self._kind(knob) == kind])
+            if best:
+                best[0] = self._reliable(*best[0])
+            found += best
+        while found and not self._confirmed(*found[0]):
+            del found[0]
+        return [self._change(*one, self.futures if one is found[0] else PROBES) for one in found]
+
+    def _kind(self, knob: Knob) -> str:
+        if any(knob.is_part_of(path) for path in self.moment.causes):
+            return "cause"
+        return "sold" if knob.sold else "done"
+
+    def _smallest_of(self, several: Sequence[Knob]) -> list[Found]:
+        """Return the knob that needs the smallest turn, and behind it those that were best before.
+
+        A knob is only looked at closely where less than the best so far is enough of it.
+        """
+        found: list[Found] = []
+        for knob in several:
+            most = knob.count if not found else knob.below(found[0][0].size(found[0][1]))
+            index = self._smallest(knob, 0, most, self._prevents)
+            if index is not None:
+                found.insert(0, (knob, index))
+        return found
+
+    def _reliable(self, knob: Knob, nearest: int) -> Found:
+        """Turn a knob further, where that prevents it in some other worlds as well."""
+        seeds = [other(self.seed, "world", number) for number in range(PROBES)]
+
+        def prevents(knob: Knob, index: int) -> bool:
+            return all(not self._happens(knob.turned(self.small, index), seed) for seed in seeds)
+
+        if prevents(knob, nearest):
+            return knob, nearest
+        further = self._smallest(
+            knob, nearest, knob.count, lambda *one: prevents(*one) and self._prevents(*one)
+        )
+        return knob, nearest if further is None else further
+
+    def _smallest(self, knob: Knob, low: int, high: int, prevents: Callable[[Knob, int], bool]) -> int | None:
+        """The nearest value beyond `low` that prevents it; None where not even that at `high` does."""
+        if high <= low or not prevents(knob, high):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if prevents(knob, middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _prevents(self, knob: Knob, index: int) -> bool:
+        return not self._happens(knob.turned(self.small, index), self.seed)
+
+    def _happens(self, scenario: Scenario, seed: int) -> bool:
+        """Return whether it happens; a scenario that no longer fits together is no help either."""
+        try:
+            return self.worlds.happens(scenario, seed)
+        except BadInput:
+            return True
+
+    def _confirmed(self, knob: Knob, index: int) -> bool:
+        changed = knob.turned(self.whole, index)
+        return self.worlds.value(changed, self.seed) <= self.worlds.question.bound
+
+    def _change(self, knob: Knob, index: int, trials: int) -> Remedy:
+        """Tell a change, with its success in worlds that it was not chosen by."""
+        changed = knob.turned(self.small, index)
+        kept = sum(not self._happens(changed, other(self.seed, "fresh", number)) for number in range(trials))
+        return Remedy(
+            dotted(knob.path),
+            knob.write(knob.old),
+            knob.write(knob.value(index)),
+            knob.size(index),
+            chance(kept, trials),
+            self._kind(knob),
+        )

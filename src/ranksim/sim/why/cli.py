@@ -1,0 +1,74 @@
+"""`ranksim why`: when something became inevitable in a run, and what would have prevented it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.errors import BadInput
+from ranksim.report.terminal import print_out, waiting
+
+if TYPE_CHECKING:
+    from ranksim.sim.scenario import Scenario
+
+
+def why(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A directory of `ranksim run --out`, or a scenario file.")
+    ],
+    asked: Annotated[
+        str,
+        typer.Argument(
+            metavar="METRIC", help="What to ask about: refusals.CODE, or 'jobs.rank_run.wait.max > 10m'."
+        ),
+    ],
+    futures: Annotated[
+        int, typer.Option(min=1, help="Other futures of a moment, and other worlds of a change, to try.")
+    ] = 20,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of a scenario file's run; its own if not given.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
+) -> None:
+    """When it became inevitable in a run, and the smallest change of one parameter that prevents it.
+
+    Other futures of the run show how likely it was from each moment on, as things stood then; a run with the
+    change confirms it. A scenario file is run first.
+
+    Examples:
+
+    \b
+      ranksim why results refusals.slot_limit_exceeded
+      ranksim why scenarios/agency-month.yaml refusals.slot_limit_exceeded
+    """  # fmt: skip
+    from ranksim.report.answer import printed
+    from ranksim.sim.runner import replication_seed
+    from ranksim.sim.scenario import Scenario
+    from ranksim.sim.why.answer import why as explain
+
+    if run.is_dir():
+        scenario, seeds = _kept(run)
+    else:
+        scenario = Scenario.load(run)
+        root = scenario.seed if seed is None else seed
+        seeds = [replication_seed(root, index) for index in range(scenario.replications)]
+    with waiting() as tell:
+        answer = explain(scenario, seeds, asked, futures, lambda worlds: tell(f"{worlds} worlds"))
+    print_out(answer.to_json() if json else printed(answer.sentence, (), answer.views()))
+
+
+def _kept(folder: Path) -> "tuple[Scenario, list[int]]":
+    """The scenario that a directory of results is of, and the seeds of its replications. Raises BadInput."""
+    from json import loads
+
+    from ranksim.sim.scenario import Scenario
+
+    try:
+        scenario = Scenario.parse((folder / "scenario.json").read_text(encoding="utf-8"), str(folder))
+        result = loads((folder / "result.json").read_text(encoding="utf-8"))
+        return scenario, [replication["seed"] for replication in result["replications"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadInput(
+            f"{folder}: expected what `ranksim run --out` writes, scenario.json and result.json among it; "
+            "run the scenario again, or give its file"
+        ) from None

@@ -1,0 +1,299 @@
+"""Worlds that are asked one thing: whether something happens in them, and when first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from simpy.events import Event
+
+from ranksim.callers.programs import AnyClient, AppUsers, Caller, Poller
+from ranksim.clock import Micros
+from ranksim.draws import Purpose, derive, entity
+from ranksim.errors import BadInput
+from ranksim.service.calls import Answer, Attempt, Call, Reply
+from ranksim.service.events import EndpointDisabled, JobEnded, JobStarted, ServiceEvent
+from ranksim.service.operations import OPERATIONS, TABLE
+from ranksim.service.service import Service
+from ranksim.sim.expectations import READERS, show
+from ranksim.sim.metrics import REFUSING, check_name, scalars, unit_of
+from ranksim.sim.scenario import Scenario
+from ranksim.sim.statistics import ReplicationTally
+from ranksim.sim.timeline import OfReceiver
+from ranksim.sim.why.told import Happening
+from ranksim.sim.world import Fork, World
+
+SHRINKS = ("active", "held", "used", "pending", "mean_waiting")
+"""Counts that may fall again, so that there is no first moment from which on they are too high."""
+
+_ASKED = re.compile(r"([^\s<>=]+)(?:\s*>\s*(.+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether a metric that only grows comes to lie above a bound, such as whether there is any refusal."""
+
+    metric: str
+    bound: float = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Question:
+        """Read `METRIC`, which asks whether there is any, or `METRIC > VALUE`. Raises BadInput."""
+        found = _ASKED.fullmatch(text.strip())
+        if found is None:
+            raise BadInput(
+                f"why {text!r}: expected METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded"
+            )
+        metric, bound = found.groups()
+        try:
+            check_name(metric)
+        except ValueError as error:
+            raise BadInput(f"why: {error}") from None
+        if not _grows(metric):
+            raise BadInput(
+                f"why {metric}: it may fall again, so there is no moment at which it is decided; ask for a "
+                "count, such as refusals.total, or for what ends in .max"
+            )
+        return cls(metric, 0 if bound is None else _bound(metric, bound))
+
+    def __str__(self) -> str:
+        more = f" > {show(self.bound, unit_of(self.metric))}" if self.bound else ""
+        return f"{self.metric}{more}"
+
+    @property
+    def code(self) -> str:
+        """The error code that it is about, or ""."""
+        family, _, code = self.metric.partition(".")
+        return code if family == "refusals" and code != "total" else ""
+
+    @property
+    def of_calls(self) -> bool:
+        """Whether it is about refused calls, which can be watched one by one."""
+        return self.metric.startswith("refusals.") or _client_of(self.metric) != ""
+
+    def counts(self, client: str, reply: Reply) -> bool:
+        """Return whether a call is one of those that it is about."""
+        if reply.outcome not in REFUSING:
+            return False
+        whose = _client_of(self.metric)
+        return client == whose if whose else self.code in ("", reply.code)
+
+
+def _client_of(metric: str) -> str:
+    return metric[8:-9] if metric.startswith("clients.") and metric.endswith(".refusals") else ""
+
+
+def _grows(metric: str) -> bool:
+    field = metric.rpartition(".")[2]
+    return field not in SHRINKS if unit_of(metric) == "count" else field == "max"
+
+
+def _bound(metric: str, text: str) -> float:
+    unit = unit_of(metric)
+    try:
+        return float(READERS[unit][0](text.strip()) if unit in READERS else text)
+    except ValueError:
+        expected = READERS[unit][1] if unit in READERS else "a number"
+        raise BadInput(f"why {metric}: expected {expected} behind >, found {text!r}") from None
+
+
+class Watch(ReplicationTally):
+    """Watches for the first call that makes the answer yes, and counts nothing else."""
+
+    def __init__(self, question: Question, world_of: Scenario) -> None:
+        super().__init__(world_of.start, world_of.length, world_of.length)
+        self.question = question
+        self.seen = 0
+        self.found: Happening | None = None
+        self.stop: Event | None = None
+
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        """Look at a call."""
+        if self.found is None and self.question.counts(client, reply):
+            self.seen += 1
+            if self.seen > self.question.bound:
+                self.found = _of_call(now, client, reply)
+                self.end_now()
+
+    def end_now(self) -> None:
+        """Let the run end, unless it has."""
+        if self.stop is not None and not self.stop.triggered:
+            self.stop.succeed()
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Look away."""
+
+    def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
+        """Look away."""
+
+    def pool(self, now: Micros, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
+        """Look away."""
+
+    def sample(self, now: Micros, service: Service) -> None:
+        """Look away."""
+
+
+class Diary(ReplicationTally):
+    """Counts as usual, and writes down what happened when."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario.start, scenario.length, scenario.length, **_usual(scenario))
+        self.happenings: list[Happening] = []
+
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        """Count a call and write it down."""
+        super().call(now, client, call, reply)
+        self.happenings.append(_of_call(now, client, reply))
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Count what became true, and write down what became of jobs and endpoints."""
+        events = tuple(events)
+        super().observe(events)
+        for event in events:
+            match event:
+                case JobStarted():
+                    self.happenings.append(Happening(event.at, f"a {event.kind} job starts"))
+                case JobEnded():
+                    self.happenings.append(Happening(event.at, f"a {event.kind} job is {event.outcome}"))
+                case EndpointDisabled():
+                    self.happenings.append(Happening(event.at, "a webhook endpoint is disabled"))
+
+    def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
+        """Count a webhook attempt and write it down."""
+        super().attempt(now, task, answer, acted)
+        name = self.endpoint_names.get(task.endpoint, task.url)
+        said = answer.error or answer.status
+        self.happenings.append(Happening(now, f"attempt {task.number} at {name}: {said}"))
+
+
+def _of_call(now: Micros, client: str, reply: Reply) -> Happening:
+    refused = f" is refused: {reply.code}" if reply.outcome in REFUSING else ""
+    return Happening(now, f"{reply.operation} of {client}{refused}", client)
+
+
+def _usual(scenario: Scenario) -> dict[str, Any]:
+    """What a tally must know of a scenario's policy."""
+    policy = scenario.policy
+    return {
+        "attempts": policy.facts.webhook_attempts,
+        "rate_class_of": {operation.name: operation.rate_class(policy).label for operation in TABLE},
+        "reserved_counts": policy.assumptions.spent_counts == "settled_and_reserved",
+    }
+
+
+@dataclass(slots=True)
+class Rerunner:
+    """Runs worlds and looks for the answer; `runs` counts them, `progress` is told after each."""
+
+    question: Question
+    progress: Callable[[int], None] | None = None
+    runs: int = 0
+
+    def happens(self, scenario: Scenario, seed: int, fork: Fork | None = None) -> bool:
+        """Return whether it happens in a world, or in another future of it."""
+        if self.question.of_calls:
+            return self._watched(scenario, seed, fork) is not None
+        return self.value(scenario, seed, fork=fork) > self.question.bound
+
+    def value(
+        self, scenario: Scenario, seed: int, until: Micros | None = None, fork: Fork | None = None
+    ) -> float:
+        """Return the metric of a world, of all of it or of what has happened when `until` has passed."""
+        tally = ReplicationTally(scenario.start, scenario.length, scenario.sample_every, **_usual(scenario))
+        return self._measured(scenario, seed, tally, until, fork)
+
+    def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
+        """Return what first made the answer yes, or None, and all that happened before it."""
+        diary = Diary(scenario)
+        if self._measured(scenario, seed, diary, None, None) <= self.question.bound:
+            return None, diary.happenings
+        happenings = sorted(diary.happenings, key=lambda one: one.at)
+        if self.question.of_calls:
+            found = self._watched(scenario, seed, None)
+            assert found is not None
+        else:
+            found = self._bisected(scenario, seed, happenings)
+        return found, [one for one in happenings if one.at < found.at]
+
+    def _bisected(self, scenario: Scenario, seed: int, happenings: list[Happening]) -> Happening:
+        """Find what made the answer yes by ending the run earlier and earlier."""
+        times = sorted({one.at for one in happenings})
+        low, high = -1, len(times) - 1  # yes by the end of the run, which may be after the last of them
+        if not self.value(scenario, seed, until=times[high]) > self.question.bound:
+            return Happening(scenario.end, "the run ends")
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.value(scenario, seed, until=times[middle]) > self.question.bound:
+                high = middle
+            else:
+                low = middle
+        return next(one for one in reversed(happenings) if one.at == times[high])
+
+    def _watched(self, scenario: Scenario, seed: int, fork: Fork | None) -> Happening | None:
+        watch = Watch(self.question, scenario)
+        quiet = scenario.model_copy(update={"sample_every": scenario.length})
+        world = self._world(quiet, seed, watch, fork)
+        watch.stop = world.env.event()
+        world.at(world.end, watch.end_now, urgent=True)
+        world.tally = watch
+        if watch.found is None:
+            world.env.run(until=watch.stop)
+        return watch.found
+
+    def _measured(
+        self,
+        scenario: Scenario,
+        seed: int,
+        tally: ReplicationTally,
+        until: Micros | None,
+        fork: Fork | None,
+    ) -> float:
+        world = self._world(scenario, seed, tally, fork)
+        if until is None or until + 1 >= scenario.end:
+            world.run()
+        else:
+            world.env.run(until=until + 1 - scenario.start)
+            world.finish()
+        assert world.replication is not None
+        return scalars(world.replication).get(self.question.metric) or 0
+
+    def _world(self, scenario: Scenario, seed: int, tally: ReplicationTally, fork: Fork | None) -> World:
+        self.runs += 1
+        if self.progress is not None:
+            self.progress(self.runs)
+        return World(scenario, seed=seed, tally=tally, fork=fork)
+
+
+def other(seed: int, kind: str, number: int) -> int:
+    """Return the seed of another future or world; those of different kinds are independent."""
+    return derive(seed, entity(f"why/{kind}"), number, Purpose.REPLICATION)
+
+
+def narrowed(scenario: Scenario, question: Question, client: str) -> Scenario:
+    """Leave out who cannot have part in a refusal of a client's call, so that many worlds can be tried.
+
+    Clients that only read take no part unless the rate limit refuses, receivers none at all, and clients of
+    other accounts none where no pool is shared.
+    """
+    code, clients = question.code, dict(scenario.clients)
+    if not question.of_calls or not code:
+        return scenario
+    account = clients[client].account if client in clients else None
+    if code != "rate_limited":
+        clients = {name: one for name, one in clients.items() if name == client or not _only_reads(one)}
+    if account is not None and not scenario.pools:
+        clients = {name: one for name, one in clients.items() if one.account in (None, account)}
+    changes: dict[str, Any] = {"clients": clients, "expect": ()}
+    if not any(isinstance(action, OfReceiver) for action in scenario.timeline):
+        changes["receivers"] = {}
+    return scenario.model_copy(update=changes)
+
+
+def _only_reads(client: AnyClient) -> bool:
+    if isinstance(client, Poller):
+        return OPERATIONS[client.operation].method == "GET"
+    if isinstance(client, Caller | AppUsers):
+        return all(OPERATIONS[operation].method == "GET" for operation in client.mix)
+    return False

@@ -1,0 +1,221 @@
+"""Why something happened in a run, as plain data that tells itself: when, how likely, what prevents it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ranksim.clock import DAY, Micros, iso
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.shares import chance
+from ranksim.report import units
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where something stands in a scenario."""
+
+LEFT_OUT = "left out"
+"""What stands for the value of what is taken out of a scenario."""
+
+
+class Happening(NamedTuple):
+    """Something that was seen in a run: when, in words, and whose doing it was (a client, or "")."""
+
+    at: Micros
+    text: str
+    client: str = ""
+
+
+class Chance(NamedTuple):
+    """How likely it was, seen from a moment: `hits` of `futures` that began there come to it."""
+
+    at: Micros
+    text: str
+    hits: int
+    futures: int
+
+    @property
+    def estimate(self) -> Estimate:
+        """The chance with its 95 % interval."""
+        return chance(self.hits, self.futures)
+
+
+class TurningPoint(NamedTuple):
+    """The moment from which on every future came to it, and what set in or happened then."""
+
+    at: Micros
+    text: str
+    causes: tuple[Path, ...]
+    """Where what set in stands in the file; nothing where it was so from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One parameter changed so far that it does not happen.
+
+    `path` is what a study calls it. `size` is how far the new value lies from the old, as a share of the
+    larger (of the run, of a moment). Of other worlds `prevented` is the chance that the change prevents it
+    there, too. `kind` is "cause" for a parameter of what set in at the moment, else "done", by the customer
+    or in the world, or "sold", which is bought or granted.
+    """
+
+    path: str
+    old: str
+    new: str
+    size: float
+    prevented: Estimate
+    kind: str
+
+    @property
+    def sentence(self) -> str:
+        """The change in words."""
+        if self.new == LEFT_OUT:
+            return f"{self.path} left out"
+        return f"{self.path} {self.old} → {self.new}"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why something happened in a run.
+
+    `replication` (from 0) and `seed` say in which; `first` is what made it true, `moment` when it became
+    inevitable, `chances` how likely it was from each moment on, `otherwise` how likely it is in other worlds
+    of the scenario as it stands. `changes` prevent it, the best first; a run with the first of them confirmed
+    that. `worlds` is how many were run.
+    """
+
+    question: str
+    scenario: str
+    replication: int
+    seed: int
+    start: Micros
+    first: Happening
+    moment: TurningPoint
+    chances: tuple[Chance, ...]
+    otherwise: Estimate
+    changes: tuple[Remedy, ...]
+    worlds: int
+
+    def __repr__(self) -> str:
+        return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+
+        return fragment(f"Why {self.question}?", [self.sentence], self.views())
+
+    @property
+    def change(self) -> Remedy | None:
+        """The smallest change of one parameter that prevents it, or None."""
+        return self.changes[0] if self.changes else None
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a few sentences."""
+        return " ".join((self._when(), self._what()))
+
+    def _when(self) -> str:
+        first = f"{self.first.text}, {iso(self.first.at)}"
+        if not self.moment.causes and self.moment.at <= self.start:
+            return f"{first}: it was inevitable from the start."
+        return f"{first}: it was inevitable from {iso(self.moment.at)} on ({self.moment.text})."
+
+    def _what(self) -> str:
+        change = self.change
+        if change is None:
+            return "No change of one parameter that was tried prevents it."
+        share = units.percent(change.prevented.mean or 0)
+        low = units.percent(change.prevented.low or 0)
+        return (
+            f"The smallest change that prevents it: {change.sentence}; a run with it confirms that, and it "
+            f"holds in {share} of other worlds (at least {low})."
+        )
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
+        chances = [
+            {
+                "at": one.at,
+                "what": one.text,
+                "chance": one.estimate.mean,
+                "chance_low": one.estimate.low,
+                "chance_high": one.estimate.high,
+                "futures": one.futures,
+            }
+            for one in self.chances
+        ]
+        changes = [
+            {
+                "parameter": one.path,
+                "old": one.old,
+                "new": one.new,
+                "size": one.size,
+                "prevented": one.prevented.mean,
+                "prevented_low": one.prevented.low,
+                "prevented_high": one.prevented.high,
+                "kind": one.kind,
+            }
+            for one in self.changes
+        ]
+        return {"chances": chances, "changes": changes}
+
+    def to_json(self) -> str:
+        """Write the answer as JSON text: kind, version, the answer in words, and the tables."""
+        plain = {
+            "kind": "why",
+            "version": 1,
+            "question": self.question,
+            "scenario": self.scenario,
+            "replication": self.replication,
+            "seed": self.seed,
+            "answer": self.sentence,
+            "first": {"at": self.first.at, "what": self.first.text},
+            "inevitable": {"at": self.moment.at, "what": self.moment.text},
+            "worlds": self.worlds,
+            "tables": self.tables(),
+        }
+        return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The changes as plain rows, the best first."""
+        return self.tables()["changes"]
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        chances = tuple((iso(one.at), one.text, units.write("share", *one.estimate)) for one in self.chances)
+        changes = tuple(
+            (
+                one.path, one.old, one.new, one.kind,
+                units.percent(one.size), units.write("share", *one.prevented),
+            )
+            for one in self.changes
+        )  # fmt: skip
+        usual = units.write("share", *self.otherwise)
+        note = (
+            f"Other futures of the same past, as things stood then. In other worlds of the scenario as it is "
+            f"it happens in {usual}. {self.worlds} worlds were run."
+        )
+        found = [View("How likely it was", ("from", "what came then", "chance"), 2, chances, note)]
+        if changes:
+            headings = ("parameter", "is", "would be", "of", "differs by", "prevents it in")
+            found.append(View("What would have prevented it", headings, 4, changes))
+        return found
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how likely it was from each moment on. Raises BadInput without matplotlib."""
+        from ranksim.report.figure import BLUE, new_figure, plain_axes
+
+        ax = new_figure().subplots() if ax is None else ax
+        days = [(one.at - self.start) / DAY for one in self.chances]
+        shares = [100 * one.hits / one.futures for one in self.chances]
+        ax.step(days, shares, where="post", color=BLUE, linewidth=2, marker="o", markersize=4)
+        ax.set_ylim(-4, 104)
+        ax.set_xlabel(f"days since {iso(self.start)}")
+        ax.set_ylabel("futures that come to it, %")
+        ax.set_title(f"{self.question}: inevitable from {iso(self.moment.at)} on", loc="left")
+        plain_axes(ax)
+        return ax

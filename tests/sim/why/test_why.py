@@ -1,0 +1,131 @@
+"""Why something happened: other futures, what can be asked, and who has no part in it."""
+
+from __future__ import annotations
+
+from math import comb, exp, factorial
+
+import pytest
+
+from ranksim.clock import DAY, HOUR
+from ranksim.errors import BadInput
+from ranksim.sim.runner import run
+from ranksim.sim.scenario import Scenario
+from ranksim.sim.statistics import ReplicationTally
+from ranksim.sim.why.futures import Question, Rerunner, narrowed
+from ranksim.sim.why.moments import as_of, planned
+from ranksim.sim.why.told import Chance
+from ranksim.sim.world import Fork, World
+
+# Other futures
+
+HEAD = "scenario: 1\nstart: 2026-03-01T00:00:00Z\n"
+RANDOM = f"""{HEAD}
+length: 10d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 4985}}}}}}
+clients:
+  growth: {{kind: caller, account: acme, mix: {{keywords.create: 1}}, every: 12h, arrivals: poisson}}
+"""
+
+
+class Log(ReplicationTally):
+    """When calls are made."""
+
+    times: list[int]
+
+    def call(self, now, client, call, reply):  # type: ignore[no-untyped-def]  # as above it
+        self.times.append(now)
+
+
+def calls(scenario: Scenario, seed: int, fork: Fork | None = None) -> list[int]:
+    log = Log(scenario.start, scenario.length, scenario.length)
+    log.times = []
+    World(scenario, seed=seed, tally=log, fork=fork).run()
+    return log.times
+
+
+def test_a_fork_has_the_same_past_and_another_future() -> None:
+    scenario = Scenario.parse(RANDOM)
+    at = scenario.start + 5 * DAY
+    run_itself, fork = calls(scenario, 1), calls(scenario, 1, Fork(at, 2))
+    assert [t for t in run_itself if t <= at] == [t for t in fork if t <= at] != []
+    assert [t for t in run_itself if t > at][1:] != [t for t in fork if t > at][1:]
+    assert fork == calls(scenario, 1, Fork(at, 2))
+
+
+@pytest.mark.slow
+def test_the_chance_at_the_start_is_that_of_the_law() -> None:
+    """15 words fit, and 20 come on average: refused is who sees 16 or more."""
+    scenario = Scenario.parse(RANDOM)
+    worlds = Rerunner(Question.parse("refusals.slot_limit_exceeded"))
+    hits = sum(worlds.happens(scenario, seed) for seed in range(200))
+    law = 1 - sum(exp(-20) * 20**n / factorial(n) for n in range(16))
+    p_value = sum(comb(200, k) * law**k * (1 - law) ** (200 - k) for k in range(hits + 1))
+    assert 0.001 < p_value < 0.999, (hits, law)
+
+
+def test_what_sets_in_later_is_not_there_yet() -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 30d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 10}}}}}}
+clients:
+  growth: {{kind: caller, account: acme, mix: {{keywords.create: 1}}, every: 1h, starts: 5d}}
+timeline:
+  - {{at: 12d, do: add_keywords, account: acme, count: 5}}
+""")
+    starts, later = planned(scenario)
+    assert (starts.at, starts.path) == (scenario.start + 5 * DAY, ("clients", "growth"))
+    assert (later.at, later.path) == (scenario.start + 12 * DAY, ("timeline", 0))
+    assert as_of(scenario, later.at - 1).timeline == ()
+    assert as_of(scenario, later.at).timeline == scenario.timeline
+    assert as_of(scenario, starts.at - 1).clients == {}
+
+
+def test_who_only_reads_has_no_part_in_a_refusal() -> None:
+    scenario = Scenario.parse(
+        f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 1}}}}, other: {{plan: pro, portfolio: {{domains: 1}}}}}}
+clients:
+  reads: {{kind: poller, account: acme, operation: jobs.list, every: 1m}}
+  crawls: {{kind: schedule, account: acme, job: crawl, every: 6h}}
+  others: {{kind: schedule, account: other, job: crawl, every: 6h}}
+receivers: {{erp: {{account: acme}}}}
+"""
+    )
+    small = narrowed(scenario, Question.parse("refusals.cooldown_active"), "crawls")
+    assert (list(small.clients), list(small.receivers)) == (["crawls"], [])
+    limited = narrowed(scenario, Question.parse("refusals.rate_limited"), "crawls")
+    assert list(limited.clients) == ["reads", "crawls"]
+
+
+def test_a_chance_has_an_interval() -> None:
+    assert Chance(0, "", 20, 20).estimate.low == pytest.approx(0.025 ** (1 / 20))
+
+
+# What is asked
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("refusals.slot_limit_exceded", "did you mean 'refusals.slot_limit_exceeded'"),
+        ("slots.acme.used", "it may fall again"),
+        ("jobs.rank_run.wait.p95 > 5m", "it may fall again"),
+        ("jobs.rank_run.wait.max > 5", "expected a duration such as '5m' behind >, found '5'"),
+        ("refusals.total < 5", "expected METRIC or METRIC > VALUE"),
+    ],
+)
+def test_what_cannot_be_asked(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said.replace("(", r"\(")):
+        Question.parse(text)
+
+
+def test_what_did_not_happen_has_no_reason() -> None:
+    scenario = Scenario.parse(RANDOM).replace(length="6h")
+    with pytest.raises(BadInput, match="it did not happen in 1 replication"):
+        run(scenario).why("refusals.slot_limit_exceeded")
+
+
+def test_a_bound_is_read_in_its_unit() -> None:
+    assert Question.parse("jobs.crawl.wait.max > 2h") == Question("jobs.crawl.wait.max", 2 * HOUR)
+    assert str(Question.parse("jobs.crawl.wait.max > 2h")) == "jobs.crawl.wait.max > 2h"
