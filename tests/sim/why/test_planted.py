@@ -127,13 +127,14 @@ receivers: {erp: {account: acme, outages: [{from: 1d, for: 12h}]}}
 """,
         ),
     ),
-    # A run costs 1.60 USD; after ten, 46.25 of 90 USD are left for: 46 in 20 days are one each 10 h 26.1 min.
+    # A run costs 1.60 USD; the 57th begins at 89.60 and may cross 90 (U48). After ten that leaves 47 for 20
+    # days: one each 10 h 12.8 min.
     Planted(
         "a raised run-every",
         "refusals.cost_cap_reached",
         10 * DAY,
         "scenario.clients.often.every",
-        "10h27m",
+        "10h13m",
         world(
             "30d",
             f"""

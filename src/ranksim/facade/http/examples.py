@@ -63,7 +63,7 @@ class _ExampleCaller:
             "example", account, keys={"example": self._key}, domains=[domain],
             hosts={"example.com": domain}, lists={domain: [listed]},
         )  # fmt: skip
-        self._factory = RequestFactory("example", actor, 1, [one.name for one in TABLE])
+        self._factory = RequestFactory("example", actor, self._service.state, [one.name for one in TABLE])
 
     def call(self, name: str, number: int) -> tuple[Send, Reply]:
         """Make a request of an operation, and learn from its answer."""

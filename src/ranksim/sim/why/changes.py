@@ -69,13 +69,15 @@ def dotted(path: Path) -> str:
 
 
 def _put(old: Any, path: Path, value: Any) -> Any:
-    """Return a copy with the value at a path; `LEFT_OUT` takes an item out of a list."""
+    """Return a copy with the value at a path; `LEFT_OUT` takes an item out."""
     if not path:
         return value
     part, *rest = path
     if isinstance(old, BaseModel):
         return old.model_copy(update={str(part): _put(getattr(old, str(part)), tuple(rest), value)})
     if isinstance(old, Mapping):
+        if not rest and value == LEFT_OUT:
+            return {name: one for name, one in old.items() if name != part}
         return {**old, part: _put(old.get(part), tuple(rest), value)}
     items = list(old)
     index = int(part)
@@ -134,8 +136,7 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
         yield _fewer((*at, "domains"), domains if old == "all" else old, 1, old)
     if limited and given.get("on_limit", "obey") != "obey":
         yield from _choices((*at, "on_limit"), given["on_limit"], ("obey",), (1.0,))
-    if "starts" in given:
-        yield _moment((*at, "starts"), given["starts"], scenario.length, lambda t: t)
+    yield from _choices(at, client.kind, (LEFT_OUT,), (1.0,))
 
 
 DAYS = {"day": 1, "week": 7, "month": 30}
