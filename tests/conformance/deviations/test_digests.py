@@ -60,7 +60,9 @@ YOUNGER = frozenset(
 )
 """Rules that came after the digests were written: left out, so that a change of any other shows."""
 
-YOUNGER_NUMBERS = frozenset({14, 17, 18, 24, 32, 40, 49, 50, 51, 64, 65, 72, 80, 81, 84, 86, 98, 104})
+YOUNGER_NUMBERS = frozenset(
+    {14, 17, 18, 24, 32, 40, 46, 49, 50, 51, 59, 64, 65, 72, 80, 81, 84, 86, 93, 95, 98, 104, 107, 109}
+)
 """Likewise assumptions that are told to differ since."""
 
 

@@ -9,6 +9,7 @@ from sys import intern
 from typing import TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.conformance.history.fields import body_of, thing_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
@@ -336,13 +337,17 @@ def _judge_making(seen: Observation, domain: str, tally: Tally) -> None:
 
     Which field names the domain is assumed (U41, U108), so what the reply does not tell proves nothing.
     """
-    asked = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
-    if seen.surface != "rest" or seen.dry_run or not isinstance(asked, str) or asked == domain:
+    body = body_of(seen)
+    asked = body.get("domain_id")
+    if seen.surface == "app" or seen.dry_run or not isinstance(asked, str) or asked == domain:
         return
-    kind = f", {seen.body.get('kind')}" if seen.operation == "jobs.create" else ""
+    kind = f", {body.get('kind')}" if seen.operation == "jobs.create" else ""
     case = f"{seen.operation}{kind}"
-    made = seen.data.get("domain_id") if seen.ok and isinstance(seen.data, dict) else None
-    if case in MADE and (seen.status in (403, 404) or isinstance(made, str)):
+    made = thing_of(seen).get("domain_id") if seen.ok else None
+    refused = seen.status in (403, 404) or (
+        seen.surface == "graphql" and seen.code in ("forbidden", "not_found")
+    )
+    if case in MADE and (refused or isinstance(made, str)):
         says = f"key {seen.key}, scoped to {domain}, made something for domain {made}"
         _check(WRITES, not seen.ok or made == domain, says, seen, tally, case)
 

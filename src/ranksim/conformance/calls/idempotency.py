@@ -266,6 +266,9 @@ def _after_refusal(group: Group, near: Sequence[Observation], options: Options, 
         says = f"{one.id} was refused {one.code}; its repetition {other.id} was answered anew"
         if _same_refusal(one, other, options):
             tally.held(REPLAY, case=None)  # where refusals are stored is open (U29)
+            if other.replayed and one.answer != other.answer:
+                says = f"{other.id} replays the refusal {one.id} and tells another wait"
+                tally.differs(93, "as_given", "refreshed", group.evidence(says, one, other))
         elif "success" in options.candidates("idempotency_stores"):
             tally.differs(29, "all", "success", group.evidence(says, one, other))
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.clock import DAY, DISTANT_FUTURE, SECOND, Micros
-from ranksim.conformance.history.fields import moment
+from ranksim.conformance.history.fields import body_of, moment, thing_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
@@ -160,6 +160,8 @@ class JobJudge:
             for job in _jobs_of(seen):
                 _judge_one(seen, job, self.tally)
                 self._add(owner, job, seen)
+        elif seen.ok and seen.surface == "graphql" and seen.operation == "jobs.create" and not seen.dry_run:
+            _judge_kind(seen, self.tally)
         elif seen.operation == "jobs.get" and 400 <= seen.status <= 499 and seen.status not in (401, 429):
             named = self._named(seen.parameters.get("id", ""), seen.sent)
             named.refused.append((owner, seen.parameters.get("kind")))
@@ -236,6 +238,15 @@ def _jobs_of(seen: Observation) -> Iterator[dict[str, Json]]:
 
 
 # One telling
+
+
+def _judge_kind(seen: Observation, tally: Tally) -> None:
+    """Over GraphQL a reply shows what was asked for, the kind perhaps in capitals."""
+    asked, made = body_of(seen).get("kind"), thing_of(seen)
+    kind, job_id = made.get("kind"), made.get("id")
+    if isinstance(asked, str) and isinstance(kind, str) and isinstance(job_id, str):
+        says = f"{seen.id} asked for a job of kind {asked} and shows kind {kind}"
+        _check(KINDS, kind.lower() == asked, says, seen, job_id, tally, f"{asked} asked for")
 
 
 def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import Any, Final, TypeAlias, get_args, get_type_hints
 
 from ranksim.clock import DISTANT_FUTURE, Micros, instant
 from ranksim.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
@@ -247,6 +247,7 @@ class SchemaJudge:
         """Judge the next exchange as it is read, with its parsed reply."""
         check(exchange, seen, reply, self.tally)
         _check_status(seen, self.options, self.tally)
+        _check_choices(seen, self.tally)
         if seen.operation in ("domains.update", "domains.delete"):
             self._changed.add((seen.environment, seen.account, seen.parameters.get("id", "")))
         elif seen.operation in ("domains.get", "domains.list") and seen.ok and isinstance(reply, dict):
@@ -344,6 +345,29 @@ def _check_status(seen: Observation, options: Options, tally: Tally) -> None:
         says = f"{seen.id} ({case.replace('_', ' ')}) was answered {seen.status}"
         found = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
         tally.differs(ASSUMED[case], f"{case} {assumed}", seen.status, found)
+
+
+WIDENING: Final = frozenset({"entitlement_required", "slot_limit_exceeded"})
+"""The checks of a PATCH that widens a scan, by default (U95)."""
+
+
+def _check_choices(seen: Observation, tally: Tally) -> None:
+    """What stands at a stated path is there (U107); a PATCH of a scan meets no check but two (U95).
+
+    A list or a single without parameters exists, whatever it holds, so it is neither 404 nor 405 but where
+    its path, or its prefix, is another one (S5, S112).
+    """
+    if seen.surface != "rest" or seen.lost or seen.outside:
+        return
+    if seen.operation == "scans.update" and seen.code in CHECK_OF.keys() - WIDENING:
+        found = Evidence(f"{seen.id} was refused {seen.code}", (seen.id,), at=seen.sent)
+        tally.differs(95, "dimensions_slots", "all", found)
+    known = OPERATIONS.get(seen.operation)
+    if known is None or known.method != "GET" or "{" in known.path or seen.query.keys() - {"limit"}:
+        return
+    if seen.status in (404, 405) and seen.key:
+        found = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), about=known.path, at=seen.sent)
+        tally.differs(107, f"GET /v1/{known.path}", f"{seen.status} there", found)
 
 
 def _status_case(seen: Observation) -> str:
@@ -463,6 +487,7 @@ def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: T
         )
         return
     tally.held(ERROR, case=case, by=(seen.id,))
+    tally.covers(ERROR, f"in {seen.environment}", (seen.id,))
     url, code = reply["documentation_url"], reply["code"]
     if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
         tally.held(TYPE, case=case, by=(seen.id,))
@@ -552,6 +577,7 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
                 _broke(TIMES, f"shows {name} {value!r}", seen, tally, name)
     if whole:
         tally.held(FIELDS, whole, case=seen.operation, by=(seen.id,))
+        tally.covers(FIELDS, f"in {seen.environment}", (seen.id,))
     for name, count in told.items():
         tally.held(TIMES, count, case=name, by=(seen.id,))
 
@@ -562,10 +588,20 @@ def _has_finished(job: dict[str, Json]) -> bool:
     return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
 
 
+LOOKUPS: Final = "research_lookups"
+"""One of the metered allowances (S101)."""
+
+
 def _check_usage(data: dict[str, Json], seen: Observation, tally: Tally) -> None:
     metrics = data.get("metrics")
     if not isinstance(metrics, list) or not metrics:
         return  # where the list stands is assumed (U109)
+    named = sorted(str(metric.get("metric")) for metric in metrics if isinstance(metric, dict))
+    if named and LOOKUPS not in named:
+        found = Evidence(
+            f"{seen.id} lists {', '.join(named)}", (seen.id,), about=seen.operation, at=seen.sent
+        )
+        tally.differs(109, f"{LOOKUPS} among the metrics", "not among them", found)
     lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
     if lacking:
         _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally, seen.operation)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ranksim.clock import Micros, instant
+from ranksim.conformance.history.graphql_arguments import arguments
 from ranksim.conformance.history.observation import Json, Observation
 from ranksim.contract.facts import CHECK_OF
 
@@ -33,8 +34,7 @@ def body_of(seen: Observation) -> Mapping[str, Json]:
         return {}
     if seen.surface != "graphql":
         return seen.body
-    variables = seen.body.get("variables")
-    given = variables.get("input") if isinstance(variables, dict) else None
+    given = arguments(seen.body.get("query"), seen.body.get("variables")).get("input")
     body = snaked(given) if isinstance(given, dict) and seen.operation else {}
     if isinstance(body.get("kind"), str):
         body["kind"] = body["kind"].lower()

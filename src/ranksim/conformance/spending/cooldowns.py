@@ -122,6 +122,20 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
             judge_refused(runs, refused, kind, trials)
             judge_stated(runs, refused, kind, trials)
     trials.tell(kinds, tally)
+    for refused in waits:
+        _note_arming(runs, refused, tally)
+
+
+def _note_arming(runs: CooldownGroups, refused: RefusedSpend, tally: Tally) -> None:
+    """A refusal on a domain of this trace where all that ran had failed: a failed run arms (U46)."""
+    if not runs.activity.alone or refused.domain not in runs.activity.domains:
+        return
+    before = [work for work in runs.works[refused.spend] + runs.works[""] if work.low <= refused.high]
+    if before and all(runs.unfailed(work, refused.low) is False for work in before):
+        says = f"{refused.spend} was refused as cooldown_active, and each run before it had failed"
+        ids = (before[-1].exchange.id, refused.exchange.id)
+        found = Evidence(says, ids, (), runs.about(refused), refused.low)
+        tally.differs(46, "a failed run does not arm", "it does", found)
 
 
 def kinds_of(options: Options) -> list[CooldownInterpretation]:

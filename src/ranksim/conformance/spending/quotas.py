@@ -284,6 +284,7 @@ def judge_counter(
         if not broken:
             break
     unit, moves, found, broken = tried[-1]
+    _note_refunds(activity, metric, marks, moves, found, tally)
     if broken:  # under every unit: show the default's
         unit, moves, found, broken = tried[0]
     elif unit != UNITS[0]:
@@ -305,6 +306,20 @@ def judge_counter(
         if since is not None and limits.get((since.id, since.ends)) != limit:
             continue  # the plan was changed
         judge_limit(activity, metric, bound, limit, moves, checked, tally)
+
+
+def _note_refunds(
+    activity: AccountActivity,
+    metric: str,
+    marks: Sequence[Sample],
+    moves: Sequence[Increment],
+    found: Sequence[Bound],
+    tally: Tally,
+) -> None:
+    """A reading that only a job's failure can have lowered excludes that nothing is given back (U50)."""
+    for kept, given in zip(bounds(marks, moves), found, strict=True):
+        if activity.alone and kept.short and not given.short:
+            tally.differs(50, "never", "on_failure", _evidence(activity, metric, kept, moves))
 
 
 def _breaks(activity: AccountActivity, bound: Bound) -> bool:

@@ -6,12 +6,12 @@ geographies for each scan, without de-duplication between scans. Elsewhere the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from ranksim.clock import Micros
-from ranksim.conformance.history.fields import whole
+from ranksim.conformance.history.fields import body_of, whole
 from ranksim.conformance.spending.activity import AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
@@ -86,6 +86,7 @@ def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
     if len(stated) > 1:
         judge_counter(activity, stated, tracked, options, tally)
         judge_held(activity, stated, tracked, tally)
+    judge_patches(activity, tally)
     for refused in activity.refusals:
         if refused.check == 5:
             judge_refused(activity, refused, tracked, options, tally)
@@ -272,6 +273,11 @@ def judge_refused(
     says = f"{requested} slots asked for with {used} of {limit} used"
     if used + requested <= limit and _may_pass_dimensions(activity, refused, options):
         tally.open("slots.refused", "the scan may pass the plan's dimensions")
+        if _passes_dimensions(activity, refused.body):
+            found = activity.evidence(
+                f"{says}, on a scan beyond the plan", (refused.exchange.id,), refused.low
+            )
+            tally.differs(59, "entitlement_required", "slot_limit_exceeded", found)
         return
     fits = activity.evidence(
         f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low, "no refusal for slots"
@@ -288,6 +294,27 @@ def judge_refused(
             f"{says}, but the call can ask for {most} at most", (refused.exchange.id,), refused.low
         )
         tally.broke("slots.counted", more)
+
+
+def _passes_dimensions(activity: AccountActivity, body: Mapping[str, Json]) -> bool:
+    """Return whether a scan, or a change of one, surely asks for more than the plan's dimensions."""
+    pairings, places = body.get("engine_devices"), body.get("geographies")
+    asked = [len(one) if isinstance(one, list) else 0 for one in (pairings, places)]
+    most = [(entitled.engine_devices, entitled.geographies) for entitled in activity.entitled]
+    return bool(most) and all(
+        any(limit is not None and asks > limit for asks, limit in zip(asked, limits, strict=True))
+        for limits in most
+    )
+
+
+def judge_patches(activity: AccountActivity, tally: Tally) -> None:
+    """A change that widens a scan beyond the plan's dimensions is refused under U95's default."""
+    for exchange in activity.patches:
+        widened = exchange.ok and exchange.operation == "scans.update"
+        if widened and _passes_dimensions(activity, body_of(exchange)):
+            says = f"{exchange.id} widened a scan beyond the plan's dimensions"
+            found = activity.evidence(says, (exchange.id,), exchange.sent)
+            tally.differs(95, "dimensions_slots", "none", found)
 
 
 def _may_pass_dimensions(activity: AccountActivity, refused: RefusedSpend, options: Options) -> bool:

@@ -1,0 +1,101 @@
+"""The arguments of a GraphQL request's first root field, with its variables put in.
+
+As much of the language as arguments need (GraphQL, October 2021, section 2.9): names, variables, numbers,
+strings of one line, lists and objects. What cannot be read has no arguments; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+Json = Any
+
+_TOKEN: Final = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\$?[_A-Za-z]\w*|[{}()\[\]:!=@]|\.\.\.|#[^\n]*'
+)
+_PLAIN: Final = {"true": True, "false": False, "null": None}
+
+DEEPEST: Final = 20
+"""Lists and objects within each other; a document with more is not read."""
+
+
+def arguments(query: Json, variables: Json) -> dict[str, Json]:
+    """Return them by name; variables that were not given are left out. Empty where they cannot be read."""
+    given: Mapping[str, Json] = variables if isinstance(variables, dict) else {}
+    found = _parsed(query) if isinstance(query, str) else {}
+    return {name: _filled(value, given) for name, value in found.items() if not _absent(value, given)}
+
+
+class _Variable(str):
+    """The name of a variable, where a value stands."""
+
+    __slots__ = ()
+
+
+def _absent(value: Json, given: Mapping[str, Json]) -> bool:
+    return isinstance(value, _Variable) and value not in given
+
+
+def _filled(value: Json, given: Mapping[str, Json]) -> Json:
+    if isinstance(value, _Variable):
+        return given.get(value)
+    if isinstance(value, dict):
+        return {name: _filled(one, given) for name, one in value.items() if not _absent(one, given)}
+    if isinstance(value, list):
+        return [_filled(one, given) for one in value]
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _parsed(query: str) -> dict[str, Json]:
+    if '"""' in query:
+        return {}
+    tokens = iter([found for found in _TOKEN.findall(query) if found[0] != "#"])
+    try:
+        for token in tokens:  # what stands before the fields: the operation, its name and variables
+            if token == "(":
+                while next(tokens) != ")":
+                    pass
+            elif token == "{":
+                break
+        next(tokens)  # the field, or its alias
+        token = next(tokens)
+        if token == ":":
+            next(tokens)
+            token = next(tokens)
+        return _members(tokens, ")", 0) if token == "(" else {}
+    except (StopIteration, ValueError):
+        return {}
+
+
+def _members(tokens: Iterator[str], end: str, depth: int) -> dict[str, Json]:
+    """Read `name: value` up to a bracket. Raises ValueError or StopIteration where it cannot be read."""
+    found: dict[str, Json] = {}
+    while (name := next(tokens)) != end:
+        if next(tokens) != ":":
+            raise ValueError(name)
+        found[name] = _value(next(tokens), tokens, depth)
+    return found
+
+
+def _value(token: str, tokens: Iterator[str], depth: int) -> Json:
+    if depth > DEEPEST:
+        raise ValueError("too deep")
+    if token == "{":
+        return _members(tokens, "}", depth + 1)
+    if token == "[":
+        items = []
+        while (inner := next(tokens)) != "]":
+            items.append(_value(inner, tokens, depth + 1))
+        return items
+    if token[0] == "$":
+        return _Variable(token[1:])
+    if token[0] == '"' or token[0].isdigit() or token[0] == "-":
+        return json.loads(token)
+    if token[0].isalpha() or token[0] == "_":
+        return _PLAIN.get(token, token)
+    raise ValueError(token)
