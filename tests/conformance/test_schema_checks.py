@@ -165,7 +165,7 @@ TABLE: dict[str, tuple[str, Entry, str]] = {
         call("jobs.create", 0, 1, {"allowed": True}, body={"dry_run": True}),
         "nothing",
     ),
-    "metrics": (schema_checks.FIELDS, usage(QUOTA), "held"),
+    "metrics": (schema_checks.FIELDS, usage(QUOTA, QUOTA | {"metric": "research_lookups"}), "held"),
     "a metric without resets_at": (schema_checks.FIELDS, usage(without(QUOTA, "resets_at")), "broken"),
     "UTC": (schema_checks.TIMES, domains(DOMAIN), "held"),
     "UTC in numbers": (

@@ -22,6 +22,7 @@ from ranksim.report.judgement import (
     run_lines,
     verdict,
 )
+from ranksim.report.judgement_figures import STYLE, staircase, timeline
 from ranksim.report.page import html_document
 
 Plain = Mapping[str, Any]
@@ -57,7 +58,7 @@ def page(judgement: Plain) -> str:
         "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
         "“ranksim explain S105” tells what any of them says, and so of rules and error codes.</footer>",
     ]
-    return html_document(title, body)
+    return html_document(title, body, STYLE)
 
 
 def _numbers(judgement: Plain) -> list[str]:
@@ -119,11 +120,15 @@ def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
     rows = [("expected", piece["expected"]), ("found", piece["found"]), ("difference", piece["says"])]
     cells = "".join(f"<dt>{label}</dt><dd>{escape(said)}</dd>" for label, said in rows if said)
     parts = ['<div class="piece">', f"<p>{escape(about)}</p>" if about else "", f"<dl>{cells}</dl>"]
+    parts += [staircase(piece["staircase"])] if "staircase" in piece else []
+    parts += [timeline(piece["timeline"])] if "timeline" in piece else []
     for name in piece["exchanges"]:
         parts.append(_exchange(name, judgement["exhibits"].get(name), unfolded))
     for name in piece["deliveries"]:
         parts += [_attempt(name, attempt, unfolded) for attempt in judgement["attempts"].get(name, [])[:1]]
     parts.append("</div>")
+    if "staircase" in piece or "timeline" in piece:
+        return parts
     around = piece.get("around") or []
     if len(around) > 1 and sum(row["marked"] for row in around) > 1 and _can_draw():
         from ranksim.report.judgement_plots import evidence_image

@@ -89,8 +89,8 @@ def tables_page(title: str, lines: Iterable[str], shown: Iterable[View], plots: 
     return html_document(title, [*parts, *rest])
 
 
-def html_document(title: str, body: Iterable[str]) -> str:
-    """A whole HTML document around a body, with the style of all pages; nothing is loaded from elsewhere."""
+def html_document(title: str, body: Iterable[str], style: str = "") -> str:
+    """A whole HTML document around a body, with the style of all pages and more; nothing else is loaded."""
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -100,7 +100,7 @@ def html_document(title: str, body: Iterable[str]) -> str:
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'; img-src data:\">",
         f"<title>{escape(title)} – ranksim</title>",
-        f"<style>{STYLE}</style>",
+        f"<style>{STYLE}{style}</style>",
         "</head>",
         "<body>",
         *body,

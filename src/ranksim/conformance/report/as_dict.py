@@ -14,12 +14,17 @@ from ranksim.conformance.following import Cause, causes
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.report import throughput
+from ranksim.conformance.report.figures import drawn
 from ranksim.conformance.report.looked_at import found_in
 from ranksim.conformance.report.model_fit import Compared
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding
 from ranksim.contract.assumptions import assumption
+from ranksim.contract.facts import Facts
 
 Plain = dict[str, Any]
+
+FACTS = Facts()
+"""The stated numbers, which no policy of a judgement replaces."""
 
 DRAWN = 1
 """Pieces of evidence of a rule that come with the calls around them."""
@@ -155,6 +160,7 @@ def _finding(
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
         around = (throughput.surroundings(history, evidence) for history in histories)
         piece["around"] = next((rows for rows in around if rows), [])
+        piece.update(drawn(rule.name, evidence, histories, FACTS))
     return {
         "name": rule.name,
         "says": rule.says,

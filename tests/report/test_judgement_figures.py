@@ -1,0 +1,58 @@
+"""Figures of a judgement: what is drawn, what its tooltips say, and from which calls and attempts."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from tests.conformance.building import a_trace, call, hook
+
+from ranksim.clock import MINUTE, SECOND
+from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.report.figures import drawn
+from ranksim.conformance.verdict.verdicts import Evidence
+from ranksim.contract.facts import Facts
+from ranksim.report.judgement_figures import staircase, timeline
+
+LIMIT = {"RateLimit-Limit": "3", "RateLimit-Remaining": "0", "RateLimit-Reset": "1"}
+CALLS = [
+    call("jobs.list", at, at + 0.5, [], headers=LIMIT, status=429 if at == 40 else 200)
+    for at in (0, 10, 20, 30, 40, 90)
+]
+ATTEMPTS = [hook(at, attempt=number, status=500) for number, at in ((1, 0), (2, 120), (3, 500))]
+
+
+def titles(svg: str) -> list[str]:
+    """Read the figure as XML, and give its tooltips."""
+    return [found.text or "" for found in ElementTree.fromstring(svg).iter("title")]
+
+
+@pytest.mark.parametrize(("named", "first"), [(("x1", "x4"), 0), (("x5",), -20)])
+def test_calls_of_one_window_are_drawn_from_its_first_or_to_its_refusal(
+    named: tuple[str, ...], first: int
+) -> None:
+    history = read(a_trace(CALLS))
+    figure = drawn("rate.read", Evidence("no", named), [history], Facts())["staircase"]
+    assert figure["length"] == MINUTE
+    assert round((figure["t"] - CALLS[0].sent) / SECOND) == first
+    assert [one["id"] for one in figure["calls"]] == ["x1", "x2", "x3", "x4", "x5"]
+    told = titles(staircase(figure))
+    assert any(said.startswith("x4: call 4 of the window") for said in told)
+    assert any(said.startswith("x5: refused") for said in told)
+    assert "4 admitted" in staircase(figure)
+    assert "limit 3" in staircase(figure)
+
+
+def test_attempts_are_drawn_against_when_they_were_due() -> None:
+    history = read(a_trace(ATTEMPTS))
+    figure = drawn("webhook.retry_delays", Evidence("no", (), ("evt_1/2",)), [history], Facts())["timeline"]
+    assert [one["attempt"] for one in figure["attempts"]] == [1, 2, 3]
+    assert [one["marked"] for one in figure["attempts"]] == [False, True, False]
+    told = titles(timeline(figure))
+    assert any(said.startswith("attempt 2 came 2 min after the first, ") for said in told)
+    assert "attempt 4 was due" in " ".join(told)
+    assert "not due before the end" in timeline(figure)
+
+
+def test_other_rules_have_neither() -> None:
+    assert drawn("error.body", Evidence("no", ("x1",)), [read(a_trace(CALLS))], Facts()) == {}
