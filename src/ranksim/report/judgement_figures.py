@@ -23,10 +23,12 @@ MOST_MARKS = 400
 
 def staircase(figure: Plain) -> str:
     """Draw the calls admitted since a window began as a staircase, against the limit and its end."""
-    begins, length, limit = figure["t"], figure["length"], figure["limit"]
+    begins: int = figure["t"]
+    length: int = figure["length"]
+    limit: int = figure["limit"]
     calls = figure["calls"]
     first, last = begins - length / 10, begins + length * 1.1
-    admitted = [call for call in calls if call["admitted"] and call["t"] >= begins]
+    admitted = [call for call in calls if call["admitted"] and begins <= call["t"] <= begins + length]
     top = max(limit, len(admitted)) * 1.12 + 1
 
     def x(t: float) -> float:

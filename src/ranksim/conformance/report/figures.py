@@ -36,7 +36,7 @@ def staircase(history: History, evidence: Evidence, facts: Facts) -> Row | None:
     begins = min(one.sent for one in named) if refused is None else refused.received - length
     keys = {one.key for one in named}
     low, high = begins - length // SIDE, begins + length + length // SIDE
-    calls = [
+    calls: list[Row] = [
         {
             "id": one.id,
             "t": one.received,
