@@ -5,17 +5,25 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from functools import cache
 
 import pytest
 from typer.testing import CliRunner
 
 from ranksim import cli
-from ranksim.conformance.compare import RULES
+from ranksim.conformance.calibrate.calibrate import calibrate
+from ranksim.conformance.compare import RULES, compare
+from ranksim.conformance.exhibits import exhibits
 from ranksim.conformance.explain import Explanation, explain, names
+from ranksim.conformance.report import what_is_judged
+from ranksim.conformance.report.as_dict import plain
 from ranksim.contract.assumptions import ASSUMPTIONS, assumption
-from ranksim.contract.facts import CHECK_OF
+from ranksim.contract.facts import CHECK_OF, EVENT_TYPES
 from ranksim.contract.views import QuotaMeta
+from ranksim.report.judgement_page import page
+from ranksim.report.junit import junit
 from ranksim.service.errors import TEXTS
+from ranksim.service.operations import OPERATIONS
 
 STATED = (
     [f"S{number}" for number in range(1, 116)]
@@ -116,3 +124,63 @@ def test_an_unknown_id_is_bad_input_with_what_is_near(typed: str, near: str) -> 
     told = CliRunner().invoke(cli.app, ["explain", typed])
     assert told.exit_code == 2
     assert near in told.stderr
+
+
+# What reports show
+
+
+@cache
+def reports() -> dict[str, str]:
+    """Give a text of each kind of report that names ids."""
+    trace = [
+        json.dumps({"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}, "exclusive": True}),
+        *(
+            json.dumps(
+                {
+                    "kind": "exchange",
+                    "id": f"x{number}",
+                    "sent": number * 1_000_000,
+                    "received": number * 1_000_000 + 5_000,
+                    "api_key": "main",
+                    "operations": ["jobs.create"],
+                    "method": "POST",
+                    "path": "/v1/jobs",
+                    "status": 409,
+                    "body": '{"kind": "crawl", "domain_id": "d"}',
+                    "response": json.dumps({"code": code, "status": 402, "meta": {}}),
+                }
+            )
+            for number, code in enumerate([*CHECK_OF, "rate_limited", "not_found"])
+        ),
+    ]
+    judgement = compare(trace)
+    found = plain(judgement, trace="run.jsonl", exhibits=exhibits([trace], judgement))
+    listed = CliRunner().invoke(cli.app, ["compare", "--rules"]).stdout
+    assumed = CliRunner().invoke(cli.app, ["assumptions"]).stdout
+    return {
+        "page": page(found),
+        "junit": junit(found),
+        "json": json.dumps(found),
+        "rules": listed,
+        "assumptions": assumed,
+        "what is judged": what_is_judged.page(),
+        "calibration": calibrate(trace).dump(),
+    }
+
+
+FAMILIES_OF_RULES = "|".join(dict.fromkeys(rule.name.partition(".")[0] for rule in RULES))
+A_RULE = re.compile(rf"(?<![\w./-])(?:{FAMILIES_OF_RULES})\.[a-z_]+\b(?!\.)")
+A_NUMBER = re.compile(r"(?<![\w/-])[SUE][0-9]{1,3}(?![\w.-])")
+A_CODE = re.compile(r'"code": "(\w+)"')
+OF_THE_API = frozenset({*OPERATIONS, *EVENT_TYPES})
+"""Names of the API itself, which look like rules."""
+
+
+@pytest.mark.parametrize("name", reports())
+def test_every_id_in_a_report_is_told(name: str) -> None:
+    text = reports()[name]
+    ids = set(A_NUMBER.findall(text)) | set(A_RULE.findall(text)) | set(A_CODE.findall(text))
+    ids -= OF_THE_API
+    assert ids or name == "calibration"
+    for one in ids:
+        assert explain(one).name == one
