@@ -257,7 +257,8 @@ def breakages() -> list[Breakage]:
 ALONE = re.compile(
     "key-refused|any-environment|reads-refused|healthy-refused|walk-ends|cursor-|not-json|no-data account"
     "|more-on-last|page-twice|time-form|rate-|always-in-flight|other-class|slots-none|patient|retry-early|offset"
-    "|no-data|error-in-data|no-header x-request-id success|keyless|events-keyed|other-wait|patch-ignored"
+    "|no-data|other-kind|error-in-data|no-header x-request-id success|keyless|events-keyed|other-wait"
+    "|patch-ignored"
 )
 """What would keep others from being seen."""
 
@@ -289,8 +290,6 @@ def family(one: Breakage) -> str:
 
 
 def beside(one: Breakage, other: Breakage) -> bool:
-    same = (
-        one.scale == other.scale
-        and one.chosen.items() | other.chosen.items() == (one.chosen | other.chosen).items()
-    )
-    return same and one.way.rule != other.way.rule and not ALONE.match(other.breaks)
+    agree = all(other.chosen.get(name, value) == value for name, value in one.chosen.items())
+    same = one.scale == other.scale and agree and one.way.rule != other.way.rule
+    return same and not ALONE.match(other.breaks)

@@ -1792,7 +1792,12 @@ def act(call, do):
     ):
         raise Refusal("subscription_inactive" if wrong("reads-refused past-due") else "cost_cap_reached")
     with call.deployment.lock:
-        return do(call)
+        reply = do(call)
+    if wrong("secret-shown", call.name):
+        shown = reply.payload["data"]
+        for endpoint in shown if isinstance(shown, list) else [shown]:
+            endpoint["secret"] = call.account.tables["webhooks"][endpoint["id"]]["_secret"]
+    return reply
 
 
 def used_briefs(account):

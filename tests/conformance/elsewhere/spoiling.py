@@ -112,13 +112,6 @@ def time_form(field, name, status, headers, body):
     return status, reformed(body) if status < 300 else body
 
 
-def secret_shown(which, name, status, headers, body):
-    if name == which and status < 300:
-        for one in things(name, "webhooks", body):
-            one["signing_secret"] = "whsec_" + "ab" * 20
-    return status, body
-
-
 def no_header(argument, name, status, headers, body):
     header, _, kind = argument.partition(" ")
     if kind_of(status, body) == kind:
@@ -199,7 +192,6 @@ SPOILERS = {
     "reason": reason,
     "no-progress": no_progress,
     "time-form": time_form,
-    "secret-shown": secret_shown,
     "no-header": no_header,
     "no-cors": no_cors,
     "error-lacks": error_lacks,

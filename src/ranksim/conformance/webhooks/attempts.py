@@ -23,6 +23,7 @@ from ranksim.conformance.webhooks.endpoints import (
     ObservedEndpoint,
     Owner,
     WebhookLog,
+    secret_of,
 )
 from ranksim.contract.facts import EVENT_TYPES, JOB_EVENT_TYPES
 from ranksim.contract.views import TEST_EVENT, EventJobView
@@ -481,7 +482,7 @@ def _judge_shown_secrets(
         if seen.operation not in ("webhooks.get", "webhooks.list", "webhooks.update"):
             continue
         for thing in ([seen.data] if isinstance(seen.data, dict) else seen.items or ()) if seen.ok else ():
-            secret = thing.get("secret") if isinstance(thing, dict) else None
+            secret = secret_of(thing) if isinstance(thing, dict) else None
             endpoint = known.get(str(thing.get("id"))) if isinstance(thing, dict) else None
             if not secret:
                 tally.held(SECRET, case=seen.operation, by=(seen.id,))

@@ -13,6 +13,7 @@ from ranksim.conformance.history.observation import Json, Observation, ReceivedA
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.webhooks.failure_runs import AttemptEnd, end_of, longest
 from ranksim.contract.facts import Facts
+from ranksim.trace import SECRET_FIELDS
 
 # Endpoints
 
@@ -30,6 +31,12 @@ class EndpointSetting:
     types: tuple[str, ...] | None
     domain: str | None
     reason: str | None
+
+
+def secret_of(thing: dict[str, Json]) -> str | None:
+    """Return the secret that an endpoint is shown with, None without any."""
+    told = [thing.get(name) for name in sorted(SECRET_FIELDS)]
+    return next((secret for secret in told if isinstance(secret, str) and secret), None)
 
 
 Owner: TypeAlias = tuple[str, str]
@@ -119,8 +126,7 @@ def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
             endpoint.settings.append(_setting(seen, thing))
             if seen.operation == "webhooks.create":
                 endpoint.created = seen
-                secret = thing.get("secret")
-                endpoint.secret = secret if isinstance(secret, str) and secret else None
+                endpoint.secret = secret_of(thing)
         target = seen.parameters.get("id", "")
         unknown = seen.lost or seen.status >= 500
         if seen.method in ("PATCH", "DELETE") and target and (seen.ok or unknown):
