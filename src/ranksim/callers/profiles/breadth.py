@@ -17,6 +17,7 @@ from ranksim.callers.profiles.making import (
     a_domain,
     a_host,
     a_list,
+    a_scan,
     an_endpoint,
     id_of,
     meet,
@@ -45,6 +46,9 @@ ORIGIN = "https://app.example.com"
 
 MEETING = 3 * SECOND
 """Between two instants at which two users send the same POST."""
+
+MULTIPLIED = 8
+"""Slots of two words on two pairings in two places."""
 
 PAGES = 60
 """Pages of a walk at most."""
@@ -92,6 +96,7 @@ def _resources(reach: Reach, seed: int) -> Program:
     for kind in _kinds(seed, domain, listed):
         yield from _each(reach, seed, kind)
     yield from _keywords(reach, seed, domain, listed)
+    yield from _multiplied(reach, seed, domain)
     for noun in ("jobs", "keyword_briefs"):
         yield from _walked(reach, Kind(noun, (), (), {}), ())
         yield from politely(Send(f"{noun}.list", reach.main, query={"limit": "200"}))
@@ -166,6 +171,28 @@ def _each(reach: Reach, seed: int, kind: Kind) -> Program:
     path = {"id": next(one for one in reversed(made) if one != gone or len(made) == 1)}
     yield from _told(seed, Send(f"{noun}.delete", key, path=path))
     yield from _told(seed, Send(f"{noun}.get", key, path=path))
+
+
+def _multiplied(reach: Reach, seed: int, domain: str) -> Program:
+    """Track two words on two pairings in two places, and remove one and then the scan (S23, S25 to S27)."""
+    key, name = reach.main, named(seed, "breadth", "multiplied")
+    room = reach.keys[key].room()
+    listed = "" if room is not None and room < MULTIPLIED else (yield from a_list(reach, seed, domain, name))
+    if not listed:
+        return
+    pairs = [{"engine": "google", "device": device} for device in ("desktop", "mobile")]
+    places = [{"country": country} for country in ("DE", "AT")]
+    scan = yield from a_scan(reach, domain, [listed], name, engine_devices=pairs, geographies=places)
+    body = keywords_body(listed, words(seed, "breadth", "multiplied", count=2))
+    yield from politely(Send("slots.get", key))
+    answer = yield from politely(Send("keywords.create", key, body=body, idempotency_key=f"{name}-words"))
+    yield from politely(Send("slots.get", key))
+    made = [one for one in created_by(answer.data) or () if isinstance(one, dict)] if answer.ok else []
+    gone = [("keywords.delete", str(one.get("id"))) for one in made[:1]] + [("scans.delete", scan)]
+    for operation, thing in gone:
+        if thing:
+            yield from politely(Send(operation, key, path={"id": thing}))
+            yield from politely(Send("slots.get", key))
 
 
 def _walked(reach: Reach, kind: Kind, made: Sequence[str]) -> Generator[Any, Any, str]:
@@ -323,7 +350,7 @@ def twins(reach: Reach, user: int, users: int, seed: int) -> Program:
 
 
 def _needs(reach: Reach, users: int) -> Needs:
-    return Needs(60 * SECOND if users == 1 else 40 * SECOND, jobs=5, briefs=4, slots=60)
+    return Needs(60 * SECOND if users == 1 else 40 * SECOND, jobs=5, briefs=4, slots=68)
 
 
 BREADTH = Profile(

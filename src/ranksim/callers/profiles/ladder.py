@@ -81,9 +81,13 @@ def ladder(reach: Reach, user: int, users: int, seed: int) -> Program:
 
 
 def climbers(reach: Reach) -> list[KeyReach]:
-    """Return the keys to climb with, the most telling first."""
-    climbing = [key for key in reach.usable() if key.purpose != "second"]
-    return sorted(climbing, key=lambda key: key.purpose in ("scoped", "other_account", "other_environment"))
+    """Return the keys to climb with, the most telling first: of each account one for each purpose."""
+    climbing: dict[tuple[str, str, str], KeyReach] = {}
+    for key in reach.usable():
+        if key.purpose != "second":
+            climbing.setdefault((key.environment, key.account or key.name, key.purpose), key)
+    last = ("scoped", "other_account", "other_environment")
+    return sorted(climbing.values(), key=lambda key: key.purpose in last)
 
 
 def _watch(reach: Reach) -> Program:
