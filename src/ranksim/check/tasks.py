@@ -121,7 +121,10 @@ def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
 
 
 def _ladders(reach: Reach) -> Iterator[CheckTask]:
-    """A ladder for each account and purpose of a key, which counts what each call uses up: no other task spends on its account."""
+    """A ladder for each account and purpose of a key, which counts what each call uses up there.
+
+    No other task spends on its account.
+    """
     climbing = climbers(reach)
     for number, key in enumerate(climbing):
         account = frozenset({_account(key)})

@@ -93,10 +93,10 @@ def _resources(reach: Reach, seed: int) -> Program:
     listed = (yield from a_list(reach, seed, domain, "breadth")) if domain else ""
     if not listed:
         return
+    yield from _multiplied(reach, seed, domain)
     for kind in _kinds(seed, domain, listed):
         yield from _each(reach, seed, kind)
     yield from _keywords(reach, seed, domain, listed)
-    yield from _multiplied(reach, seed, domain)
     for noun in ("jobs", "keyword_briefs"):
         yield from _walked(reach, Kind(noun, (), (), {}), ())
         yield from politely(Send(f"{noun}.list", reach.main, query={"limit": "200"}))
