@@ -548,7 +548,9 @@ class SlidingCounter:
             self.minute, self.count = minute, 0
         end = (minute + 1) * self.length
         left = self.limit - self.count - -(-self.before * (end - at) // self.length)
-        if left > 0 or self.count >= self.limit or not self.before:
+        if self.count >= self.limit:  # and still none is left when the next minute begins
+            return left, end + self.length - (self.limit - 1) * self.length // self.count
+        if left > 0 or not self.before:
             return left, end
         room = (self.limit - self.count - 1) * self.length // self.before
         return left, max(at + 1, end - room)
