@@ -686,3 +686,11 @@ def test_a_failing_assertion_names_what_came_near() -> None:
     assert message.startswith("expected at least 1 with operation 'domains.create'")
     assert "request 1 (POST /v1/domains, answered 201) differs in body.host" in message
     assert "expected 'b.example', found 'a.example'" in message
+
+
+def test_a_server_that_ends_says_nothing_of_clients_that_gave_up(caplog: pytest.LogCaptureFixture) -> None:
+    with Server() as server:
+        server.faults.add("*", latency="60s")
+        with pytest.raises(httpx.ReadTimeout):
+            server.client(timeout=0.2).get("/v1/account")
+    assert caplog.records == []

@@ -145,22 +145,26 @@ class Tab:
             self.ask("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def click(self, script: str) -> None:
-        """Click the element that an expression finds, at its middle, as a mouse does."""
-        self.run(
-            f"new Promise((ready) => {{ ({script}).scrollIntoView({{block: 'nearest'}}); "
-            "requestAnimationFrame(() => requestAnimationFrame(ready)); })"
-        )
-        at = self.run(
-            f"(() => {{ const r = ({script}).getBoundingClientRect(); "
-            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
+        """Click the element that an expression finds, as a mouse does: at its middle, once it stays there."""
+        self.run(f"({script}).scrollIntoView({{block: 'nearest'}})")
+        at, before = self._middle(script), None
+        while at != before:
+            at, before = self._middle(script), at
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], button="left", clickCount=1)
+
+    def _middle(self, script: str) -> Any:
+        """Return where the middle of an element is, two frames from now."""
+        return self.run(
+            "new Promise((ready) => requestAnimationFrame(() => requestAnimationFrame(() => {"
+            f"const r = ({script}).getBoundingClientRect(); "
+            "ready([r.x + r.width / 2, r.y + r.height / 2]); })))"
+        )
 
     def press_button(self, label: str) -> None:
         """Press the button of an accessible name."""
         found = (
-            "[...document.querySelectorAll('button')].find((one) => !one.hidden && one.offsetParent && "
+            "[...document.querySelectorAll('button')].find((one) => !one.disabled && one.offsetParent && "
             f"(one.getAttribute('aria-label') || one.textContent) === {json.dumps(label)})"
         )
         self.until(f"Boolean({found})")

@@ -621,7 +621,7 @@
     return el("div", { class: "line attempt" },
       el("span", { class: "faint" }, written(attempt.created_at)),
       el("span", { class: good ? "good" : "bad" }, attempt.status_code === null ? "–" : String(attempt.status_code)),
-      el("span", { class: "grow", title: attempt.error || attempt.event_id }, `${attempt.event_type} ${attempt.attempt}`,
+      el("span", { class: "grow", title: attempt.error || attempt.event_id }, `${attempt.attempt}. ${attempt.event_type}`,
         attempt.error ? el("span", { class: "bad" }, ` ${attempt.error}`) : null,
         el("span", { class: "faint" }, attempt.next_attempt_at ? `, next ${written(attempt.next_attempt_at).slice(0, 8)}` : "")),
       el("span", { class: "buttons" }, show, button("Resend", `Resend attempt ${attempt.id}`, () => control("POST", `/attempts/${attempt.id}/resend`))),
