@@ -18,7 +18,7 @@ from ranksim.errors import BadInput
 MARKER = "result.json"
 """The file that says a directory was written by ranksim."""
 
-WRITTEN = {MARKER, "page.html", "trace.jsonl", "tables", "plots"}
+WRITTEN = {MARKER, "scenario.json", "page.html", "trace.jsonl", "tables", "plots"}
 """Everything that ranksim puts into a directory of results."""
 
 

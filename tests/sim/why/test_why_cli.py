@@ -1,0 +1,44 @@
+"""`ranksim why`: of a directory of results, and of a scenario's file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim import cli
+
+TEXT = """
+scenario: 1
+start: 2026-03-01T00:00:00Z
+length: 2d
+accounts: {acme: {plan: pro, portfolio: {domains: 1}}}
+clients:
+  crawls: {kind: schedule, account: acme, job: crawl, every: 12h, starts: 1d}
+"""
+ASKED = "refusals.cooldown_active"
+
+
+@pytest.mark.slow
+def test_why_of_a_directory_is_why_of_the_file(tmp_path: Path) -> None:
+    file, out = tmp_path / "small.yaml", tmp_path / "out"
+    file.write_text(TEXT)
+    ran = CliRunner().invoke(cli.app, ["run", str(file), "--out", str(out), "--no-plots", "--no-trace"])
+    assert ran.exit_code == 0
+    told = [
+        CliRunner().invoke(cli.app, ["why", str(run), ASKED, "--futures", "2", "--json"])
+        for run in (out, file)
+    ]
+    assert [one.exit_code for one in told] == [0, 0]
+    first, second = (json.loads(one.stdout) for one in told)
+    assert first == second
+    assert (first["kind"], first["version"]) == ("why", 1)
+    assert first["tables"]["changes"][0]["parameter"] == "scenario.clients.crawls.every"
+    text = CliRunner().invoke(cli.app, ["why", str(file), ASKED, "--futures", "2"]).stdout
+    assert "it was inevitable from 2026-03-02T00:00:00Z on (client crawls starts)" in text
+
+
+def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
+    told = CliRunner().invoke(cli.app, ["why", str(tmp_path), ASKED])
+    assert told.exit_code == 2
+    assert "expected what `ranksim run --out` writes" in told.stderr
