@@ -117,11 +117,17 @@ class Tab:
         return result["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Wait until an expression is true."""
+        """Wait until an expression is true, also of the next page where the tab is led to another."""
         deadline = time.monotonic() + PATIENCE
-        while not self.run(f"Boolean({script})"):
+        while True:
             assert time.monotonic() < deadline, f"never: {script}"
-            self.run("new Promise((ready) => setTimeout(ready, 50))")
+            try:
+                if self.run(f"Boolean({script})"):
+                    return
+                self.run("new Promise((ready) => setTimeout(ready, 50))")
+            except AssertionError as error:
+                if "navigated" not in str(error):
+                    raise
 
     def press(self, *keys: str) -> None:
         """Press keys, as a keyboard does."""
