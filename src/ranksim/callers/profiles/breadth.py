@@ -365,7 +365,6 @@ BREADTH = Profile(
         "idempotency.once",
         "idempotency.replay",
         "idempotency.mismatch",
-        "paging.",
     ),
     users=2,
     duration=2 * MINUTE,
