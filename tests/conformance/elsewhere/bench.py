@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from tests.check.in_virtual_time import check_in
-from tests.conformance.elsewhere.breakages import NOT_BROKEN, Breakage, breakages, groups
+from tests.conformance.elsewhere.breakages import Breakage, breakages, groups, unbroken
 from tests.conformance.elsewhere.virtual import elsewhere, rehearsal
 
 from ranksim.callers.network import Network
@@ -252,7 +252,7 @@ def page() -> str:
     windows = sorted({row["window"] for row in runs})
     lines.append("  " + ", ".join(f"{many} users {count}" for many, count in users.items()) + ";")
     lines.append(f"  rate windows: {', '.join(windows)}.")
-    lines.append(f"- Ways: {len(breakages())} have a switch, {len(NOT_BROKEN)} have none, as told below.")
+    lines.append(f"- Ways: {len(breakages())} have a switch, {len(unbroken())} have none, as told below.")
     for seed in seeds:
         for column in COLUMNS:
             rows = became(seed, column)
@@ -273,7 +273,7 @@ def page() -> str:
     for one in breakages():
         cells = [_cell(by_column[column].get(one.name)) for column in COLUMNS]
         lines.append(f"| {one.name} | {one.way.rule}, {one.way.case} | " + " | ".join(cells) + " |")
-    lines += ["", "## Not broken", "", *(f"- {says}: {why}" for says, why in NOT_BROKEN.items())]
+    lines += ["", "## Not broken", "", *(f"- {says}: {why}" for says, why in unbroken().items())]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 

@@ -243,14 +243,22 @@ class Breakage:
         return f"{self.way.of}: {self.way.says}"
 
 
+def unbroken() -> dict[str, str]:
+    """The ways that have a case and no switch here, and why."""
+    broken = {one.way.says for one in breakages()}
+    shown = [way.says for way in ways() if way.rule and way.of.startswith("S")]
+    return {says: NOT_BROKEN.get(says, "there is no switch yet") for says in shown if says not in broken}
+
+
 def breakages() -> list[Breakage]:
-    """One for each way that a case shows, in the order of the page; but for NOT_BROKEN."""
+    """One for each way that a case shows and a row breaks, in the order of the page; but for NOT_BROKEN."""
     found = []
     for way in ways():
         if not way.rule or way.of.startswith("U") or way.says in NOT_BROKEN:
             continue
         fitting = [(row, match) for row in ROWS if (match := re.fullmatch(row[0], way.says))]
-        assert fitting, f"no row of breakages.py breaks a deployment so that {way.says}"
+        if not fitting:
+            continue  # without a switch yet
         row, match = fitting[0]
         found.append(Breakage(way, match.expand(row[1]), *row[2:]))
     return found
