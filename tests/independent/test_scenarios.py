@@ -164,3 +164,22 @@ def test_ten_jobs_at_the_ceiling() -> None:
     calls = kept("ceiling-concurrent-jobs")["calls"]
     assert calls["rounds jobs.create granted 202"] == granted
     assert calls["rounds jobs.create refused 402"] == 720 - granted
+
+
+@pytest.mark.example(
+    "docs/scenarios.md",
+    "why.moment.at == scenario.start + 3 * 86_400_000_000",
+    'why.change.new) == ("scenario.clients.crawls.every", "1d")',
+)
+def test_the_shortest_interval_that_meets_no_cooldown() -> None:
+    """Crawls from the third of five days on, in minutes: a second one within a day of one is refused."""
+
+    def refused(every: int) -> int:
+        free, count = 0, 0
+        for t in range(3 * 1440, 5 * 1440, every):
+            count += t < free
+            free = free if t < free else t + 1440
+        return count
+
+    assert next(every for every in range(720, 3000) if not refused(every)) == 1440
+    assert min(range(3 * 1440, 5 * 1440, 720)) * 60_000_000 == 3 * 86_400_000_000
