@@ -30,7 +30,7 @@ pytestmark = [
 
 Tab = Any
 
-LIVE = "document.getElementById('link').dataset.state === 'open'"
+LIVE = "document.readyState === 'complete' && document.getElementById('link').dataset.state === 'open'"
 
 
 @pytest.fixture(scope="module")
