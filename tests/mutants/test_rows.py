@@ -1,4 +1,4 @@
-"""Each row of the table of mutants finds its line, once: who edits such a line mends its row in the same commit."""
+"""Each row of the table of mutants finds its line, once: who edits such a line mends its row as well."""
 
 import pytest
 from tests.mutants.test_mutants import MUTANTS, ROOT, Mutant
