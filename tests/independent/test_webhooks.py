@@ -46,6 +46,14 @@ def test_the_fourth_attempt_comes_after_36_minutes(page: Page, text: str) -> Non
     assert [round(wait / MINUTE) for wait in waits] == expected
 
 
+@pytest.mark.example("docs/tutorial.md", "[request.attempt for request in receiver.requests] == [1, 2]")
+def test_the_second_attempt_comes_after_a_minute(page: Page) -> None:
+    receiver = page("docs/tutorial.md")["receiver"]
+    expected = attempts_until([False, True], 1)
+    assert expected == [0, 1]
+    assert [came.attempt for came in receiver.requests] == list(range(1, len(expected) + 1))
+
+
 @pytest.mark.example(
     "docs/facade.md", '(reply.status_code, reply.headers["RateLimit-Remaining"]) == (202, "19")'
 )
