@@ -243,6 +243,27 @@ def plans_command(
             print_out(printed(plans.sentence(sold), (), plans.views(sold)))
 
 
+@app.command("schema", short_help="Print the JSON Schema of a kind of file.")
+def schema_command(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND", help="One of scenario, policy, catalogue, population, study, target, trace."
+        ),
+    ],
+) -> None:
+    """Print the JSON Schema (draft 2020-12) of a kind of file, by which editors complete and check it.
+
+    Example: ranksim schema scenario > scenario.schema.json
+    """
+    with _spoken():
+        from json import dumps
+
+        from ranksim.schema import schema
+
+        print_out(dumps(schema(kind), indent=1, ensure_ascii=False) + "\n")
+
+
 # Running
 
 

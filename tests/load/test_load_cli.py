@@ -120,7 +120,7 @@ HOST = ("--host", "http://127.0.0.1:1")
         (("--host", "api.example.com"), {"RANKSIM_KEY": "k"}, "ranksim: --host: expected a URL such as"),
         (HOST, {"RANKSIM_KEY": "rk_live\r"}, "ranksim: RANKSIM_KEY: expected an API key"),
         (HOST, {"RANKSIM_KEY": "ключ"}, "ranksim: RANKSIM_KEY: expected an API key"),
-        ((*HOST, "--profile", "chaos"), {"RANKSIM_KEY": "k"}, "expected one of everyday, burst"),
+        ((*HOST, "--profile", "chaos"), {"RANKSIM_KEY": "k"}, "expected one of everyday, breadth, burst"),
         ((*HOST, "--duration", "soon"), {"RANKSIM_KEY": "k"}, "--duration: "),
         ((*HOST, "--duration", "0s"), {"RANKSIM_KEY": "k"}, "--duration: expected a length such as 90s"),
         ((*HOST, "--spend-cap", "five"), {"RANKSIM_KEY": "k"}, "--spend-cap: "),

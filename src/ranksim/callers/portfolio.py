@@ -19,7 +19,7 @@ from ranksim.callers.requests import (
     scan_body,
 )
 from ranksim.clock import Micros
-from ranksim.contract.quantities import Frozen, Instant, Money
+from ranksim.contract.quantities import TEXT, Frozen, Instant, Money, also
 from ranksim.errors import BadInput
 from ranksim.service.bodies import MOST_KEYWORDS
 from ranksim.service.calls import Body, Reply
@@ -37,6 +37,8 @@ def host_label(name: str) -> str:
 class KeySpec(Frozen):
     """An API key by name, for the whole account or scoped to the domain with that host (S70)."""
 
+    model_config = also(TEXT)
+
     name: Text
     domain: str | None = None
 
@@ -48,6 +50,8 @@ class KeySpec(Frozen):
 
 class GeographySpec(Frozen):
     """Where a scan looks from; written as the country alone, or with location and language (U85)."""
+
+    model_config = also(TEXT)
 
     country: Text
     location_id: str | None = None

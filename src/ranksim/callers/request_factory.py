@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Protocol
 from urllib.parse import quote
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ranksim import draws
 from ranksim.callers.portfolio import Actor, host_label
@@ -23,7 +23,7 @@ from ranksim.callers.requests import (
     webhook_body,
 )
 from ranksim.callers.steps import Send
-from ranksim.contract.quantities import Frozen
+from ranksim.contract.quantities import NUMBER, Frozen, also
 from ranksim.contract.views import created_by
 from ranksim.draws import Purpose
 from ranksim.errors import BadInput
@@ -52,12 +52,16 @@ def _read_operation(value: Any) -> Any:
     return value
 
 
-OperationName = Annotated[str, BeforeValidator(_read_operation)]
+OperationName = Annotated[
+    str, BeforeValidator(_read_operation), WithJsonSchema({"type": "string", "enum": list(OPERATIONS)})
+]
 """A name of the operations table, such as "jobs.create"."""
 
 
 class Item(Frozen):
     """One operation of a mix: its weight, and what to put in place of the draft's body, query and path."""
+
+    model_config = also(NUMBER)
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     body: dict[str, Any] = Field(default_factory=dict)

@@ -5,6 +5,7 @@ both are text with a unit, so that no file can be read with the wrong one.
 """
 
 import math
+from collections.abc import Mapping
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, Self
@@ -88,21 +89,21 @@ def _read_money(value: Any, info: ValidationInfo) -> Any:
 
 Duration = Annotated[
     int,
-    BeforeValidator(_read_duration),
+    BeforeValidator(_read_duration, json_schema_input_type=str | Literal[0]),
     PlainSerializer(clock.format_duration, return_type=str, when_used="json"),
 ]
 """Microseconds; in files text such as '1h30m', or 0."""
 
 Instant = Annotated[
     int,
-    BeforeValidator(_read_instant),
+    BeforeValidator(_read_instant, json_schema_input_type=str),
     PlainSerializer(clock.iso, return_type=str, when_used="json"),
 ]
 """Microseconds since the epoch, UTC; in files ISO 8601 text."""
 
 Money = Annotated[
     int,
-    BeforeValidator(_read_money),
+    BeforeValidator(_read_money, json_schema_input_type=str),
     PlainSerializer(format_money, return_type=str, when_used="json"),
 ]
 """Micro-dollars; in files text such as '15 USD'."""
@@ -112,6 +113,45 @@ class Frozen(BaseModel):
     """Base of every model of the contract: immutable, strict, numbers finite, unknown fields refused."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+def also(*forms: Mapping[str, Any]) -> ConfigDict:
+    """Let the JSON Schema of a model tell the short forms in which a file may write it."""
+
+    def tell(schema: dict[str, Any]) -> None:
+        whole = dict(schema)
+        schema.clear()
+        schema["anyOf"] = [*forms, whole]
+
+    return ConfigDict(json_schema_extra=tell)
+
+
+TEXT: Mapping[str, Any] = {"type": "string"}
+NUMBER: Mapping[str, Any] = {"type": "number"}
+WHOLE: Mapping[str, Any] = {"type": "integer"}
+
+
+TEXTS: Mapping[str, Any] = {"type": "array", "items": TEXT, "minItems": 1}
+
+
+def named(**fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a mapping that has these fields at least."""
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+def one_of(kinds: Mapping[str, tuple[str, ...]], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
+    """Return the schema of a mapping of one kind to its named parameters."""
+    value = {"type": ["string", "number"]}
+    forms = {
+        kind: {
+            "type": "object",
+            "properties": dict.fromkeys((*names, *optional), value),
+            "required": list(names),
+            "additionalProperties": False,
+        }
+        for kind, names in kinds.items()
+    }
+    return {"type": "object", "properties": forms, "minProperties": 1, "maxProperties": 1}
 
 
 KINDS = ("constant", "uniform", "exponential", "lognormal", "empirical")
@@ -130,6 +170,8 @@ class Distribution(Frozen):
     `durations` (µs) holds the parameters in that order, or the sorted observations; `sigma` is the standard
     deviation of the logarithm.
     """
+
+    model_config = also(TEXT, one_of(_PARAMETERS), named(constant=TEXT), named(empirical=TEXTS))
 
     kind: Literal["constant", "uniform", "exponential", "lognormal", "empirical"]
     durations: tuple[Duration, ...]

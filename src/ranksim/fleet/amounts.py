@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_serializer, model_validator
 
-from ranksim.contract.quantities import STANDARD_NORMAL, Frozen
+from ranksim.contract.quantities import NUMBER, STANDARD_NORMAL, Frozen, also, one_of
 
 MOST = 1_000_000
 """The largest value that is drawn from a tail without `most`."""
@@ -29,6 +29,8 @@ class Amount(Frozen):
     {pareto: {least: 5, shape: 1.5}}; the last two take `most`, beyond which nothing is drawn (a million
     unless said otherwise). `sigma` is the standard deviation of the logarithm, `shape` the tail index.
     """
+
+    model_config = also(NUMBER, one_of(PARAMETERS, ("most",)))
 
     kind: Literal["constant", "uniform", "lognormal", "pareto"]
     first: Number

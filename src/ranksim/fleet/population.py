@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 from ranksim.clock import SECOND
 from ranksim.contract.facts import Decision
 from ranksim.contract.located import Located, explain, validate
-from ranksim.contract.quantities import Duration, Frozen, Instant
+from ranksim.contract.quantities import NUMBER, WHOLE, Duration, Frozen, Instant, also
 from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.fleet.amounts import Amount
 from ranksim.fleet.rows import OUTCOMES
@@ -82,6 +82,8 @@ class Usage(Frozen):
 class Range(Frozen):
     """A whole number from `low` to `high`, all alike; written as one number where they are the same."""
 
+    model_config = also(WHOLE)
+
     low: Annotated[int, Field(ge=1, le=10_000)] = 1
     high: Annotated[int, Field(ge=1, le=10_000)] = 1
 
@@ -145,6 +147,8 @@ class AfterRefusal(Frozen):
 class PlanChoice(Frozen):
     """One plan of a segment's mix: its weight, and the add-ons that come with it; may be the weight alone."""
 
+    model_config = also(NUMBER)
+
     weight: Weight = 1.0
     add_ons: dict[str, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(default_factory=dict)
 
@@ -166,7 +170,11 @@ class Segment(Frozen):
     """
 
     share: Weight = 1.0
-    plans: Annotated[dict[str, PlanChoice], Field(min_length=1), BeforeValidator(_read_plans)]
+    plans: Annotated[
+        dict[str, PlanChoice],
+        Field(min_length=1),
+        BeforeValidator(_read_plans, json_schema_input_type=str | dict[str, PlanChoice]),
+    ]
     portfolio: InitialPortfolio = InitialPortfolio()
     usage: Usage = Usage()
     sizes: Sizes = Sizes()

@@ -20,6 +20,23 @@ UNHEARD = logging.Logger("ranksim.closed", logging.CRITICAL + 1)
 """Who says nothing."""
 
 
+class Ending:
+    """An app whose requests are cancelled without a word once it is `closing`."""
+
+    def __init__(self, app: Any) -> None:
+        self._app, self.closing = app, False
+        if hasattr(app, "unreadable"):
+            self.unreadable = app.unreadable
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self.closing:  # it is no error then, also where the client had hung up before
+                raise
+
+
 class Listener:
     """An ASGI app behind a socket of the running loop, served by uvicorn; closes in a moment.
 
@@ -29,7 +46,7 @@ class Listener:
     def __init__(
         self, app: Any, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
     ) -> None:
-        self._app, self._limits, self._closing = app, limits, False
+        self._app, self._limits = Ending(app), limits
         self._socket = bound(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
@@ -47,23 +64,16 @@ class Listener:
             from ranksim.serving.uvicorn_protocol import configured
         except ModuleNotFoundError as error:
             raise missing(f"serving HTTP needs {error.name}", "server") from None
-        config = configured(self._answer, self._limits, lifespan="off")
+        config = configured(self._app, self._limits, lifespan="off")
         config.load()
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
         await self._server.startup(sockets=[self._socket])
         return self
 
-    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await self._app(scope, receive, send)
-        except asyncio.CancelledError:
-            if not self._closing:  # it is no error then, also where the client had hung up before
-                raise
-
     async def close(self) -> None:
         """Stop accepting, drop every connection and cancel what is being answered."""
-        self._closing = True
+        self._app.closing = True
         state, loop = self._server.server_state, asyncio.get_running_loop()
         with suppress(NotImplementedError):  # where the loop is not one of selectors
             for listening in (one for server in self._server.servers for one in server.sockets):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import ValidationInfo, model_serializer, model_validator
 
 from ranksim.clock import MILLISECOND, SECOND, duration, format_duration, instant, iso
-from ranksim.contract.quantities import Frozen, format_money, money
+from ranksim.contract.quantities import TEXT, Frozen, also, format_money, money, named
 from ranksim.sim.metrics import Unit, check_name, unit_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Expectation(Frozen):
     '1 <= refusals.total <= 5'. `between` includes both ends. Durations, instants and money are text with a
     unit. Values are kept in the metric's unit: counts, shares, µs or µUSD.
     """
+
+    model_config = also(TEXT, named(metric=TEXT))
 
     metric: str
     equals: Number | None = None

@@ -42,7 +42,9 @@ def _read_warm_up(value: Any) -> Any:
     return value
 
 
-WarmUp = Annotated[int | Literal["none", "mser", "welch"], BeforeValidator(_read_warm_up)]
+WarmUp = Annotated[
+    int | Literal["none", "mser", "welch"], BeforeValidator(_read_warm_up, json_schema_input_type=str)
+]
 
 
 class Precision(Frozen):

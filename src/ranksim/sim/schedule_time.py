@@ -6,7 +6,7 @@ from pydantic import model_serializer, model_validator
 
 from ranksim import clock
 from ranksim.clock import Micros
-from ranksim.contract.quantities import Frozen
+from ranksim.contract.quantities import TEXT, Frozen, also
 
 
 class Moment(Frozen):
@@ -14,6 +14,8 @@ class Moment(Frozen):
 
     `us` is the time since the start (µs), or the instant itself when `absolute`.
     """
+
+    model_config = also(TEXT)
 
     us: int
     absolute: bool = False

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ranksim.contract.quantities import Distribution, Duration, Frozen
+from ranksim.contract.quantities import NUMBER, WHOLE, Distribution, Duration, Frozen, also
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.service.calls import StartJob
 from ranksim.sim.simpy_clock import SimpyClock
@@ -27,6 +27,8 @@ class CostFactor(Frozen):
 
     Written as a number when both are the same.
     """
+
+    model_config = also(NUMBER)
 
     low: Annotated[float, Field(ge=0)]
     high: Annotated[float, Field(ge=0)]
@@ -57,6 +59,8 @@ class PoolSpec(Frozen):
     `failure_rate` is the share of jobs that end in an error (0 to 1), the catalogue's unless given. May be
     written as its capacity alone.
     """
+
+    model_config = also(WHOLE, {"const": "unlimited"})
 
     capacity: Capacity
     discipline: Literal["fifo", "lifo", "shortest"] = "fifo"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
 from ranksim.contract.located import Located
-from ranksim.contract.quantities import Frozen
+from ranksim.contract.quantities import TEXT, TEXTS, Frozen
 from ranksim.errors import BadInput
 from ranksim.inference.estimate import LEVEL
 from ranksim.study.condition import MetricCondition
@@ -24,7 +24,7 @@ Value = Any
 class StudyPrecision(Frozen):
     """Replicate every point until the interval of each metric of `of` is within `relative` of its mean."""
 
-    of: Annotated[tuple[str, ...], Field(min_length=1)]
+    of: Annotated[tuple[str, ...], Field(min_length=1), WithJsonSchema({"anyOf": [TEXT, TEXTS]})]
     relative: Share = 0.05
     max_replications: Annotated[int, Field(ge=2)] = 200
 

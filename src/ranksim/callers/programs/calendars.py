@@ -60,7 +60,7 @@ def _write_every(value: int | str) -> str:
 
 Every = Annotated[
     int | Literal["day", "week", "month"],
-    BeforeValidator(_read_every),
+    BeforeValidator(_read_every, json_schema_input_type=str),
     PlainSerializer(_write_every, return_type=str, when_used="json"),
 ]
 

@@ -38,7 +38,7 @@ def _read_time_of_day(value: Any) -> Any:
 
 TimeOfDay = Annotated[
     int,
-    BeforeValidator(_read_time_of_day),
+    BeforeValidator(_read_time_of_day, json_schema_input_type=str),
     PlainSerializer(lambda t: clock.iso(t)[11:-1], return_type=str, when_used="json"),
 ]
 """Microseconds since midnight UTC; in files text such as '02:00'."""

@@ -1,0 +1,73 @@
+"""JSON Schema of the files that people write, for editors: what `ranksim schema` prints.
+
+A schema tells fields, kinds, names and short forms. What only a whole file shows, such as a client of an
+account that is not there, the commands tell that read the file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter, create_model
+
+from ranksim.callers.target import Target
+from ranksim.contract.assumptions import Assumptions
+from ranksim.contract.plans import Catalogue
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput, no_such
+from ranksim.fleet.population import Population
+from ranksim.sim.scenario import Scenario
+from ranksim.study.spec import Spec
+from ranksim.trace import ENTRY
+
+PolicyFile = create_model("PolicyFile", __base__=Policy, catalogue=(str | Catalogue, "illustrative"))
+ScenarioFile = create_model(
+    "ScenarioFile",
+    __base__=Scenario,
+    policy=(str | PolicyFile, "default"),
+    assumptions=(Assumptions, None),
+    catalogue=(str | Catalogue, "illustrative"),
+)
+StudyFile = create_model(
+    "StudyFile",
+    __base__=Spec,
+    scenario=(str | ScenarioFile, ""),
+    population=(str | Population, ""),
+    policy=(str | PolicyFile, "default"),
+)
+
+FILES: dict[str, TypeAdapter[Any]] = {
+    "scenario": TypeAdapter(ScenarioFile),
+    "policy": TypeAdapter(PolicyFile),
+    "catalogue": TypeAdapter(Catalogue),
+    "population": TypeAdapter(Population),
+    "study": TypeAdapter(StudyFile),
+    "target": TypeAdapter(Target),
+    "trace": ENTRY,
+}
+"""What reads each kind of file; of a trace, a line."""
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a kind of file, one of `FILES`. Raises BadInput."""
+    if kind not in FILES:
+        raise BadInput(f"schema: {no_such('kind', kind, tuple(FILES))}")
+    told = FILES[kind].json_schema()
+    _without_inner_defaults(told)
+    about = "A line of a trace of ranksim" if kind == "trace" else f"A {kind} of ranksim"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **told, "title": about}
+
+
+JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def _without_inner_defaults(node: Any) -> None:
+    """Leave out defaults that a file writes otherwise: durations in µs, money in µUSD, whole sections."""
+    if isinstance(node, dict):
+        if "default" in node and JSON_TYPES.get(type(node["default"])) != node.get("type"):
+            del node["default"]
+        for inner in node.values():
+            _without_inner_defaults(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            _without_inner_defaults(inner)

@@ -1,0 +1,85 @@
+"""The JSON Schemas that `ranksim schema` prints: all shipped files keep to theirs, and a misspelt field does not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.schema import FILES, schema
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = [
+    *(("scenario", path) for path in sorted((ROOT / "scenarios").glob("*.yaml"))),
+    *(("study", path) for path in sorted((ROOT / "examples" / "studies").glob("*.yaml"))),
+    *(("catalogue", path) for path in sorted((ROOT / "src/ranksim/data/catalogues").glob("*.yaml"))),
+    ("catalogue", ROOT / "examples/pricing/tighter.yaml"),
+    ("population", ROOT / "examples/pricing/population.yaml"),
+    ("policy", ROOT / "notebooks/data/deployment.yaml"),
+]
+
+
+def found(kind: str, data: Any) -> list[str]:
+    """What a file of a kind does wrong by its schema, in the schema's words."""
+    return [error.message for error in Draft202012Validator(schema(kind)).iter_errors(data)]
+
+
+def read(path: Path) -> Any:
+    return json.loads(json.dumps(YAML(typ="safe").load(path), default=lambda date: f"{date.isoformat()}Z"))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_it_is_a_schema(kind: str) -> None:
+    Draft202012Validator.check_schema(schema(kind))
+    assert "000000" not in json.dumps(
+        schema(kind)["properties"] if kind != "trace" else {}
+    )  # µs as a default
+
+
+@pytest.mark.parametrize(("kind", "path"), SHIPPED, ids=lambda given: getattr(given, "name", str(given)))
+def test_shipped_files_keep_to_theirs(kind: str, path: Path) -> None:
+    assert found(kind, read(path)) == []
+
+
+def test_a_policy_that_is_written_keeps_to_it() -> None:
+    text = Policy().replace(assumptions={"window": "gcra"}, facts={"rate_window": "30s"}).dump()
+    assert found("policy", YAML(typ="safe").load(text)) == []
+
+
+def test_every_line_of_a_trace_keeps_to_it() -> None:
+    with gzip.open(ROOT / "notebooks/data/everyday.jsonl.gz", "rt") as lines:
+        validator = Draft202012Validator(schema("trace"))
+        assert [error.message for line in lines for error in validator.iter_errors(json.loads(line))] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lenght": "7d"},
+        {"length": 7},
+        {"start": 0},
+        {"accounts": {}},
+        {"clients": {"runs": {"kind": "shedule"}}},
+        {"clients": {"calls": {"kind": "caller", "account": "acme", "mix": {"labels.make": 1}}}},
+        {"pools": {"crawls": 3}},
+        {"pools": {"crawl": "many"}},
+        {"assumptions": {"windw": "gcra"}},
+        {"catalogue": 5},
+        {"timeline": [{"at": "1d", "do": "resize"}]},
+    ],
+    ids=json.dumps,
+)
+def test_mistakes_are_found(change: dict[str, Any]) -> None:
+    assert found("scenario", read(ROOT / "scenarios/quickstart.yaml") | change)
+
+
+def test_another_kind_is_refused_with_what_is_near() -> None:
+    with pytest.raises(BadInput, match="did you mean 'scenario'"):
+        schema("scenari")
