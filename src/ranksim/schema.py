@@ -54,6 +54,8 @@ def schema(kind: str) -> dict[str, Any]:
         raise BadInput(f"schema: {no_such('kind', kind, tuple(FILES))}")
     told = FILES[kind].json_schema()
     _without_inner_defaults(told)
+    if kind == "trace":
+        told["anyOf"] = told.pop("oneOf")  # a note may have any fields beside its own
     about = "A line of a trace of ranksim" if kind == "trace" else f"A {kind} of ranksim"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **told, "title": about}
 
