@@ -20,7 +20,7 @@ UNHEARD = logging.Logger("ranksim.closed", logging.CRITICAL + 1)
 """Who says nothing."""
 
 
-class Ending:
+class ClosingApp:
     """An app whose requests are cancelled without a word once it is `closing`."""
 
     def __init__(self, app: Any) -> None:
@@ -46,7 +46,7 @@ class Listener:
     def __init__(
         self, app: Any, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
     ) -> None:
-        self._app, self._limits = Ending(app), limits
+        self._app, self._limits = ClosingApp(app), limits
         self._socket = bound(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
