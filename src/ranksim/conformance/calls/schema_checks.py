@@ -588,20 +588,10 @@ def _has_finished(job: dict[str, Json]) -> bool:
     return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
 
 
-LOOKUPS: Final = "research_lookups"
-"""One of the metered allowances (S101)."""
-
-
 def _check_usage(data: dict[str, Json], seen: Observation, tally: Tally) -> None:
     metrics = data.get("metrics")
     if not isinstance(metrics, list) or not metrics:
         return  # where the list stands is assumed (U109)
-    named = sorted(str(metric.get("metric")) for metric in metrics if isinstance(metric, dict))
-    if named and LOOKUPS not in named:
-        found = Evidence(
-            f"{seen.id} lists {', '.join(named)}", (seen.id,), about=seen.operation, at=seen.sent
-        )
-        tally.differs(109, f"{LOOKUPS} among the metrics", "not among them", found)
     lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
     if lacking:
         _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally, seen.operation)

@@ -252,7 +252,7 @@ HOOKS = (
     Deviation(
         "empty-list-takes-completed-only",
         (18,),
-        ("webhooks",),
+        ("webhooks", "everyday"),
         matching(lambda on, types, to, kind, of: (on, types or ["job.completed"], to, kind, of)),
     ),
     Deviation("failures-told-as-completed", (76,), ("webhooks",), emitted(_always_completed)),
