@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from ranksim.cli import app
 from ranksim.clock import SECOND
 from ranksim.errors import BadInput
-from ranksim.view import growing
+from ranksim.view import cli, growing
 from ranksim.view.growing import GrowingRun
 
 START = 1_772_618_400 * SECOND
@@ -74,11 +74,29 @@ def test_the_trace_takes_its_place_once_the_run_has_ended(tmp_path: Path, parts:
     assert (told["calls"], told["grows"]) == (1, False)
 
 
-def test_a_directory_without_a_recording_is_refused(tmp_path: Path) -> None:
+def test_a_directory_without_a_recording_is_waited_for_and_then_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(cli, "sleep", slept.append)
     with pytest.raises(BadInput, match=r"holds no recording yet; expected what --out of `ranksim load`"):
         GrowingRun(tmp_path, lambda: START)
     said = CliRunner().invoke(app, ["view", str(tmp_path)])
     assert (said.exit_code, "holds no recording yet" in said.stderr) == (2, True)
+    assert sum(slept) == cli.WAITS
+    assert said.stderr.count("nothing is recorded there yet; waiting for 30 s") == 1
+
+
+def test_a_recording_that_begins_soon_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = tmp_path / "results"
+
+    def begins(_: float) -> None:
+        new.mkdir()
+        entry = json.loads(line(0).splitlines()[0]) | {"received": START + 500, "status": 200}
+        (new / "trace.jsonl").write_text(f"{HEADER}\n{json.dumps(entry)}\n")
+
+    monkeypatch.setattr(cli, "sleep", begins)
+    assert isinstance(cli._recording(new, None), GrowingRun)
 
 
 def test_a_seed_is_for_what_is_simulated(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`ranksim view`: a run on the live page, to scrub through."""
 
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +10,9 @@ from ranksim.serving.cli_options import Host
 
 if TYPE_CHECKING:
     from ranksim.view.viewer import ShownRun
+
+WAITS, TURN = 30.0, 0.25
+"""How long a recording that has not begun is waited for, and how long between two looks, in seconds."""
 
 
 def view(
@@ -63,11 +67,24 @@ def _recording(run: Path, seed: int | None) -> "ShownRun":
         return SimulatedRun(scenario, seed)
     if seed is not None:
         raise BadInput(f"--seed: {run} is no scenario, which alone is simulated; leave it out")
-    if run.is_dir():
-        from ranksim.serving.wall_clock import wall
-        from ranksim.view.growing import GrowingRun
-
-        return GrowingRun(run, wall)
+    if run.is_dir() or not (run.exists() or run.suffix):
+        return _growing(run)
     from ranksim.view.recording import TraceEvents
 
     return TraceEvents(run)
+
+
+def _growing(run: Path) -> "ShownRun":
+    """Wait until something is recorded, as by a load that was begun just now. Raises BadInput."""
+    from ranksim.report.terminal import say
+    from ranksim.serving.wall_clock import wall
+    from ranksim.view.growing import GrowingRun, NothingYet
+
+    for turn in range(round(WAITS / TURN)):
+        try:
+            return GrowingRun(run, wall)
+        except NothingYet:
+            if turn == 0:
+                say(f"{run}: nothing is recorded there yet; waiting for {WAITS:.0f} s")
+            sleep(TURN)
+    return GrowingRun(run, wall)

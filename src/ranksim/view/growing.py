@@ -19,8 +19,12 @@ RARELY = 10
 """Reading takes at most one part in so many of the time: a long recording is read again less often."""
 
 
+class NothingYet(BadInput):
+    """Nothing is recorded there yet; a load or check that begins may still do so."""
+
+
 class GrowingRun:
-    """The directory of `ranksim load --out` or `check --out`, read anew while it grows. Raises BadInput.
+    """The directory of `ranksim load --out` or `check --out`, read anew while it grows. Raises NothingYet.
 
     `wall` is the instant in µs, as whoever records tells it.
     """
@@ -32,7 +36,7 @@ class GrowingRun:
         self._read()
         if self._events is None:
             where = f"{directory}: holds no recording yet"
-            raise BadInput(f"{where}; expected what --out of `ranksim load` or `ranksim check` names")
+            raise NothingYet(f"{where}; expected what --out of `ranksim load` or `ranksim check` names")
 
     def overview(self) -> Shown:
         """Return from when to when it goes so far, and whether more may come."""
