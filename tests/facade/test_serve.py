@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -88,7 +89,10 @@ def test_it_says_where_it_serves_and_does() -> None:
 def test_nobody_waits_for_what_is_read_late_elsewhere() -> None:
     """The first who asked for positions, and everybody beside, waited 150 ms for NumPy."""
     with serving() as one:
-        assert "numpy" in Path(f"/proc/{one.process.pid}/maps").read_text(encoding="utf-8")
+        loaded, deadline = Path(f"/proc/{one.process.pid}/maps"), time.monotonic() + 60
+        while "numpy" not in loaded.read_text(encoding="utf-8"):
+            assert get(one.base + "/livez").status_code == 200  # meanwhile
+            assert time.monotonic() < deadline
 
 
 @pytest.mark.slow
