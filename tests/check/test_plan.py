@@ -30,7 +30,8 @@ def reached(*keys: str, environments: int = 2) -> Reach:
     target = target.model_copy(
         update={"keys": {name: target.keys[name] for name in keys}, "environments": urls}
     )
-    return Rehearsal(service, target).alone(explore(target))  # type: ignore[no-any-return]  # what a program returns
+    reach: Reach = Rehearsal(service, target).alone(explore(target))
+    return reach
 
 
 def planned(reach: Reach, *only: str, time: int = 10 * MINUTE, receiver: bool = True) -> CheckPlan:

@@ -305,7 +305,12 @@ def _moment(path: Path, old: Micros, length: Micros, value: Callable[[Micros], A
 def _choices(path: Path, old: Any, values: Any, sizes: Any, *, sold: bool = False) -> Iterator[Knob]:
     """One knob for each value: they are no ladder."""
     for value, size in zip(values, sizes, strict=True):
-        yield Knob(path, old, 1, lambda _, value=value: value, lambda _, size=size: size, str, sold)  # type: ignore[misc]  # a lambda's default binds the loop's value
+        yield Knob(path, old, 1, _always(value), _always(size), str, sold)
+
+
+def _always(value: Any) -> Callable[[int], Any]:
+    """Return a function of a step that gives the same whatever the step."""
+    return lambda _: value
 
 
 def _larger_plans(scenario: Scenario, path: Path, old: str, *, sold: bool) -> Iterator[Knob]:
