@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final, get_args, get_origin
 
 from ranksim.conformance.calls.access import SCOPED
+from ranksim.conformance.calls.choices import ASSUMED
 from ranksim.conformance.calls.jobs import KIND_NAMES
-from ranksim.conformance.calls.schema_checks import ASSUMED, ERRORS
+from ranksim.conformance.calls.schema_checks import ERRORS
 from ranksim.conformance.verdict.verdicts import ANY
 from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.facts import CHECK_NAMES, CHECK_OF, JOB_EVENT_TYPES, RATE_LABELS, SPENDING_OPERATIONS
