@@ -54,6 +54,16 @@ def test_a_smaller_limit_that_is_stated_is_kept_to() -> None:
     assert [pacer.when(JOB, 0) for _ in range(10)] == [0] * 9 + [MINUTE]
 
 
+def test_what_counts_in_another_class_leaves_its_own_alone() -> None:
+    """A public list that is limited as calls without a key are holds up no other reading (S39)."""
+    pacer, public = Pacer(MINUTE), Send("webhook_events.list", "main")
+    pacer.saw(public, Received(200, None, {"RateLimit-Limit": "10"}, 0, 1))
+    assert [pacer.when(public, 0) for _ in range(10)] == [0] * 9 + [MINUTE]
+    listed = Send("domains.list", "main")
+    pacer.saw(listed, Received(401, None, {"RateLimit-Limit": "10"}, 0, 1))  # of a key that was unknown there
+    assert [pacer.when(listed, 0) for _ in range(540)] == [0] * 540
+
+
 def test_a_program_waits_before_it_sends() -> None:
     def program() -> Program:
         for _ in range(19):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ranksim.callers.steps import Pause, Received, Send, Until
 from ranksim.clock import Micros
-from ranksim.contract.facts import Facts, RateClass
+from ranksim.contract.facts import Facts
 from ranksim.service.operations import OPERATIONS
 
 SHARE = 9
@@ -17,38 +17,54 @@ SHARE = 9
 
 SPARE = 10
 
+UNAUTHORIZED = 401
+
 
 @dataclass(slots=True)
 class Pacer:
-    """Says when a call may be sent, by what was sent with its key and in its class within a window (µs).
+    """Says when a call may be sent, by what was sent with its key within a window (µs).
 
     Any number of calls that keeps to it is admitted under each way of counting a window. Limits are those of
-    S102 to S104, until a reply states a smaller one.
+    S102 to S104, until a reply to an operation states a smaller one. Calls of one key that have one limit
+    share it: what counts in another class than we think, or in none, states another limit, and neither waits
+    for calls of our class nor has them wait.
     """
 
     window: Micros
-    _sent: dict[tuple[str, RateClass], list[Micros]] = field(default_factory=dict)
-    _limits: dict[tuple[str, RateClass], int] = field(default_factory=dict)
+    _sent: dict[tuple[str, int], list[Micros]] = field(default_factory=dict)
+    _limits: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def when(self, send: Send, now: Micros, *, waits: bool = True) -> Micros:
         """Return when a call may be sent, and count it there; now, if it never `waits`."""
-        place = _place(send)
-        if place is None:
+        limit = self._limit(send)
+        if limit is None:
             return now
-        sent = self._sent.setdefault(place, [])
+        sent = self._sent.setdefault((send.key, limit), [])
         del sent[: bisect_right(sent, now - self.window)]
-        most = max(1, self._limits.get(place, Facts().rates.of(place[1])) * SHARE // SPARE)
+        most = max(1, limit * SHARE // SPARE)
         at = now if len(sent) < most or not waits else sent[-most] + self.window
         insort(sent, at)
         return at
 
     def saw(self, send: Send, received: Received) -> None:
-        """Learn a limit from a reply."""
-        place, said = _place(send), received.header("ratelimit-limit").partition(",")[0].strip()
-        if place is None or not said.isascii() or not said.isdigit() or len(said) > 9:
+        """Learn the limit of an operation from a reply; of no key that is unknown, which has another."""
+        known, said = self._limit(send), received.header("ratelimit-limit").partition(",")[0].strip()
+        if (
+            known is None
+            or received.status == UNAUTHORIZED
+            or not said.isascii()
+            or not said.isdigit()
+            or len(said) > 9
+        ):
             return
-        known = self._limits.get(place, Facts().rates.of(place[1]))
-        self._limits[place] = max(1, min(known, int(said)))
+        self._limits[send.key, send.operation] = max(1, min(known, int(said)))
+
+    def _limit(self, send: Send) -> int | None:
+        """Calls of this key and operation in a window; None for one without a key, or that is unknown."""
+        operation = OPERATIONS.get(send.operation)
+        if operation is None or not send.key:
+            return None
+        return self._limits.get((send.key, send.operation), Facts().rates.of(operation.rate))
 
 
 def paced(program: Generator[Any, Any, Any], pacer: Pacer, *, waits: bool = True) -> Generator[Any, Any, Any]:
@@ -68,11 +84,3 @@ def paced(program: Generator[Any, Any, Any], pacer: Pacer, *, waits: bool = True
             yield Until(at)
         answer = yield step
         pacer.saw(step, answer)
-
-
-def _place(send: Send) -> tuple[str, RateClass] | None:
-    """The key and class that a call is counted for; None for one without a key that is known."""
-    operation = OPERATIONS.get(send.operation)
-    if operation is None or not send.key:
-        return None
-    return send.key, operation.rate

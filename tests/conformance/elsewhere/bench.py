@@ -1,13 +1,15 @@
 """The bench: `ranksim check` against the second deployment in virtual time, conforming and broken.
 
     python -m tests.conformance.elsewhere.bench conforming 1:100     # seeds FIRST:COUNT
-    python -m tests.conformance.elsewhere.bench ways 1 [PATTERN]     # each way, with the numbers of one seed
+    python -m tests.conformance.elsewhere.bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
+    python -m tests.conformance.elsewhere.bench alone 1 [PATTERN]    # those that no group showed
     python -m tests.conformance.elsewhere.bench page                 # docs/bench.md, of what was found so far
 
-What each run came to is appended to `.cache/bench/results.jsonl`, so that a run that was interrupted goes on
-where it stopped: delete the file after a change. A way is tried with default settings; the same capture is
-judged as one of shared accounts and with half of its exchanges missing, and a second one is made with 2 % of
-the replies lost.
+What each run came to is appended to a file of its process in `.cache/bench`, so that a run that was
+interrupted goes on where it stopped: delete the files after a change. RANKSIM_BENCH_PART=1/2 does every
+second of the runs, so that two processes share them. A way is tried with default settings; the same capture
+is judged as one of shared accounts and with half of its exchanges missing, and a second one is made with 2 %
+of the replies lost.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.check.in_virtual_time import check_in
 from tests.conformance.elsewhere.breakages import Breakage, breakages, groups, unbroken
@@ -35,12 +38,14 @@ from ranksim.sim.rehearsal import rehearse_in
 from ranksim.trace import Trace
 
 ROOT = Path(__file__).parents[3]
-RESULTS = Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench" / "results.jsonl"))
+RESULTS = Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench"))
+PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
 PAGE = ROOT / "docs" / "bench.md"
 
 TIME = 10 * MINUTE
 LOST = 0.02
 COLUMNS = ("default", "lost", "shared", "half")
+T = TypeVar("T")
 
 
 # Conforming
@@ -171,22 +176,28 @@ def tried(
 
 
 def results() -> list[dict[str, Any]]:
-    if not RESULTS.exists():
-        return []
-    return [
-        json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.endswith("}")
-    ]
+    lines = (
+        line
+        for path in sorted(RESULTS.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def note(rows: list[dict[str, Any]]) -> None:
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with RESULTS.open("a", encoding="utf-8") as file:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def part_of(runs: Iterable[T]) -> list[T]:
+    """The runs that are this process's."""
+    return list(runs)[PART - 1 :: OF]
 
 
 def run_conforming(first: int, count: int) -> None:
     done = {row.get("conforming") for row in results()}
-    for seed in range(first, first + count):
+    for seed in part_of(range(first, first + count)):
         if seed not in done:
             note([conforming(seed)])
 
@@ -194,7 +205,7 @@ def run_conforming(first: int, count: int) -> None:
 def run_ways(seed: int, columns: tuple[str, ...] = COLUMNS, pattern: str = "") -> None:
     """Try ways in groups; in the default column those that their case did not show are then tried alone."""
     wanted = [one for one in breakages() if re.search(pattern, one.name)]
-    for group in sorted(groups(wanted), key=len, reverse=True):
+    for group in part_of(sorted(groups(wanted), key=len, reverse=True)):
         whole = None
         for column in columns:
             known = {
