@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from facade_costs import costs  # a script beside this file
 
 LEAST = {"GET": 0.4, "POST": 0.15}
