@@ -2,7 +2,10 @@
 
 import pytest
 
+from ranksim.conformance.judging import FAMILIES, Judge
+from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import (
+    IN_KEEPING,
     KEPT,
     Evidence,
     Rule,
@@ -10,6 +13,7 @@ from ranksim.conformance.verdict.verdicts import (
     Verdict,
     agreement,
     coverage,
+    merged_findings,
     rules_decided,
 )
 
@@ -120,3 +124,19 @@ def test_what_is_of_no_case_counts_beside_them() -> None:
     tally.held("b.split")
     [finding] = tally.findings()
     assert (finding.exercised, len(finding.cases)) == (1, 3)
+
+
+@pytest.mark.parametrize("maker", FAMILIES)
+def test_no_rule_conforms_in_no_case(maker: type[Judge]) -> None:
+    """What could not have shown a breach decides nothing, however often it held, in one run or several."""
+    tally = maker(Options.of()).tally
+    for rule in tally.rules:
+        tally.held(rule.name, 7, case=None)
+    runs = [tally.findings(), tally.findings()]
+    for finding in (*tally.findings(), *merged_findings(runs)):
+        assert (finding.verdict, finding.exercised) == (Verdict.UNDECIDED, 0)
+        assert dict(finding.reasons) == {IN_KEEPING: finding.held}
+    for rule in tally.rules:
+        tally.held(rule.name)
+    for finding in merged_findings([*runs, tally.findings()]):
+        assert (finding.verdict, finding.exercised, finding.reasons) == (Verdict.CONFORMS, 1, ())

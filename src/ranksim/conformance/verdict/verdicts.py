@@ -2,8 +2,8 @@
 
 A check looks at one instance of a rule (one window, one key, one pair of exchanges) and tells the tally that
 the rule held there, that it broke, or that nobody can tell. A rule deviates when it broke anywhere; it
-conforms when it held somewhere and broke nowhere; it is undecided when it was exercised and nothing could be
-told, and not exercised when no instance came up.
+conforms when it held in some case and broke nowhere; it is undecided when it was exercised and nothing could
+be told, and not exercised when no instance came up.
 
 A rule has cases: the ways in which a deployment could break it apart from the others, such as each check
 before each other, or each kind of job. A case is exercised where an exchange would have shown it broken; so a
@@ -147,6 +147,9 @@ KEPT = 5
 SHOWN = 3
 """Exchanges kept for a case."""
 
+IN_KEEPING = "what was seen is in keeping with it, and could not have shown it broken"
+"""Why a rule that held in no case is undecided."""
+
 MOST_BREACHES = 10_000
 """Instances of a broken rule whose exchanges are kept, to tell what follows from what."""
 
@@ -181,14 +184,18 @@ class _RuleCounts:
 
     def finding(self, rule: Rule) -> Finding:
         """Return the verdict on the rule that they are of."""
+        verdict, reasons = _verdict(self), Counter(self.reasons)
+        del reasons[IN_KEEPING]
+        if verdict == Verdict.UNDECIDED and self.held:
+            reasons[IN_KEEPING] = self.held
         return Finding(
             rule,
-            _verdict(self),
+            verdict,
             self.held,
             self.broken,
             self.open,
             tuple(self.evidence),
-            tuple(self.reasons.most_common()),
+            tuple(reasons.most_common()),
             _cases(self),
             tuple(self.breaches),
         )
@@ -308,9 +315,9 @@ def merged_differences(tallies: Iterable[Tally]) -> tuple[Difference, ...]:
 def _verdict(counts: _RuleCounts) -> Verdict:
     if counts.broken:
         return Verdict.DEVIATES
-    if counts.held:
+    if any(case.held for case in counts.cases.values()):
         return Verdict.CONFORMS
-    return Verdict.UNDECIDED if counts.open else Verdict.NOT_EXERCISED
+    return Verdict.UNDECIDED if counts.open or counts.held else Verdict.NOT_EXERCISED
 
 
 def _cases(counts: _RuleCounts) -> tuple[Case, ...]:
