@@ -376,7 +376,7 @@ def test_without_a_key_that_works_nothing_is_sent(name: str) -> None:
 
 
 def test_documents_fit_the_schema() -> None:
-    from ranksim.facade.http.graphql import SCHEMA
+    from ranksim.surface.graphql import SCHEMA
 
     for document in (*READS.values(), DRY_RUN, START, RENAME):
         assert validate(SCHEMA, parse(document)) == []

@@ -7,6 +7,7 @@ make an attempt again, and open choices (U) of webhooks drawn by the seed. A few
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.conformance.building import policy_of
 from ranksim.callers.profiles import profile
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.conformance.compare import compare
+from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.service.calls import Answer, Attempt, Call, Reply, Step
 from ranksim.service.service import Service
@@ -52,6 +54,13 @@ class Shaky:
 
     def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
         return self._noted(self.service.handle(call, now, traffic_now))
+
+    @property
+    def policy(self) -> Policy:
+        return self.service.policy
+
+    def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
+        return self._noted(self.service.handle_batch(calls, now, traffic_now))
 
     def advance(self, now: int) -> Step:
         return self._noted(self.service.advance(now))

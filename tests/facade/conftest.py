@@ -11,11 +11,11 @@ import pytest
 
 from ranksim.clock import DAY, HOUR, instant
 from ranksim.contract.policy import Policy
-from ranksim.facade.http.graphql import FIELDS, SCHEMA, snake
-from ranksim.facade.http.wires import WIRES
 from ranksim.service.calls import Answer, Attempt, Body, Call, Reply, Task
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.service import Service
+from ranksim.surface.graphql import FIELDS, SCHEMA, snake
+from ranksim.surface.wires import WIRES
 
 START = instant("2026-03-04T10:00:00Z")
 

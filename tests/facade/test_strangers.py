@@ -9,12 +9,12 @@ import pytest
 
 from ranksim.clock import instant
 from ranksim.facade.app import create_app
-from ranksim.facade.http import graphql
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
 from ranksim.serving import uvicorn_protocol
 from ranksim.serving.listener import Listener
+from ranksim.surface import graphql
 
 from .conftest import LoopClock
 from .test_abuse import gone, post, run, victim
@@ -205,7 +205,7 @@ def test_documents_without_end_are_not_all_remembered(monkeypatch: pytest.Monkey
         await twin.close()
 
     asyncio.run(story())
-    assert len(graphql._KNOWN) <= graphql.MOST_KNOWN
+    assert len(graphql.KNOWN) <= graphql.MOST_KNOWN
 
 
 def test_the_page_shows_nothing_that_users_wrote() -> None:

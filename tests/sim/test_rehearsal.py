@@ -138,12 +138,23 @@ def test_waiting() -> None:
     assert now == [START, START + SECOND, START + SECOND, START + SECOND + 5]
 
 
-def test_graphql_is_met_with_silence() -> None:
-    def program() -> Program:
-        answer = yield Send("domains.list", surface="graphql", body={"query": "{ domains { nodes { id } } }"})
-        assert answer.status == 0
+def test_graphql_is_answered_as_over_sockets() -> None:
+    job = 'mutation { createJob(input: {kind: CRAWL, domainId: "none"}) { job { id } } }'
 
-    assert play(program()).trace.exchanges == []
+    def program() -> Program:
+        for query in ("{ domains(first: 1) { nodes { id } } }", job, "{ nothing }", "{"):
+            yield Send("domains.list", surface="graphql", body={"query": query})
+
+    listed, refused, unfit, unread = play(program()).trace.exchanges
+    for one in (listed, refused, unfit, unread):
+        assert (one.surface, one.method, one.path) == ("graphql", "POST", "/graphql")
+        assert one.response_headers["content-type"] == "application/json"
+    assert json.loads(listed.response)["data"]["domains"]["nodes"][0].keys() == {"id"}
+    assert listed.response_headers["ratelimit-limit"] == "600"
+    [error] = json.loads(refused.response)["errors"]
+    assert error["extensions"]["code"] == "not_found"
+    assert [one.status for one in (listed, refused, unfit, unread)] == [200, 200, 422, 400]
+    assert [one.effect for one in (listed, refused)] == ["none", "unknown"]
 
 
 # What gets lost
@@ -377,7 +388,7 @@ def test_the_header_says_whose_the_keys_are_and_how_time_runs() -> None:
 
 
 class Narrow:
-    """A deployment with no more than the methods that a rehearsal may call."""
+    """A deployment with no more than what a rehearsal may ask."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -385,6 +396,7 @@ class Narrow:
 
     def __getattr__(self, name: str) -> Any:
         allowed = (
+            "policy",
             "handle",
             "handle_batch",
             "advance",
@@ -400,12 +412,13 @@ class Narrow:
         return getattr(self._service, name)
 
 
-def test_a_stand_in_needs_eight_methods() -> None:
+def test_a_stand_in_needs_a_policy_and_eight_methods() -> None:
     service, target = make_world(seed=3)
     narrow = Narrow(service)
     trace = rehearse(profile("webhooks"), narrow, target, users=2, duration=MINUTE, seed=1)
     assert len(trace.deliveries) > 20
-    assert set(narrow.called) == {"handle", "advance", "next_due", "attempted", "written"}
+    over = {"policy", "handle_batch"}
+    assert set(narrow.called) == {"handle", "advance", "next_due", "attempted", "written", *over}
 
 
 def test_jobs_that_are_handed_out_end_too() -> None:

@@ -450,7 +450,7 @@ class Facade:
         await send_plain(send, 200, await self._written(_openapi_document), JSON)
 
     async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.facade.http import graphql
+        from ranksim.surface import graphql
 
         await send_plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
 

@@ -3,13 +3,12 @@
 It shows what a profile exercises, refuses and costs before real money is spent, and makes traces by the
 thousand for trying the judges. It is a simulated world with a network and many users, but with a service
 that may deviate, clocks that may run apart, receivers that answer by script, and the trace of a recorder.
-
-GraphQL is not rehearsed: a call on that surface is answered with silence and leaves no exchange.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,13 +17,14 @@ from pydantic_core import from_json, to_json
 
 from ranksim.callers.budget import Budget, guarded
 from ranksim.callers.discovery import Reach, declared, explore, state
-from ranksim.callers.http import effect_of, headers_of, lower, method_of, path_of
+from ranksim.callers.http import body_of, effect_of, headers_of, lower, method_of, path_of
 from ranksim.callers.lost_calls import Unknown, resolve_lost
 from ranksim.callers.network import Network, Ways
 from ranksim.callers.profiles import Profile
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.clock import MILLISECOND, SECOND, Micros, http_date, instant
+from ranksim.contract.policy import Policy
 from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply, Step, Task
 from ranksim.sim.player import Flight, Player, Run
 from ranksim.sim.scripted_receivers import Receivers
@@ -51,10 +51,15 @@ Alter = Callable[[Send, int, dict[str, str], bytes], tuple[int, dict[str, str], 
 
 
 class RehearsedService(Protocol):
-    """What a rehearsal asks of a service; whatever stands in for `ranksim.service` has these methods."""
+    """What a rehearsal asks of a service; whatever stands in for `ranksim.service` has all of it."""
+
+    policy: Policy
 
     def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
         """Answer one call."""
+
+    def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
+        """Answer the calls of one GraphQL request."""
 
     def advance(self, now: int) -> Step:
         """Do the work that is due."""
@@ -77,6 +82,14 @@ class RehearsedService(Protocol):
 
 Seen = tuple[int, dict[str, str], bytes, Any]
 """A reply as it travels: status, headers in lower case, body, and the body parsed."""
+
+
+@dataclass(slots=True)
+class Batch(Reply):
+    """The reply to a GraphQL request, as it was written, and those to its root fields."""
+
+    raw: bytes = b""
+    replies: Sequence[Reply] = ()
 
 
 class HeapClock:
@@ -201,13 +214,14 @@ class Rehearsal:
     # Calls
 
     def call_of(self, send: Send, client: str) -> Call | None:
-        """Return a call as the service takes it; None for one over GraphQL."""
-        if send.surface not in ("rest", "preflight"):
-            return None
+        """Return a call as the service takes it; one over GraphQL with its document in its body."""
         call = Call(send.operation, self.target.token(send.key), send.path, send.query)
         call.method, call.caller = method_of(send), CALLER
         call.environment = send.environment or self.target.environment_of(send.key)
         call.idempotency_key, call.request_id = send.idempotency_key, send.request_id
+        if send.surface == "graphql":
+            call.surface, call.path, call.query, call.raw = "graphql", {}, {}, body_of(send)
+            return call
         if send.raw is not None:
             call.raw = send.raw
             try:
@@ -227,22 +241,40 @@ class Rehearsal:
     def effect(self, flight: Flight) -> Reply:
         """Let a call take effect now."""
         now = self.now
+        if flight.call.surface == "graphql":
+            return self.over_graphql(flight.call)
         step = self.service.handle(flight.call, self._business(now), self._traffic(now))
         reply, tasks = step.reply, step.tasks
         self._after_step(tasks)
         return reply
 
+    def over_graphql(self, call: Call) -> Reply:
+        """Let a GraphQL request take effect now."""
+        from ranksim.surface.graphql import execute  # its schema takes a while to build
+
+        def call_batch(calls: Sequence[Call]) -> list[Reply]:
+            step = self.service.handle_batch(calls, self._business(self.now), self._traffic(self.now))
+            self._after_step(step.tasks)
+            return step.replies
+
+        given = execute(self.service.policy, call, call_batch)
+        batch = Batch(given.status, None, given.headers, raw=given.body, replies=given.replies)
+        batch.flight = next((reply.flight for reply in given.replies if reply.flight), "")
+        return batch
+
     def written(self, reply: Reply) -> None:
         """Note that a reply was written."""
-        self.service.written(reply, self._business(self.now))
+        for one in reply.replies if isinstance(reply, Batch) else (reply,):
+            self.service.written(one, self._business(self.now))
 
     def render(self, flight: Flight, reply: Reply) -> Seen:
         """Return a reply as it leaves the deployment."""
         status, headers, raw = self._rendered(reply)
+        body = _parsed(raw) if isinstance(reply, Batch) else reply.body
         if flight.call.method == "OPTIONS":
             headers.update(PREFLIGHT)
         if self.alter is None:
-            return status, headers, raw, reply.body
+            return status, headers, raw, body
         status, headers, raw = self.alter(flight.send, status, headers, raw)
         return status, headers, raw, _parsed(raw)
 
@@ -253,7 +285,7 @@ class Rehearsal:
         if "secret" in response:
             self._trust(body)
             response = hide_secrets(response, b"rehearsal")
-        self._record(flight, self.now, status, headers, response)
+        self._record(flight, self.now, status, headers, response, body)
         return Received(status, body, headers, flight.sent, self.now)
 
     def lost(self, flight: Flight) -> None:
@@ -269,9 +301,8 @@ class Rehearsal:
 
     def _rendered(self, reply: Reply) -> tuple[int, dict[str, str], bytes]:
         headers = {lower(name): value for name, value in reply.headers.items()}
-        raw = b""
-        if reply.body is not None:
-            raw = to_json(reply.body)
+        raw = reply.raw if isinstance(reply, Batch) else b"" if reply.body is None else to_json(reply.body)
+        if raw:
             headers.setdefault("content-type", "application/json")
             headers["content-length"] = str(len(raw))
         headers["date"] = self._date_header()
@@ -291,6 +322,7 @@ class Rehearsal:
         status: int | None,
         headers: dict[str, str],
         response: str,
+        body: Any = None,
     ) -> None:
         call, send = flight.call, flight.send
         self.trace.exchanges.append(
@@ -300,19 +332,20 @@ class Rehearsal:
                 received=received,
                 operations=() if call.method == "OPTIONS" else (send.operation,),
                 method=call.method,
-                path=path_of(send),
+                path="/graphql" if call.surface == "graphql" else path_of(send),
                 status=status,
                 target=call.environment,
                 environment=call.environment,
                 clock_host="virtual",
                 planned=send.planned,
                 api_key=send.key or None,
+                surface="graphql" if call.surface == "graphql" else "rest",
                 query=dict(send.query),
                 request_headers=headers_of(send, call.raw),
                 body="" if call.raw is None else call.raw.decode("utf-8", "replace"),
                 response_headers=headers,
                 response=response,
-                effect="unknown" if status is None else effect_of(send, call.method, status, None),
+                effect="unknown" if status is None else effect_of(send, call.method, status, body),
                 error=None if status is not None else "no reply",
             )
         )

@@ -10,12 +10,13 @@ import pytest
 
 from ranksim.contract.facts import RateClass
 from ranksim.facade.http import graphql
-from ranksim.facade.http.graphql import FIELDS, SCHEMA, GraphqlResponse, snake
 from ranksim.facade.http.requests import call_of
 from ranksim.facade.http.response_schemas import name_of, view_schemas
-from ranksim.facade.http.wires import WIRES
 from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.operations import OPERATIONS
+from ranksim.surface import graphql as surface
+from ranksim.surface.graphql import FIELDS, SCHEMA, GraphqlResponse, snake
+from ranksim.surface.wires import WIRES
 
 ROOTS = {
     name: field
@@ -469,6 +470,6 @@ def test_absent_and_null_differ_in_an_update(twin: Twin, stage: Any) -> None:
 def test_a_document_is_read_once(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
     query = "{ slots { used held } account { id } }"
     twin.ask(query)
-    monkeypatch.setattr(graphql, "parse", None)
-    monkeypatch.setattr(graphql, "validate", None)
+    monkeypatch.setattr(surface, "parse", None)
+    monkeypatch.setattr(surface, "validate", None)
     assert set(twin.ask(query)["data"]) == {"slots", "account"}

@@ -11,13 +11,13 @@ import pytest
 from ranksim.clock import instant
 from ranksim.contract.policy import Policy
 from ranksim.facade.app import create_app
-from ranksim.facade.http import graphql
-from ranksim.facade.http.graphql import SCHEMA
-from ranksim.facade.http.graphql_cost import conflict, fragments_of, introspected
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call
 from ranksim.serving.listener import Listener
+from ranksim.surface import graphql
+from ranksim.surface.graphql import SCHEMA
+from ranksim.surface.graphql_cost import conflict, fragments_of, introspected
 
 START = instant("2026-03-04T10:00:00Z")
 
@@ -110,7 +110,7 @@ def test_without_a_key_nothing_is_read(name: str, monkeypatch: pytest.MonkeyPatc
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("was read")
 
-    for what in ("parse", "validate", "execute_sync", "from_json"):
+    for what in ("parse", "validate", "execute_sync", "parse_json"):
         monkeypatch.setattr(graphql, what, never)
 
     async def story(twin: Twin, client: Any) -> None:

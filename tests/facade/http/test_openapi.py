@@ -15,11 +15,11 @@ from ranksim.contract.views import TEST_EVENT
 from ranksim.facade.http.examples import examples
 from ranksim.facade.http.openapi import document, reference_page
 from ranksim.facade.http.requests import parameters
-from ranksim.facade.http.wires import WIRES
 from ranksim.service.bodies import DomainBody, read
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.service.service import Service
+from ranksim.surface.wires import WIRES
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from ranksim.facade.http.response_schemas import answer_schema, view_schemas
-from ranksim.facade.http.wires import WIRES, View, Wire
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import OPERATIONS
+from ranksim.surface.wires import WIRES, View, Wire
 
 
 def strict(schema: Any) -> Any:

@@ -25,11 +25,11 @@ from ranksim.facade.http.response_schemas import (
     schema_of,
     view_schemas,
 )
-from ranksim.facade.http.wires import WIRES, Wire
 from ranksim.service.bodies import CONTROLS, BriefsBody, RequestBody
 from ranksim.service.deliveries import DESCRIPTIONS, URL
 from ranksim.service.errors import PROBLEM_JSON, TEXTS, status_of
 from ranksim.service.operations import OPERATIONS, TABLE, Operation
+from ranksim.surface.wires import WIRES, Wire
 
 ABOUT = """\
 Tracks search rankings and analyses sites. This is a fake deployment: every rule is the service's, nothing is

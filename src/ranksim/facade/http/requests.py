@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.routes import offered
 from ranksim.serving.asgi import Gone, Header, Receive, Scope
 from ranksim.serving.parsing import bearer, whole_number
+from ranksim.surface.json_body import parse_json
 
 DRAINED = 8
 """A body up to so many times the limit is read to its end, so that its sender hears the refusal."""
@@ -133,28 +132,6 @@ async def read_body(
         call.body = body
     else:
         call.fault = Fault("invalid_request")
-
-
-def parse_json(raw: bytes) -> Any:
-    """Parse JSON in UTF-8, with no number beyond what a double holds (RFC 8259, 6). Raises ValueError."""
-    parsed = from_json(raw, allow_inf_nan=False)
-    if (len(raw) > LONG or _PERHAPS_HUGE.search(raw)) and _has_infinite(parsed):
-        raise ValueError("a number is too large")
-    return parsed
-
-
-LONG = 16_384
-"""Bytes from which it is quicker to look at all values than at the text."""
-
-_PERHAPS_HUGE = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
-"""In every JSON text with a number of 1e309 or more, and in few others."""
-
-
-def _has_infinite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isinf(value)
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(map(_has_infinite, parts))
 
 
 def has_more_values(raw: bytes, most: int) -> bool:
@@ -281,7 +258,7 @@ def _refuse_unknown(call: Call) -> None:
 
 def parameters(operation: str) -> tuple[str, ...]:
     """Return the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
-    from ranksim.facade.http.wires import WIRES
+    from ranksim.surface.wires import WIRES
 
     wire = WIRES[operation]
     return ("limit", "cursor", *wire.filters) if wire.paged else ()
