@@ -128,7 +128,7 @@ def test_plans_lists_a_catalogue(tmp_path: Path) -> None:
     assert re.search(r"price a month +0.00 USD +29.00 USD +129.00 USD +2,990.00 USD", told.out)
     assert re.search(r"brief_pack +keyword_brief_refreshes +50 +15.00 USD", told.out)
     plain = json.loads(Told("plans", "--json").out)
-    assert plain["plans"]["pro"]["cost_ceiling"] == "90 USD"
+    assert {plan["name"]: plan["cost_ceiling"] for plan in plain["tables"]["plans"]}["pro"] == "90 USD"
     own = tmp_path / "mine.yaml"
     own.write_text((Path(ranksim.__file__).parent / "data/catalogues/illustrative.yaml").read_text("utf-8"))
     assert Told("plans", "--catalogue", own).code == 0
@@ -597,7 +597,7 @@ def test_assumptions_shows_the_values_of_a_policy(tmp_path: Path) -> None:
     policy.write_text("assumptions: {window: gcra}\n")
     told = Told("assumptions", "U1", "U2", "--policy", policy)
     assert "changed to  assumptions.window = gcra" in told.out
-    rows = json.loads(Told("assumptions", "U1", "--json", "--policy", policy).out)
+    rows = json.loads(Told("assumptions", "U1", "--json", "--policy", policy).out)["tables"]["assumptions"]
     assert [(row["number"], row["changed"], row["values"]) for row in rows] == [
         ("U1", True, {"assumptions.window": "gcra"})
     ]

@@ -12,6 +12,8 @@ import pytest
 from ranksim.errors import BadInput
 from ranksim.files import check_apart, check_directory, check_file, check_outputs, new_directory, new_file
 
+DOCUMENT = '{"kind": "run", "version": 1, "metrics": {}, "expectations": [], "tables": {}}'
+
 
 def names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
@@ -19,7 +21,7 @@ def names(path: Path) -> list[str]:
 
 def results(path: Path) -> Path:
     path.mkdir()
-    (path / "result.json").write_text('{"ranksim_result": 1}')
+    (path / "result.json").write_text(DOCUMENT)
     (path / "tables").mkdir()
     return path
 
@@ -60,7 +62,7 @@ def test_a_directory_appears_complete_and_replaces_the_old_one(tmp_path: Path) -
     path = tmp_path / "out"
     for number in range(2):
         with new_directory(path) as temporary:
-            (temporary / "result.json").write_text('{"ranksim_result": 1}')
+            (temporary / "result.json").write_text(DOCUMENT)
             (temporary / ("tables" if number else "plots")).mkdir()
             assert path.exists() == bool(number)
     assert names(path) == ["result.json", "tables"]

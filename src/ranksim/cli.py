@@ -204,15 +204,15 @@ def assumptions_command(
     Example: ranksim assumptions U1 U48
     """
     with _spoken():
-        from json import dumps
-
         from ranksim.contract.policy import Policy
         from ranksim.report import assumptions
+        from ranksim.report.document import as_text, document
 
         values = Policy() if policy is None else Policy.load(policy)
         rows = [assumptions.row(assumption, values) for assumption in assumptions.select(numbers or ())]
         if json:
-            print_out(dumps(rows, indent=1, ensure_ascii=False) + "\n")
+            title = f"What is assumed under the policy {values.name}"
+            print_out(as_text(document("assumptions", title, tables={"assumptions": rows})))
         else:
             print_out(rendered([assumptions.render(row) for row in rows]))
 
@@ -229,16 +229,15 @@ def plans_command(
     Example: ranksim plans --catalogue illustrative-metered
     """
     with _spoken():
-        from json import dumps
-
         from ranksim.contract.located import Located
         from ranksim.contract.policy import read_catalogue
         from ranksim.report import plans
         from ranksim.report.answer import printed
+        from ranksim.report.document import as_text
 
         sold = read_catalogue(Located("--catalogue", catalogue, {}), Path())
         if json:
-            print_out(dumps(plans.as_dict(sold), indent=1, ensure_ascii=False) + "\n")
+            print_out(as_text(plans.as_document(sold)))
         else:
             print_out(printed(plans.sentence(sold), (), plans.views(sold)))
 

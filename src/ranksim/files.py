@@ -22,6 +22,10 @@ WRITTEN = {MARKER, "scenario.json", "page.html", "trace.jsonl", "tables", "plots
 """Everything that ranksim puts into a directory of results."""
 
 
+DOCUMENT = {"kind", "version", "metrics", "expectations", "tables"}
+"""Fields that tell a result of ranksim (`ranksim.report.document`) from other JSON."""
+
+
 @contextmanager
 def new_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """A temporary path beside `path`, which replaces it when the block ends well and vanishes otherwise.
@@ -149,7 +153,7 @@ def _is_result(marker: Path) -> bool:
         document = json.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(document, dict) and ("ranksim_result" in document or "ranksim_study" in document)
+    return isinstance(document, dict) and document.keys() >= DOCUMENT
 
 
 def _check_parents(path: Path) -> None:

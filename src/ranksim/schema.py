@@ -1,4 +1,4 @@
-"""JSON Schema of the files that people write, for editors: what `ranksim schema` prints.
+"""JSON Schema of the files that people write, for editors, and of results: what `ranksim schema` prints.
 
 A schema tells fields, kinds, names and short forms. What only a whole file shows, such as a client of an
 account that is not there, the commands tell that read the file.
@@ -16,6 +16,7 @@ from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, no_such
 from ranksim.fleet.population import Population
+from ranksim.report.document import ResultDocument
 from ranksim.sim.scenario import Scenario
 from ranksim.study.spec import Spec
 from ranksim.trace import ENTRY
@@ -44,8 +45,9 @@ FILES: dict[str, TypeAdapter[Any]] = {
     "study": TypeAdapter(StudyFile),
     "target": TypeAdapter(Target),
     "trace": ENTRY,
+    "result": TypeAdapter(ResultDocument),
 }
-"""What reads each kind of file; of a trace, a line."""
+"""What reads each kind of file; of a trace, a line; a result is what `--json` prints."""
 
 
 def schema(kind: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_it_answers_in_json(name: str, tmp_path: Path) -> None:
     answer = json.loads(out)
     assert (code, err) == (0, "")
     assert answer["answer"].startswith(SENTENCES[name])
-    assert answer["rows"]
+    assert answer["tables"]["answer"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -62,7 +62,7 @@ def test_it_answers_with_a_table(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["slots", "outage"])
 def test_it_simulates_beside_it_when_asked(name: str) -> None:
     _, out, _ = told(name, *COMMANDS[name].split(), "--replications", "3", "--json")
-    row = json.loads(out)["rows"][0]
+    row = json.loads(out)["tables"]["answer"][0]
     assert row.get("observed_used") or row["simulated"]
 
 

@@ -87,7 +87,9 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
     }
     found = json.loads((out / "judgement.json").read_text(encoding="utf-8"))
     assert found["check"]["tasks"]["walk"] >= 1
-    assert [rule["verdict"] for rule in found["rules"] if rule["name"] == "paging.once"] == ["conforms"]
+    assert [rule["verdict"] for rule in found["tables"]["rules"] if rule["name"] == "paging.once"] == [
+        "conforms"
+    ]
     assert found["check"]["left"] == []
     assert domains == []
     assert server.key not in (out / "trace.jsonl").read_text(encoding="utf-8")

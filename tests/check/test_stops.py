@@ -76,7 +76,7 @@ def domains(server: Server) -> list[str]:
 
 def judged(out: Path) -> dict[str, object]:
     found = json.loads((out / "judgement.json").read_text(encoding="utf-8"))
-    assert [one["name"] for one in found["rules"] if one["verdict"] == "deviates"] == []
+    assert [one["name"] for one in found["tables"]["rules"] if one["verdict"] == "deviates"] == []
     return dict(found["check"])
 
 

@@ -106,7 +106,7 @@ def test_a_header_alone_exercises_nothing(tmp_path: Path) -> None:
     path.write_text(THIN["a header alone"], encoding="utf-8")
     done = CliRunner().invoke(app, ["compare", str(path), "--json"])
     found = json.loads(done.output)
-    assert {rule["verdict"] for rule in found["rules"]} == {"not exercised"}
+    assert {rule["verdict"] for rule in found["tables"]["rules"]} == {"not exercised"}
 
 
 def test_what_one_call_shows_may_be_required(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert Policy.load(out).name == "calibrated"
     told = CliRunner().invoke(app, ["calibrate", str(tmp_path / "trace.jsonl"), "--json"])
     found = json.loads(told.stdout)
-    assert {"choices", "statuses", "measures"} <= set(found)
+    assert {"choices", "statuses", "measures"} <= set(found["tables"])
     judged = CliRunner().invoke(app, ["compare", str(tmp_path / "trace.jsonl"), "--policy", str(out)])
     assert judged.exit_code == 0, judged.output
 

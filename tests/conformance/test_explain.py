@@ -108,7 +108,7 @@ def test_the_command_prints_text_and_json() -> None:
     assert "rate.headers" in told.stdout
     assert "ranksim.rules.windows.remaining" in told.stdout
     told = CliRunner().invoke(cli.app, ["explain", "E12", "--json"])
-    assert [row["name"] for row in json.loads(told.stdout)] == ["E12"]
+    assert [row["name"] for row in json.loads(told.stdout)["tables"]["explained"]] == ["E12"]
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,9 @@ def test_a_simulated_run_agrees_with_itself(tmp_path: Path) -> None:
     assert {row.says for row in shares} <= {"agrees", "open"}
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"ranksim_result": 2, "tables": {}}', '{"ranksim_result": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"kind": "study", "version": 1, "tables": {}}', '{"kind": "run", "version": 1}']
+)
 def test_what_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "result.json"
     path.write_text(text)

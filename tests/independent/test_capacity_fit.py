@@ -41,7 +41,7 @@ def test_the_plan(page: Page, command: Callable[..., Any]) -> None:
         domains += 1
     assert names["first"].breaks_at == domains == 134
     flags = "--domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2"
-    row = command("capacity", "fit", *flags.split())["rows"][-1]
+    row = command("capacity", "fit", *flags.split())["tables"]["answer"][-1]
     assert (row["plan"], row["provider_cost_grown_uusd"]) == ("agency", int(2 * cost * 10**6))
 
 

@@ -57,9 +57,9 @@ def test_domains_of_pro(command: Callable[..., Any]) -> None:
     flags = "--plan pro --vary domains --keywords 100 --pairings 2 --briefs 5 --crawls 4"
     found = command("capacity", "portfolio", *flags.split())
     a_month = 31 * 100 * 2 * PAGE + -(-5 * 31 // 7) * Decimal("0.03") + 4 * 100 * Decimal("0.0001")
-    allows = {row["name"]: row["allows"] for row in found["rows"]}
+    allows = {row["name"]: row["allows"] for row in found["tables"]["answer"]}
     assert allows["keyword_brief_refreshes a week"] == 50 // 5 == 10
     assert allows["keyword slots"] == 5000 // (100 * 2)
     assert allows["provider cost a month"] == 90 // a_month == 28
-    spend = next(row for row in found["rows"] if row["name"] == "provider cost a month")
+    spend = next(row for row in found["tables"]["answer"] if row["name"] == "provider cost a month")
     assert Decimal(spend["need"]) / 1_000_000 == 10 * a_month == Decimal("32.10")

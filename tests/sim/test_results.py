@@ -279,10 +279,14 @@ def test_equal_results_are_equal_bytes_and_read_back() -> None:
     ("text", "message"),
     [
         ("", "out.json: not JSON: "),
-        ("[]", "out.json: expected a ranksim result of version 1"),
-        ('{"ranksim_result": 2}', "out.json: expected a ranksim result of version 1"),
-        ('{"ranksim_result": 1}', "out.json: not a complete result ('replications'); write it again"),
-        ('{"ranksim_result": 1, "replications": [{}]}', "out.json: not a complete result (Replication"),
+        ("[]", "out.json: expected a result of ranksim run, version 1; write it again"),
+        ('{"kind": "run", "version": 2}', "out.json: expected a result of ranksim run, version 1"),
+        ('{"kind": "study", "version": 1}', "out.json: expected a result of ranksim run, version 1"),
+        ('{"kind": "run", "version": 1}', "out.json: not a complete result ('replications'); write it again"),
+        (
+            '{"kind": "run", "version": 1, "replications": [{}]}',
+            "out.json: not a complete result (Replication",
+        ),
     ],
 )
 def test_what_is_no_result_is_bad_input(text: str, message: str) -> None:

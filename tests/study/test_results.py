@@ -115,7 +115,7 @@ def test_plots_name_their_units(result: StudyResult, name: str, metric: str | No
 
 def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy: ModuleType) -> None:
     document = json.loads(result.to_json())
-    assert document["ranksim_study"] == 1
+    assert (document["kind"], document["version"]) == ("study", 1)
     assert document["tables"].keys() == COLUMNS.keys()
 
 

@@ -17,6 +17,7 @@ from ranksim.report.terminal import waiting
 
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
+    from ranksim.report.document import Kind
     from ranksim.report.tables import View
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ def slots(
             )
     else:
         answer = slot_use(churn, most, start=begin, days=days)
-    _show(answer, json)
+    _show("capacity slots", answer, json)
 
 
 def sync(
@@ -102,7 +103,7 @@ def sync(
     from ranksim.capacity.sync import Sync, sync_time
 
     sent = Sync(keywords, batch, removals, _read(clock.duration, "latency", latency), others)
-    _show(sync_time(sent, _policy(policy)), json)
+    _show("capacity sync", sync_time(sent, _policy(policy)), json)
 
 
 def workers(
@@ -131,7 +132,7 @@ def workers(
     patience = _read(clock.duration, "within", within)
     with waiting():
         answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)
-    _show(answer, json)
+    _show("capacity workers", answer, json)
 
 
 def outage(
@@ -166,7 +167,7 @@ def outage(
             answer = simulate_outage(met, used, replications=replications, seed=seed)
         else:
             answer = outage_cost(met, used)
-    _show(answer, json)
+    _show("capacity outage", answer, json)
 
 
 Domains = Annotated[int, typer.Option(help="Domains.")]
@@ -239,9 +240,8 @@ def fit(
         keys=keys,
         add_ons=_counts("add_on", add_on or ()),
     )
-    _show(
-        fitted(wanted, _policy(policy), growth=growth, spread=_read(clock.duration, "spread", spread)), json
-    )
+    answer = fitted(wanted, _policy(policy), growth=growth, spread=_read(clock.duration, "spread", spread))
+    _show("capacity fit", answer, json)
 
 
 def portfolio(
@@ -290,7 +290,7 @@ def portfolio(
         keys=keys,
         add_ons=_counts("add_on", add_on or ()),
     )
-    _show(largest(wanted, plan, _policy(policy), vary=cast("Vary", vary)), json)
+    _show("capacity portfolio", largest(wanted, plan, _policy(policy), vary=cast("Vary", vary)), json)
 
 
 QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
@@ -351,13 +351,13 @@ def _jobs(texts: Sequence[str]) -> Any:
     return found
 
 
-def _show(answer: PlannedAnswer, as_json: bool) -> None:
+def _show(kind: "Kind", answer: PlannedAnswer, as_json: bool) -> None:
     """Print an answer: as a sentence and a table, or as JSON."""
     if as_json:
-        import json
+        from ranksim.report.document import as_text, document
 
-        text = json.dumps({"answer": answer.sentence, "rows": answer.rows()}, indent=1, ensure_ascii=False)
-        sys.stdout.write(text + "\n")
+        told = document(kind, kind, answer=answer.sentence, tables={"answer": answer.rows()})
+        sys.stdout.write(as_text(told))
         return
     from ranksim.report.answer import printed
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from json import dumps
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -277,14 +276,16 @@ def _ending(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
 def _write(wanted: _Wanted, found: dict[str, Any], recording: "CheckRecording") -> list[str]:
     """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them."""
     from ranksim.conformance.calibrate.calibrate import calibrate
+    from ranksim.conformance.report.as_dict import as_document
     from ranksim.files import new_file
+    from ranksim.report.document import as_text
     from ranksim.report.judgement_page import page
     from ranksim.report.junit import junit
 
     texts = {
         PAGE: page(found),
         JUNIT: junit(found),
-        JSON: dumps(found, indent=1, ensure_ascii=False) + "\n",
+        JSON: as_text(as_document(found)),
     }
     if recording.trace.exists():
         texts[POLICY] = calibrate(recording.trace, wanted.policy).dump()

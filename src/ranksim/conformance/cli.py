@@ -1,7 +1,6 @@
 """`ranksim compare` and `ranksim explain`: judge a recorded trace, and tell what the ids in reports mean."""
 
 from collections.abc import Sequence
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,9 +67,11 @@ def compare(
       ranksim compare monday tuesday run/trace.jsonl
       ranksim compare run/trace.jsonl --html page.html --require rate --require S47
     """  # fmt: skip
+    from ranksim.conformance.report.as_dict import as_document
     from ranksim.errors import BadInput
     from ranksim.files import check_outputs
     from ranksim.report import judgement as report
+    from ranksim.report.document import as_text
 
     if rules:
         print_out(_listed())
@@ -81,7 +82,7 @@ def compare(
     check_outputs((html, junit), (*found_in, policy, model))
     found = _judged(found_in, policy, model, tuple(require or ()))
     _write(found, html, junit)
-    print_out(dumps(found, indent=1, ensure_ascii=False) + "\n" if json else rendered(report.summary(found)))
+    print_out(as_text(as_document(found)) if json else rendered(report.summary(found)))
     if report.fails(found):
         raise typer.Exit(DEVIATES)
 
@@ -101,10 +102,12 @@ def explain(
     Example: ranksim explain S105 quota_exhausted
     """
     from ranksim.conformance.explain import explain as explained
+    from ranksim.report.document import as_text, document
 
     found = [explained(name) for name in names]
     if json:
-        print_out(dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
+        rows = [one.as_dict() for one in found]
+        print_out(as_text(document("explain", "What ids mean", tables={"explained": rows})))
     else:
         print_out("\n".join(one.text() for one in found))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ranksim.inference.estimate import Estimate
     from ranksim.pricing.back_test import Side
     from ranksim.report.answer import ReadyAnswer
+    from ranksim.report.document import Kind
 
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
 
@@ -91,7 +92,7 @@ def compare(
             _population(population), *sides, policy=_policy(policy), moves=moves_of(move or ()),
             replications=replications, seed=seed, threads=threads, precision=precision, progress=progress,
         )  # fmt: skip
-    show(found, "Catalogue A against catalogue B", json, out, plots)
+    show("price compare", found, "Catalogue A against catalogue B", json, out, plots)
 
 
 def break_even(
@@ -124,7 +125,7 @@ def break_even(
             _population(population), sold, policy=_policy(policy), plans=plan or (), risk=risk, level=level,
             replications=replications, seed=seed, threads=threads,
         )  # fmt: skip
-    show(found, "Where plans break even", json, out, plots)
+    show("price break-even", found, "Where plans break even", json, out, plots)
 
 
 def pareto(
@@ -154,7 +155,7 @@ def pareto(
             _population(population), sold, grid_of(vary), policy=_policy(policy),
             replications=replications, seed=seed, threads=threads,
         )  # fmt: skip
-    show(found, "Margin against blocked customers", json, out, plots)
+    show("price pareto", found, "Margin against blocked customers", json, out, plots)
 
 
 def back_test(
@@ -234,7 +235,7 @@ def back_test(
             tried = back_test_columns(columns, sides, policy=_policy(policy), seed=seed)
         if csv is not None:
             tried.save_csv(csv)
-        show(tried, "Recorded calls under other plans", json, out, plots)
+        show("price back-test", tried, "Recorded calls under other plans", json, out, plots)
         return
     if names is not None:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
@@ -247,7 +248,7 @@ def back_test(
         )  # fmt: skip
     if csv is not None:
         found.save_csv(csv)
-    show(found, "Recorded calls under other plans", json, out, plots)
+    show("price back-test", found, "Recorded calls under other plans", json, out, plots)
 
 
 def search(
@@ -293,7 +294,7 @@ def search(
             read_columns(columns), sold, grid_of(vary), plan=plan, moves=moves_of(move or ()),
             policy=_policy(policy), demand=demand, risk=risk, level=level, seed=seed,
         )  # fmt: skip
-    show(found, "The best catalogue for recorded customers", json, out, False)
+    show("price search", found, "The best catalogue for recorded customers", json, out, False)
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
@@ -366,14 +367,16 @@ def _policy(path: Path | None) -> "Policy | None":
     return None if path is None else Policy.load(path)
 
 
-def show(answer: "ReadyAnswer", title: str, as_json: bool, out: Path | None, plots: bool) -> None:
+def show(
+    kind: "Kind", answer: "ReadyAnswer", title: str, as_json: bool, out: Path | None, plots: bool
+) -> None:
     """Write an answer into a directory if there is one, and print it: as tables, or as JSON."""
-    from ranksim.report.answer import document, printed, write
+    from ranksim.report.answer import printed, told, write
 
     if out is not None:
-        write(answer, title, out, plots)
+        write(kind, answer, title, out, plots)
     if as_json:
-        sys.stdout.write(document(answer, title) + "\n")
+        sys.stdout.write(told(kind, answer, title))
         return
     sys.stdout.write(printed(answer.sentence, answer.notes, answer.views(), MOST_ROWS))
     if out is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ranksim.report import units
+from ranksim.report.document import Kind, as_text, document
 from ranksim.report.tables import View, bounded, to_rich
 from ranksim.report.terminal import rendered
 
@@ -71,26 +71,19 @@ def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: in
     return rendered([Text(sentence), *map(Text, notes), *tables])
 
 
-def document(answer: ReadyAnswer, title: str) -> str:
-    """The answer as JSON text; `ranksim_result` marks a file of ours."""
-    whole = {
-        "ranksim_result": 1,
-        "title": title,
-        "answer": answer.sentence,
-        "notes": list(answer.notes),
-        "tables": answer.tables(),
-    }
-    return json.dumps(whole, indent=1, ensure_ascii=False)
+def told(kind: Kind, answer: ReadyAnswer, title: str) -> str:
+    """The answer as JSON text."""
+    return as_text(document(kind, title, answer=answer.sentence, notes=answer.notes, tables=answer.tables()))
 
 
-def write(answer: ReadyAnswer, title: str, out: Path, plots: bool = True) -> None:
+def write(kind: Kind, answer: ReadyAnswer, title: str, out: Path, plots: bool = True) -> None:
     """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput."""
     from ranksim.files import new_directory
     from ranksim.report.frames import save_tables
     from ranksim.report.page import tables_page
 
     with new_directory(out) as folder:
-        (folder / "result.json").write_text(document(answer, title), encoding="utf-8")
+        (folder / "result.json").write_text(told(kind, answer, title), encoding="utf-8")
         (folder / "tables").mkdir()
         filled = {name: rows for name, rows in answer.tables().items() if rows}
         save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")

@@ -56,16 +56,17 @@ class Heading:
     @property
     def verdict(self) -> str:
         """The verdict in one line."""
-        if not self.verdicts:
-            return "The scenario states no expectations."
-        failed = sum(not verdict.holds for verdict in self.verdicts)
-        if failed:
-            return f"{failed} of {units.many(len(self.verdicts), 'expectation')} failed."
-        return (
-            "The expectation holds."
-            if len(self.verdicts) == 1
-            else f"All {len(self.verdicts)} expectations hold."
-        )
+        return verdict_on(self.verdicts)
+
+
+def verdict_on(verdicts: Sequence[ExpectationVerdict]) -> str:
+    """Return in one line whether all expectations of a scenario hold."""
+    if not verdicts:
+        return "The scenario states no expectations."
+    failed = sum(not verdict.holds for verdict in verdicts)
+    if failed:
+        return f"{failed} of {units.many(len(verdicts), 'expectation')} failed."
+    return "The expectation holds." if len(verdicts) == 1 else f"All {len(verdicts)} expectations hold."
 
 
 def numbers_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:

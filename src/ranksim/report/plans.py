@@ -7,6 +7,7 @@ from typing import Any
 
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.report import units
+from ranksim.report.document import document
 from ranksim.report.tables import View
 
 
@@ -33,9 +34,16 @@ def views(catalogue: Catalogue) -> list[View]:
     return [*shown, View("What work costs the provider", ("unit of work", "provider cost"), 1, costs)]
 
 
-def as_dict(catalogue: Catalogue) -> dict[str, Any]:
-    """Return the catalogue's terms as plain data: money and durations as text, as policy files write them."""
-    return catalogue.model_dump(mode="json", include={"name", "note", "plans", "add_ons", "unit_costs"})
+def as_document(catalogue: Catalogue) -> dict[str, Any]:
+    """Return the catalogue as `ranksim plans --json` prints it: money and durations as policy files do."""
+    plain = catalogue.model_dump(mode="json", include={"name", "note", "plans", "add_ons", "unit_costs"})
+    tables = {
+        "plans": [{"name": name, **terms} for name, terms in plain["plans"].items()],
+        "add_ons": [{"name": name, **terms} for name, terms in plain["add_ons"].items()],
+        "unit_costs": [{"unit": unit, "cost": cost} for unit, cost in plain["unit_costs"].items()],
+    }
+    title = f"The catalogue {catalogue.name}"
+    return document("plans", title, answer=sentence(catalogue), notes=[plain["note"]], tables=tables)
 
 
 def _plans(catalogue: Catalogue) -> View:

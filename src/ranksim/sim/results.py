@@ -13,6 +13,8 @@ from ranksim.extras import imported
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
+from ranksim.report import document
+from ranksim.report.heading import ExpectationVerdict, verdict_on
 from ranksim.report.units import difference_of
 from ranksim.sim import tables
 from ranksim.sim.metrics import Scalars, kind_of, scalars, trials_of, unit_of, unknown
@@ -22,16 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from ranksim.report.heading import ExpectationVerdict, Heading
+    from ranksim.report.heading import Heading
     from ranksim.sim.why.told import Why
-
-VERSION = 1
 
 
 class Result:
     """What the replications of one scenario gave.
 
     `level` is that of every confidence interval. `remarks` are sentences on the run as a whole.
+    `expectations` are verdicts that were given earlier, where there is no `heading` to give them.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Result:
         *,
         level: float = LEVEL,
         remarks: Iterable[str] = (),
+        expectations: Iterable[ExpectationVerdict] = (),
         heading: Callable[[Result], Heading] | None = None,
         why: Callable[..., Why] | None = None,
     ) -> None:
@@ -50,6 +52,7 @@ class Result:
         self.replications = list(replications)
         self.level = level
         self.remarks = list(remarks)
+        self._expectations = tuple(expectations)
         self._heading = heading
         self._why = why
 
@@ -72,15 +75,13 @@ class Result:
     def heading(self) -> Heading:
         """The facts of the run and the verdict on it. Raises BadInput for a result from JSON."""
         if self._heading is None:
-            raise BadInput(
-                f"{self.scenario}: a result from JSON knows no scenario, and so no expectations; run it again"
-            )
+            raise BadInput(f"{self.scenario}: a result from JSON knows no scenario; run it again")
         return self._heading(self)
 
     @property
     def expectations(self) -> tuple[ExpectationVerdict, ...]:
         """Whether each expectation `holds`, and a sentence (`text`) on it. Raises BadInput."""
-        return self.heading.verdicts
+        return self._expectations if self._heading is None else self.heading.verdicts
 
     def summary(self) -> str:
         """Return what `ranksim run` prints. Raises BadInput for a result that was read from JSON."""
@@ -266,16 +267,20 @@ class Result:
     # JSON
 
     def to_json(self) -> str:
-        """Write the result as JSON text, the same bytes for equal results."""
-        plain = {
-            "ranksim_result": VERSION,
-            "scenario": self.scenario,
-            "seed": self.seed,
-            "level": self.level,
-            "remarks": self.remarks,
-            "tables": self.tables,
-            "replications": [replication.to_plain() for replication in self.replications],
-        }
+        """Write the result as JSON text, the same bytes for equal results. Raises BadInput."""
+        plain = document.document(
+            "run",
+            self.scenario,
+            answer=verdict_on(self.expectations),
+            notes=self.remarks,
+            metrics={name: document.metric(unit_of(name), self.metric(name)) for name in self.metrics},
+            expectations=self.expectations,
+            tables=self.tables,
+            scenario=self.scenario,
+            seed=self.seed,
+            level=self.level,
+            replications=[replication.to_plain() for replication in self.replications],
+        )
         return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -285,8 +290,10 @@ class Result:
             plain = json.loads(text)
         except ValueError as error:
             raise BadInput(f"{where}: not JSON: {error}; give a result that ranksim wrote") from None
-        if not isinstance(plain, dict) or plain.get("ranksim_result") != VERSION:
-            raise BadInput(f"{where}: expected a ranksim result of version {VERSION}; write it again")
+        if not document.is_a("run", plain):
+            raise BadInput(
+                f"{where}: expected a result of ranksim run, version {document.VERSION}; write it again"
+            )
         try:
             replications = [Replication(**replication) for replication in plain["replications"]]
             return cls(
@@ -294,7 +301,8 @@ class Result:
                 plain["seed"],
                 replications,
                 level=plain["level"],
-                remarks=plain["remarks"],
+                remarks=plain["notes"],
+                expectations=[ExpectationVerdict(**one) for one in plain["expectations"]],
             )
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None

@@ -11,6 +11,8 @@ from ranksim.extras import imported
 from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
+from ranksim.report import document
+from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.units import difference_of, many
 from ranksim.study import goal, plots, sensitivity
 from ranksim.study.design import Point, baseline
@@ -20,8 +22,6 @@ from ranksim.study.spec import CheckedSpec
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-VERSION = 1
 
 Row: TypeAlias = dict[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Row]]
@@ -129,14 +129,23 @@ class StudyResult:
     def to_json(self) -> str:
         """Write the result as JSON text, the same bytes for equal results."""
         spec = self.study.spec
-        plain = {
-            "ranksim_study": VERSION,
-            "study": spec.name,
-            "title": spec.title,
-            "seed": spec.seed,
-            "confidence": spec.confidence,
-            "tables": self.tables,
-        }
+        goals = self.tables["goals"]
+        plain = document.document(
+            "study",
+            spec.title or spec.name,
+            answer=" ".join(f"{row['text']}." for row in goals),
+            metrics={
+                f"{row['point']}: {row['metric']}": {
+                    "unit": row["unit"], "value": row["mean"], "low": row["low"], "high": row["high"],
+                }
+                for row in self.tables["points"]
+            },
+            expectations=[ExpectationVerdict(row["status"] == "found", row["text"]) for row in goals],
+            tables=self.tables,
+            study=spec.name,
+            seed=spec.seed,
+            confidence=spec.confidence,
+        )  # fmt: skip
         return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 

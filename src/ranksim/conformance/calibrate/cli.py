@@ -1,7 +1,6 @@
 """`ranksim calibrate`: what a trace tells about the open choices of a deployment, on the command line."""
 
 import sys
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +38,7 @@ def calibrate(
     from ranksim.conformance.calibrate.calibrate import calibrate as examine
     from ranksim.contract.policy import Policy
     from ranksim.files import check_outputs, new_file
+    from ranksim.report.document import as_text
 
     check_outputs((out,), (trace,))
     found = examine(trace, None if policy is None else Policy.load(policy))
@@ -46,7 +46,7 @@ def calibrate(
         with new_file(out) as temporary:
             temporary.write_text(found.dump(), encoding="utf-8")
     if json:
-        sys.stdout.write(dumps(plain(found), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(as_text(as_document(found, trace)))
     else:
         sys.stdout.write(found.dump() if out is None else f"{summary(found)}\nWritten to {out}\n")
     sys.stdout.flush()
@@ -72,8 +72,22 @@ def summary(found: "Calibration") -> str:
     return "\n".join(lines)
 
 
-def plain(found: "Calibration") -> dict[str, Any]:
-    """Return a calibration as plain values, for JSON."""
+def as_document(found: "Calibration", trace: Path) -> dict[str, Any]:
+    """Return a calibration as `--json` prints it."""
+    from ranksim.report.document import counted, document
+
+    pinned = sum(choice.pinned for choice in found.choices)
+    return document(
+        "calibrate",
+        f"What {trace} tells of open choices",
+        answer=f"{pinned} of {len(found.choices)} choices pinned",
+        metrics={"choices.total": counted(len(found.choices)), "choices.pinned": counted(pinned)},
+        tables=_tables(found),
+        deviating=[finding.rule.name for finding in found.deviating],
+    )
+
+
+def _tables(found: "Calibration") -> dict[str, list[dict[str, Any]]]:
     return {
         "choices": [
             {
@@ -130,5 +144,4 @@ def plain(found: "Calibration") -> dict[str, Any]:
             }
             for one in found.differences
         ],
-        "deviating": [finding.rule.name for finding in found.deviating],
     }

@@ -20,6 +20,9 @@ from ranksim.conformance.report.model_fit import Compared
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding
 from ranksim.contract.assumptions import assumption
 from ranksim.contract.facts import Facts
+from ranksim.report.document import counted, document
+from ranksim.report.heading import ExpectationVerdict
+from ranksim.report.judgement import headline
 
 Plain = dict[str, Any]
 
@@ -52,7 +55,6 @@ def plain(
     rules_decided, rules = judgement.rules_decided
     conforming, decided = judgement.agreement
     return {
-        "ranksim_judgement": 1,
         "trace": ", ".join(names),
         "traces": traces,
         "policy": policy,
@@ -96,6 +98,42 @@ def plain(
             for name, found in sorted(whole.attempts.items())
         },
     }
+
+
+TABLES = ("rules", "differences", "model", "answers", "throughput")
+"""What of a judgement is tables of a document; the rest stands beside them."""
+
+
+def as_document(found: Plain) -> Plain:
+    """Return a plain judgement as `ranksim compare --json` prints it: a document, its own fields beside."""
+    rules = found["rules"]
+    numbers = {
+        "exchanges": found["exchanges"],
+        "deliveries": found["deliveries"],
+        "cases.total": found["coverage"]["cases"],
+        "cases.exercised": found["coverage"]["exercised"],
+        "cases.decided": found["agreement"]["decided"],
+        "cases.conforming": found["agreement"]["conforming"],
+        "rules.total": found["coverage"]["rules"],
+        "rules.decided": found["coverage"]["rules_decided"],
+        "rules.deviating": sum(rule["verdict"] == "deviates" for rule in rules),
+    }
+    missing = set(found["missing"])
+    held = [ExpectationVerdict(not numbers["rules.deviating"], "no rule deviates")]
+    if found["required"]:
+        wanted = ", ".join(found["required"])
+        left = f"; {', '.join(sorted(missing))} does not" if missing else ""
+        held.append(ExpectationVerdict(not missing, f"what is required conforms ({wanted}){left}"))
+    return document(
+        "compare",
+        f"Judgement of {found['trace']}",
+        answer=headline(found),
+        notes=found["relied_on"],
+        metrics={name: counted(number) for name, number in numbers.items()},
+        expectations=held,
+        tables={name: found[name] or [] for name in TABLES},
+        **{name: value for name, value in found.items() if name not in (*TABLES, "relied_on")},
+    )
 
 
 JOINED = (

@@ -25,6 +25,7 @@ from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.errors import BadInput
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.shares import clopper_pearson
+from ranksim.report.document import is_a
 
 Floats = NDArray[np.float64]
 
@@ -72,9 +73,10 @@ def read_result(path: Path) -> Mapping[str, Any]:
         ) from None
     except ValueError:
         raise BadInput(f"{file}: is no JSON; expected the result.json that ranksim run --out wrote") from None
-    if not isinstance(result, dict) or result.get("ranksim_result") != 1 or "tables" not in result:
-        raise BadInput(f"{file}: is no result of ranksim run; expected ranksim_result 1 with its tables")
-    return result
+    if not is_a("run", result) or "tables" not in result:
+        raise BadInput(f"{file}: is no result of ranksim run; expected kind run, version 1, with its tables")
+    found: Mapping[str, Any] = result
+    return found
 
 
 def against(history: History, result: Mapping[str, Any]) -> list[Compared]:

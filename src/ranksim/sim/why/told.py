@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -10,6 +9,7 @@ from ranksim.clock import DAY, Micros, iso
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.report import units
+from ranksim.report.document import as_text, document, metric
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -164,21 +164,22 @@ class Why:
         return {"chances": chances, "changes": changes}
 
     def to_json(self) -> str:
-        """Write the answer as JSON text: kind, version, the answer in words, and the tables."""
-        plain = {
-            "kind": "why",
-            "version": 1,
-            "question": self.question,
-            "scenario": self.scenario,
-            "replication": self.replication,
-            "seed": self.seed,
-            "answer": self.sentence,
-            "first": {"at": self.first.at, "what": self.first.text},
-            "inevitable": {"at": self.moment.at, "what": self.moment.text},
-            "worlds": self.worlds,
-            "tables": self.tables(),
-        }
-        return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+        """Write the answer as JSON text."""
+        plain = document(
+            "why",
+            f"Why {self.question} in {self.scenario}?",
+            answer=self.sentence,
+            metrics={"otherwise": metric("share", self.otherwise)},
+            tables=self.tables(),
+            question=self.question,
+            scenario=self.scenario,
+            replication=self.replication,
+            seed=self.seed,
+            first={"at": self.first.at, "what": self.first.text},
+            inevitable={"at": self.moment.at, "what": self.moment.text},
+            worlds=self.worlds,
+        )
+        return as_text(plain)
 
     def rows(self) -> list[dict[str, Any]]:
         """The changes as plain rows, the best first."""

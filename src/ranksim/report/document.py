@@ -1,0 +1,101 @@
+"""The one shape of results as JSON: what `--json` prints, and result.json holds. docs/json.md tells it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
+
+if TYPE_CHECKING:
+    from ranksim.inference.estimate import Estimate
+    from ranksim.report.heading import ExpectationVerdict
+
+VERSION: Final = 1
+"""Counted up when a field goes or means something else; new fields leave it."""
+
+Kind = Literal[
+    "run", "study", "why", "compare", "calibrate", "explain", "assumptions", "plans",
+    "capacity fit", "capacity slots", "capacity sync", "capacity workers", "capacity outage",
+    "capacity portfolio",
+    "price compare", "price break-even", "price pareto", "price back-test", "price search",
+]  # fmt: skip
+"""What a document is of: the command that makes it."""
+
+
+class MetricShown(TypedDict):
+    """A number with its 95 % interval (both ends null where it has none).
+
+    By `unit` a duration or an instant is in µs, money in µUSD, and a share a fraction of 1.
+    """
+
+    unit: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class ExpectationShown(TypedDict):
+    """Whether something that was asked for holds, and a sentence on it."""
+
+    holds: bool
+    text: str
+
+
+class ResultDocument(TypedDict):
+    """A result of ranksim; a kind has fields of its own beside these."""
+
+    kind: Kind
+    version: Literal[1]
+    title: str
+    answer: str
+    notes: list[str]
+    metrics: dict[str, MetricShown]
+    expectations: list[ExpectationShown]
+    tables: dict[str, list[dict[str, Any]]]
+
+
+def document(
+    kind: Kind,
+    title: str,
+    *,
+    answer: str = "",
+    notes: Iterable[str] = (),
+    metrics: Mapping[str, MetricShown] | None = None,
+    expectations: Iterable[ExpectationVerdict] = (),
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    **own: object,
+) -> dict[str, Any]:
+    """Return a result as plain data: a `ResultDocument`, with the fields of its kind (`own`) beside."""
+    told: ResultDocument = {
+        "kind": kind,
+        "version": VERSION,
+        "title": title,
+        "answer": answer,
+        "notes": list(notes),
+        "metrics": dict(metrics or {}),
+        "expectations": [{"holds": one.holds, "text": one.text} for one in expectations],
+        "tables": {name: [dict(row) for row in rows] for name, rows in tables.items()},
+    }
+    return {**told, **own}
+
+
+def metric(unit: str, estimate: Estimate) -> MetricShown:
+    """Return an estimate as a metric of a document."""
+    return {"unit": unit, "value": estimate.mean, "low": estimate.low, "high": estimate.high}
+
+
+def counted(number: int) -> MetricShown:
+    """Return a number that was counted as a metric of a document."""
+    return {"unit": "count", "value": number, "low": None, "high": None}
+
+
+def as_text(shown: Mapping[str, Any]) -> str:
+    """Return a document as JSON text."""
+    return json.dumps(shown, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def is_a(kind: Kind, found: object) -> bool:
+    """Tell whether something that was read is a document of a kind, as this version writes it."""
+    return isinstance(found, dict) and (found.get("kind"), found.get("version")) == (kind, VERSION)

@@ -1,0 +1,101 @@
+"""What `--json` prints has one shape for every command, the one that `ranksim schema result` tells."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+from ranksim import cli
+from ranksim.report.document import Kind
+from ranksim.schema import schema
+
+ROOT = Path(__file__).parents[1]
+TRACE = ROOT / "notebooks/data/everyday.jsonl.gz"
+POPULATION = "--population examples/pricing/population.yaml --replications 2"
+
+QUICK = {
+    "run": "scenarios/receiver-down-3h.yaml",
+    "assumptions": "U1",
+    "plans": "",
+    "explain": "S105 quota_exhausted",
+    "capacity fit": "--domains 30",
+    "capacity slots": "--keywords 100 --adds 2",
+    "capacity sync": "--keywords 240",
+    "capacity workers": "--jobs crawl=10 --over 30m --replications 2",
+    "capacity outage": "--length 1h --every 5m --replications 0",
+    "capacity portfolio": "--plan agency",
+    "price back-test": "examples/pricing/trace.jsonl --plan starter --plan pro",
+}
+SLOW = {
+    "why": "scenarios/monday-reset.yaml refusals.quota_exhausted --futures 2",
+    "compare": f"{TRACE} --require rate --require S102",
+    "calibrate": f"{TRACE}",
+    "study": "examples/studies/workers.yaml --replications 2 --store FOLDER/store",
+    "price compare": f"--b examples/pricing/tighter.yaml {POPULATION}",
+    "price break-even": POPULATION,
+    "price pareto": f"{POPULATION} --vary plans.pro.quotas.keyword_brief_refreshes.limit=30,50",
+    "price search": "FOLDER/calls.columns --plan pro --vary 'plans.pro.cost_ceiling=20 USD,90 USD'",
+}
+COMMANDS = [
+    *QUICK.items(),
+    *(pytest.param(name, words, marks=pytest.mark.slow) for name, words in SLOW.items()),
+]
+LINES = {"serve", "receive"}
+"""Commands that tell in JSON what happens, a line each, and have no result."""
+
+
+def with_json(command: Any, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """The commands that have --json, by their words."""
+    if any("--json" in option.opts for option in command.params):
+        yield " ".join(words)
+    for name, below in getattr(command, "commands", {}).items():
+        yield from with_json(below, (*words, name))
+
+
+def test_every_command_with_json_is_tried_here_and_has_its_kind() -> None:
+    found = set(with_json(typer.main.get_command(cli.app)))
+    assert found == {*QUICK, *SLOW, *LINES}
+    assert {*QUICK, *SLOW} == set(get_args(Kind))
+
+
+@pytest.mark.parametrize(("name", "words"), COMMANDS)
+def test_it_keeps_to_the_schema(
+    name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    if name == "price search":
+        made = ["import", "examples/pricing/trace.jsonl", "--columns", str(tmp_path / "calls.columns")]
+        assert CliRunner().invoke(cli.app, made).exit_code == 0
+    given = shlex.split(f"{name} {words.replace('FOLDER', str(tmp_path))} --json")
+    done = CliRunner().invoke(cli.app, given)
+    assert done.exit_code in (0, 1), done.output
+    found = json.loads(done.stdout)
+    validator = Draft202012Validator(schema("result"))
+    assert [error.message for error in validator.iter_errors(found)] == []
+    assert (found["kind"], found["version"]) == (name, 1)
+    assert found["title"]
+    assert any(found["tables"].values())
+
+
+def test_a_metric_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    done = CliRunner().invoke(cli.app, ["run", "scenarios/quickstart.yaml", "--json"])
+    found = json.loads(done.stdout)
+    assert found["metrics"]["refusals.total"] == {"unit": "count", "value": 137, "low": None, "high": None}
+    assert {"holds": True, "text": "refusals.rate_limited is 80, as expected exactly 80"} in found[
+        "expectations"
+    ]
+    if jq := shutil.which("jq"):
+        asked = '.metrics["refusals.total"].value'
+        told = subprocess.run([jq, asked], input=done.stdout, capture_output=True, text=True, check=True)
+        assert float(told.stdout) == 137
