@@ -159,6 +159,7 @@ class Facade:
                 "/openapi.json": self._openapi,
                 "/schema.graphql": self._schema,
                 "/docs": self._docs,
+                **dict.fromkeys(page.FORMS, self._form_file),
             }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -235,6 +236,9 @@ class Facade:
         environment = "sandbox" if scope["path"].startswith("/sandbox") else "production"
         if scope["method"] == "OPTIONS":
             await self._rest(scope, receive, send, environment, "", (), GRAPHQL_ALLOWS)
+            return
+        if self.docs and page.takes_html(scope):
+            await self._show(scope, send, _graphql_page)
             return
         from ranksim.facade.http import graphql  # its schema takes a while to build, and few tests want it
 
@@ -455,7 +459,14 @@ class Facade:
         await send_plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
 
     async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_plain(send, 200, await self._written(_reference_page), b"text/html; charset=utf-8")
+        known = refusal(self.token, scope, self.control_names) is None
+        await self._show(scope, send, _whole_reference_page if known else _reference_page)
+
+    async def _form_file(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await page.send_file(send, scope["path"], 200, body=scope["method"] != "HEAD")
+
+    async def _show(self, scope: Scope, send: Send, write: Callable[[Policy], bytes]) -> None:
+        await page.send_page(send, await self._written(write), body=scope["method"] != "HEAD")
 
     async def _written(self, write: Callable[[Policy], bytes]) -> bytes:
         """Write a page about the service once, in a thread, so that others are answered meanwhile."""
@@ -512,6 +523,20 @@ def _reference_page(policy: Policy) -> bytes:
     from ranksim.facade.http import openapi
 
     return openapi.reference_page(policy).encode()
+
+
+def _whole_reference_page(policy: Policy) -> bytes:
+    from ranksim.facade.control.document import document
+    from ranksim.facade.control.examples import BODIES
+    from ranksim.facade.http import openapi
+
+    return openapi.reference_page(policy, document(), BODIES).encode()
+
+
+def _graphql_page(policy: Policy) -> bytes:
+    from ranksim.facade.http.graphql_page import graphql_page
+
+    return graphql_page(policy).encode()
 
 
 def _raw_path(scope: Scope) -> str:

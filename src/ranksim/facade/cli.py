@@ -327,7 +327,7 @@ def _announce(facade: "Facade", host: str, port: int, token: str, *, as_json: bo
         "control": f"{base}/_ranksim",
         "control_token": token,
         "events": f"{base}/_ranksim/events" + (f"?token={token}" if token else ""),
-        "docs": f"{base}/docs" if facade.docs else "",
+        "docs": f"{base}/docs" + (f"?token={token}" if token else "") if facade.docs else "",
         "clock": str(twin.clock.rate),
         "now": iso(twin.now() // SECOND * SECOND),
     }

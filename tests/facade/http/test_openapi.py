@@ -2,7 +2,6 @@
 
 import json
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -12,8 +11,7 @@ from ranksim.conformance.webhooks import attempts
 from ranksim.contract.facts import EVENT_TYPES
 from ranksim.contract.policy import Policy
 from ranksim.contract.views import TEST_EVENT
-from ranksim.facade.http.examples import examples
-from ranksim.facade.http.openapi import document, reference_page
+from ranksim.facade.http.openapi import document
 from ranksim.facade.http.requests import parameters
 from ranksim.service.bodies import DomainBody, read
 from ranksim.service.calls import Answer, Attempt, Call
@@ -296,54 +294,3 @@ def test_the_document_follows_the_policy(changes: Any, path: str, expected: Any)
     for step in path.split():
         part = part[int(step) if isinstance(part, list) else step]
     assert part == expected
-
-
-# The reference page
-
-
-class Page(HTMLParser):
-    """Notes what a page refers to, and whether its elements are closed in order."""
-
-    VOID = ("meta",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.leads: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag not in ("script", "link", "img", "iframe")
-        if tag not in self.VOID:
-            self.open.append(tag)
-        given = dict(attrs)
-        self.ids += [given["id"] or ""] if "id" in given else []
-        self.leads += [given["href"] or ""] if "href" in given else []
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def test_the_reference_page_needs_nothing_else_and_leads_nowhere_else() -> None:
-    read = Page()
-    text = reference_page(Policy())
-    read.feed(text)
-    assert read.open == []
-    assert "url(" not in text
-    assert "@import" not in text
-    assert set(OPERATIONS) <= set(read.ids)
-    assert len(read.ids) == len(set(read.ids))
-    assert {lead for lead in read.leads if not lead.startswith("#")} == {"/openapi.json", "/schema.graphql"}
-    assert {lead[1:] for lead in read.leads if lead.startswith("#")} <= set(read.ids)
-
-
-def test_every_operation_has_an_example_that_the_service_answered() -> None:
-    found = examples(Policy())
-    assert found.keys() == OPERATIONS.keys()
-    assert {name: one.status for name, one in found.items() if one.status >= 300} == {}
-    assert [name for name, one in found.items() if '"data": []' in one.answer] == []
-    brief = found["keyword_briefs.create"]
-    assert (brief.method, brief.target, brief.status) == ("POST", "/v1/keyword-briefs", 201)
-    text = reference_page(Policy())
-    assert text.count("<summary>Example</summary>") == len(OPERATIONS)
-    assert "curl -X POST &quot;$BASE/v1/keyword-briefs&quot;" in text

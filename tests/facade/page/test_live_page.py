@@ -434,6 +434,13 @@ def test_without_the_token_the_page_asks_for_it(chromium: Any, server: Server) -
     tab.close()
 
 
+def test_the_api_is_tried_from_the_page(chromium: Any, server: Server) -> None:
+    tab = page_of(chromium, server, 1000)
+    tab.press_button("Try the API")
+    tab.until("location.pathname === '/docs' && document.querySelector('form[aria-label=advance]')")
+    tab.close()
+
+
 # Screens
 
 

@@ -14,6 +14,8 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 TOKEN = {"authorization": "Bearer hands"}
 
+SCRIPTS = ("page.js", "docs.js")
+
 
 @pytest.fixture
 def world() -> Iterator[World]:
@@ -68,7 +70,7 @@ def test_the_page_is_served_under_its_own_names_and_to_no_other_origin(world: Wo
 
 def test_the_policy_lets_nothing_run_or_load_but_the_page_itself(world: World) -> None:
     client = nobody(world)
-    for path in ("/", "/_ranksim/page.js", "/_ranksim/page.css"):
+    for path in ("/", "/_ranksim/page.js", "/_ranksim/page.css", "/docs", "/docs/docs.js", "/graphql"):
         said = client.get(path, headers=BROWSER | TOKEN).headers
         policy = dict(part.split(" ", 1) for part in said["content-security-policy"].split("; "))
         assert policy["default-src"] == "'none'"
@@ -89,8 +91,8 @@ def text_of(name: str) -> str:
 
 
 def test_script_and_style_are_small_and_fetch_nothing_from_elsewhere() -> None:
-    assert sum(len(text_of(name).encode()) for name in ("page.js", "page.css")) < 100_000
-    for name in ("page.html", "page.js", "page.css"):
+    assert sum(len(text_of(name).encode()) for name in (*SCRIPTS, "page.css", "docs.css")) < 100_000
+    for name in ("page.html", *SCRIPTS, "page.css", "docs.css"):
         addresses = set(re.findall(r"https?://[^\s\"'`)]*", text_of(name)))
         assert addresses <= {"http://www.w3.org/2000/svg"}, name  # a name space, which nothing fetches
 
@@ -99,10 +101,49 @@ def test_the_script_makes_no_markup_of_text() -> None:
     forbidden = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc"
     )
-    assert not re.findall(forbidden, text_of("page.js"))
-    assert not re.findall(r"\.(href|src)\s*=|\"(href|src)\"", text_of("page.js"))
+    for script in map(text_of, SCRIPTS):
+        assert not re.findall(forbidden, script)
+        assert not re.findall(r"\.(href|src)\s*=|\"(href|src)\"", script)
     assert "style=" not in text_of("page.html")
     assert not re.findall(r"\son\w+=", text_of("page.html"))
+
+
+# The pages with forms
+
+
+@pytest.mark.parametrize("path", ["/graphql", "/sandbox/graphql"])
+def test_a_browser_that_opens_graphql_gets_a_page_and_nothing_is_counted(world: World, path: str) -> None:
+    client = nobody(world)
+    answer = client.get(path, headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert 'data-path="/graphql"' in answer.text
+    assert client.head(path, headers=BROWSER).content == b""
+    assert world.requests.count() == 0
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "application/json", "application/graphql-response+json"])
+def test_programs_are_answered_by_graphql_as_ever(world: World, accept: str) -> None:
+    answer = world.client().get("/graphql", headers={"accept": accept})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "OPTIONS, POST")
+    assert answer.json()["errors"][0]["extensions"]["code"] == "method_not_allowed"
+    sent = world.client().post("/graphql", json={"query": "{slots{used}}"}, headers=BROWSER)
+    assert sent.json() == {"data": {"slots": {"used": 0}}}
+
+
+def test_the_control_api_is_described_to_whoever_may_use_it(world: World) -> None:
+    client = nobody(world)
+    command = 'data-path="/_ranksim/clock/advance"'
+    assert command in client.get("/docs", params={"token": "hands"}).text
+    for wrong in (
+        {},
+        {"params": {"token": "wrong"}},
+        {"params": {"token": "hands"}, "headers": {"host": "evil.example"}},
+        {"params": {"token": "hands"}, "headers": {"origin": "http://evil.example"}},
+    ):
+        answer = client.get("/docs", **wrong)
+        assert answer.status_code == 200
+        assert command not in answer.text
+        assert 'id="unlock"' in answer.text
 
 
 # The state behind it

@@ -548,6 +548,8 @@ def _delivery(policy: Policy, event_type: str) -> Schema:
     return said | {"x-assumption": "U72"} if event_type == TEST_EVENT else said
 
 
-def reference_page(policy: Policy) -> str:
-    """Write the document as a page that people read."""
-    return page(document(policy), examples(policy))
+def reference_page(
+    policy: Policy, control: Schema | None = None, bodies: dict[str, Schema] | None = None
+) -> str:
+    """Write the document as a page that people read and try, with the `control` API's beside it if given."""
+    return page(document(policy), examples(policy), control, bodies)

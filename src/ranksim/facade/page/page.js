@@ -925,6 +925,8 @@
     } else if (!following) follow();
   });
 
+  $("reference").elements.token.value = token;
+
   setInterval(() => {
     tick();
     if (rate && !document.hidden && following && performance.now() - last > 5000) soon();

@@ -12,13 +12,21 @@ from importlib.resources import files
 
 from ranksim.serving.asgi import Header, Scope, Send
 
+HTML = b"text/html; charset=utf-8"
+
 FILES = {
-    "/": ("page.html", b"text/html; charset=utf-8"),
-    "/_ranksim": ("page.html", b"text/html; charset=utf-8"),
+    "/": ("page.html", HTML),
+    "/_ranksim": ("page.html", HTML),
     "/_ranksim/page.js": ("page.js", b"text/javascript; charset=utf-8"),
     "/_ranksim/page.css": ("page.css", b"text/css; charset=utf-8"),
 }
 """What is served where."""
+
+FORMS = {
+    "/docs/docs.js": ("docs.js", b"text/javascript; charset=utf-8"),
+    "/docs/docs.css": ("docs.css", b"text/css; charset=utf-8"),
+}
+"""Script and style of the pages with forms, which describe the API to everybody, as those do."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -42,7 +50,13 @@ def is_wanted(path: str, scope: Scope) -> bool:
     """Return whether a browser asks for the page or one of its files; other clients are answered as ever."""
     if scope["method"] not in ("GET", "HEAD") or path not in FILES:
         return False
-    return not is_document(path) or b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+    return not is_document(path) or takes_html(scope)
+
+
+def takes_html(scope: Scope) -> bool:
+    """Return whether a request is a browser's that opens an address."""
+    accept: bytes = dict(scope["headers"]).get(b"accept", b"")
+    return scope["method"] in ("GET", "HEAD") and b"text/html" in accept
 
 
 def is_document(path: str) -> bool:
@@ -52,8 +66,14 @@ def is_document(path: str) -> bool:
 
 async def send_file(send: Send, path: str, status: int, *, body: bool) -> None:
     """Send the page or one of its files."""
-    name, content_type = FILES[path]
-    content = _read(name)
+    name, content_type = (FILES | FORMS)[path]
+    await send_page(send, _read(name), status, body=body, content_type=content_type)
+
+
+async def send_page(
+    send: Send, content: bytes, status: int = 200, *, body: bool, content_type: bytes = HTML
+) -> None:
+    """Send what runs and loads nothing but the page's own."""
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(content)), *HEADERS]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content if body else b""})
