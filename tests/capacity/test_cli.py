@@ -73,7 +73,9 @@ def test_every_flag_has_a_variable() -> None:
     for name in COMMANDS:
         _, out, _ = told(name, "--help")
         text = "".join(out.split())
-        flags = [word for word in out.split() if word.startswith("--") and word not in ("--help",)]
+        flags = [
+            word for word in out.split() if word.startswith("--") and not word.startswith(("--help", "--no-"))
+        ]
         for flag in {flag.strip(",.;") for flag in flags if flag.strip("-").replace("-", "").isalpha()}:
             variable = f"RANKSIM_CAPACITY_{name}_{flag[2:]}".upper().replace("-", "_")
             assert variable in text, flag
@@ -117,3 +119,31 @@ def test_it_is_listed_and_loads_nothing_heavy() -> None:
     assert done.stdout.split() == []
     _, out, _ = told("--help")
     assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_writes_a_page_with_its_figures(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "answer"
+    code, said, _ = told(name, *COMMANDS[name].split(), "--out", str(out))
+    assert (code, said.rstrip().endswith(f"Written to {out}")) == (0, True)
+    page = (out / "page.html").read_text(encoding="utf-8")
+    plots = list((out / "plots").glob("*.png"))
+    assert (SENTENCES[name][:8] in page, page.count("<svg ") == len(plots) > 0) == (True, True)
+    assert json.loads((out / "result.json").read_text(encoding="utf-8"))["tables"]
+
+
+def test_a_scenario_is_answered_as_flags_are(tmp_path: Path) -> None:
+    world = tmp_path / "world.yaml"
+    world.write_text(
+        "start: 2026-03-01\nlength: 1d\naccounts: {acme: {plan: agency, portfolio: {domains: 30, "
+        "keywords: 300, scans: [{engine_devices: [a, b, c, d]}]}}}\n",
+        encoding="utf-8",
+    )
+    _, by_flags, _ = told("fit", *COMMANDS["fit"].split(), "--json")
+    _, by_scenario, _ = told("fit", "--scenario", str(world), "--json")
+    assert json.loads(by_scenario)["tables"] == json.loads(by_flags)["tables"]
+    assert "No client of the scenario runs ranks" in json.loads(by_scenario)["notes"][0]
+    code, _, err = told("fit", "--scenario", str(world), "--domains", "3")
+    assert (code, "domains: the scenario says it" in err) == (2, True)
+    code, _, err = told("fit", "--account", "acme")
+    assert (code, "--account: only a scenario has accounts" in err) == (2, True)

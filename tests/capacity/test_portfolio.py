@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import ranksim as rs
-from ranksim.capacity.portfolio import MONTH, SPEND, Largest, Portfolio, largest, limits
+from ranksim.capacity.limits import SPEND, limits
+from ranksim.capacity.portfolio import Largest, Portfolio, largest
+from ranksim.capacity.workload import MONTH
 from ranksim.clock import DAY, HOUR, MINUTE
 from ranksim.errors import BadInput
 
@@ -69,7 +71,7 @@ def test_work_is_cut_to_its_cap_unless_caps_refuse() -> None:
     portfolio = Portfolio(crawls=1, pages=900)
     refusing = POLICY.replace(assumptions={"cap": "refuse"})
     plan = POLICY.catalogue.plans["starter"]
-    spend = next(limit for limit in limits(portfolio, plan, POLICY) if limit.name == SPEND)
+    spend = next(limit for limit in limits(portfolio.workload, plan, POLICY) if limit.name == SPEND)
     assert spend.need == 31 * 400 + 500 * 100
     assert largest(portfolio, "starter", refusing).most == 0
 

@@ -53,3 +53,20 @@ def test_the_starts_of_a_night(page: Page) -> None:
         (answer.burst.refused, answer.burst_grown.refused) == (one_night(30)[0], one_night(60)[0]) == (10, 60)
     )
     assert one_night(130)[1] == 30
+
+
+@pytest.mark.slow
+@pytest.mark.example(
+    "docs/capacity.md",
+    '("keyword slots", 160_000 // (12 * (300 + 5 * 15)) + 1)',
+    "ranksim capacity fit --scenario scenarios/agency-month.yaml",
+)
+def test_the_agency_of_the_scenario(page: Page, command: Callable[..., Any]) -> None:
+    """A longest month has five Mondays; on each 5 % of 300 words of a domain are held, and as many added."""
+    held = sum(300 * 5 // 100 for day in range(31) if day % 7 == 0)
+    domains = 1
+    while domains * (300 + held) * 4 * 3 <= SLOTS:
+        domains += 1
+    assert page("docs/capacity.md")["tightest"].breaks_at == domains == 36
+    row = command("capacity", "fit", "--scenario", "scenarios/agency-month.yaml")["tables"]["answer"][-1]
+    assert (row["plan"], row["breaks_at"]) == ("agency", 36)

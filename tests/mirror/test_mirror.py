@@ -112,6 +112,10 @@ def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
     assert read_catalogue(str(tmp_path / "twin" / "catalogue.yaml")).plans == policy.catalogue.plans
     words = ["capacity", "fit", "--policy", str(tmp_path / "twin" / "policy.yaml"), "--json"]
     assert CliRunner().invoke(cli.app, words).exit_code == 0
+    world = ["capacity", "fit", "--scenario", str(tmp_path / "twin" / "world.yaml"), "--json"]
+    answer = json.loads(CliRunner().invoke(cli.app, world).stdout)
+    assert [row["plan"] for row in answer["tables"]["answer"]] == ["pro"]
+    assert "What is used of the month so far is counted" in answer["notes"][-1]
 
 
 @pytest.mark.slow

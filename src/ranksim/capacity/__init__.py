@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # as type checkers know it
 if TYPE_CHECKING:
     from ranksim.capacity.outage import Outage, outage_cost
     from ranksim.capacity.plan_fit import Fit, fit
+    from ranksim.capacity.planned import workload_of
     from ranksim.capacity.portfolio import Largest, Portfolio, largest
     from ranksim.capacity.slots import Churn, slot_use
     from ranksim.capacity.sync import Sync, sync_time
@@ -32,6 +33,7 @@ MODULES = {
     "slot_use": "slots",
     "sync_time": "sync",
     "workers_needed": "workers",
+    "workload_of": "planned",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "slot_use",
     "sync_time",
     "workers_needed",
+    "workload_of",
 ]
 
 

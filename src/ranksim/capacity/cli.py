@@ -4,8 +4,11 @@ Every flag also has an environment variable, made by typer: RANKSIM_CAPACITY_SLO
 `ranksim capacity slots`.
 """
 
+import functools
+import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
@@ -13,12 +16,17 @@ import typer
 
 from ranksim import clock
 from ranksim.errors import BadInput
-from ranksim.report.terminal import waiting
+from ranksim.report.terminal import check_results, waiting
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ranksim.contract.policy import Policy
+    from ranksim.report.answer import Tables
     from ranksim.report.document import Kind
     from ranksim.report.tables import View
+
+    Drawing = Callable[[Axes | None], Axes]
 
 T = TypeVar("T")
 
@@ -27,6 +35,15 @@ PolicyFile = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write result.json, tables/, plots/ and page.html into this directory. It must be new, empty, "
+        "or results of an earlier run, which are replaced.",
+    ),
+]
+Plots = Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")]
 
 
 class PlannedAnswer(Protocol):
@@ -59,6 +76,8 @@ def slots(
     replications: Annotated[int, typer.Option(help="Accounts to simulate beside it; 0 for none.")] = 0,
     seed: Seed = 1,
     policy: PolicyFile = None,
+    out: Out = None,
+    plots: Plots = True,
     json: Json = False,
 ) -> None:
     """How slots fill under churn, and the chance of slot_limit_exceeded by each day.
@@ -71,6 +90,7 @@ def slots(
     from ranksim.capacity.slots import Churn, Law, slot_use
     from ranksim.capacity.slots_world import simulate_slot_use
 
+    check_results(out, plots)
     used = _policy(policy)
     churn = Churn(keywords, pairings, geographies, adds, removals, cast("Law", law))
     most = plan_named(used, plan).slot_limit if limit is None else limit
@@ -82,7 +102,7 @@ def slots(
             )
     else:
         answer = slot_use(churn, most, start=begin, days=days)
-    _show("capacity slots", answer, json)
+    _show("capacity slots", answer, json, out, plots, "How slots fill", {"slots": answer.plot})
 
 
 def sync(
@@ -92,6 +112,8 @@ def sync(
     latency: Annotated[str, typer.Option(help="How long a reply takes.")] = "0s",
     others: Annotated[int, typer.Option(help="Writes per window of other clients with the same key.")] = 0,
     policy: PolicyFile = None,
+    out: Out = None,
+    plots: Plots = True,
     json: Json = False,
 ) -> None:
     """How long it takes to send keywords under the write limit, and how best to pace it.
@@ -102,8 +124,10 @@ def sync(
     """
     from ranksim.capacity.sync import Sync, sync_time
 
+    check_results(out, plots)
     sent = Sync(keywords, batch, removals, _read(clock.duration, "latency", latency), others)
-    _show("capacity sync", sync_time(sent, _policy(policy)), json)
+    answer = sync_time(sent, _policy(policy))
+    _show("capacity sync", answer, json, out, plots, "How long a sync takes", {"sync": answer.plot})
 
 
 def workers(
@@ -117,6 +141,8 @@ def workers(
     replications: Annotated[int, typer.Option(help="Peaks to simulate for each try; 0 for none.")] = 20,
     seed: Seed = 1,
     policy: PolicyFile = None,
+    out: Out = None,
+    plots: Plots = True,
     json: Json = False,
 ) -> None:
     """How many workers a peak needs so that its jobs start in time.
@@ -128,11 +154,13 @@ def workers(
     """
     from ranksim.capacity.workers import peaks_of, workers_needed
 
+    check_results(out, plots)
     peaks = peaks_of(_jobs(jobs), _policy(policy), _read(clock.duration, "over", over), _weights(profile))
     patience = _read(clock.duration, "within", within)
     with waiting():
         answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)
-    _show("capacity workers", answer, json)
+    drawn = {one.kind: one.plot for one in answer.kinds}
+    _show("capacity workers", answer, json, out, plots, "How many workers a peak needs", drawn)
 
 
 def outage(
@@ -148,6 +176,8 @@ def outage(
     replications: Annotated[int, typer.Option(help="Outages to simulate beside it; 0 for none.")] = 100,
     seed: Seed = 1,
     policy: PolicyFile = None,
+    out: Out = None,
+    plots: Plots = True,
     json: Json = False,
 ) -> None:
     """What an outage of a webhook receiver loses, doubles and disables.
@@ -157,6 +187,7 @@ def outage(
     from ranksim.capacity.outage import Failure, Law, Outage, outage_cost
     from ranksim.capacity.outage_world import simulate_outage
 
+    check_results(out, plots)
     met = Outage(
         _read(clock.duration, "length", length), _read(clock.duration, "every", every), together,
         cast("Law", law), cast("Failure", failure),
@@ -167,49 +198,97 @@ def outage(
             answer = simulate_outage(met, used, replications=replications, seed=seed)
         else:
             answer = outage_cost(met, used)
-    _show("capacity outage", answer, json)
+    _show(
+        "capacity outage",
+        answer,
+        json,
+        out,
+        plots,
+        "What an outage of a receiver costs",
+        {"outage": answer.plot},
+    )
 
 
-Domains = Annotated[int, typer.Option(help="Domains.")]
-Keywords = Annotated[int, typer.Option(help="Keywords of a domain.")]
-Pairings = Annotated[int, typer.Option(help="Pairings of engine and device.")]
-Geographies = Annotated[int, typer.Option(help="Geographies.")]
-RunEvery = Annotated[str, typer.Option(help="Time between two rank runs of a domain.")]
-Crawls = Annotated[int, typer.Option(help="Crawls of a domain a month.")]
-Optimizations = Annotated[int, typer.Option(help="Site optimizations of a domain a month.")]
-Pages = Annotated[int, typer.Option(help="Pages of a domain.")]
-AiScans = Annotated[int, typer.Option(help="AI scans of a domain a month.")]
-Questions = Annotated[int, typer.Option(help="Questions of an AI scan.")]
-Briefs = Annotated[int, typer.Option(help="Keyword briefs of a domain a week.")]
-Churn = Annotated[float, typer.Option(help="Share of the keywords replaced in a month.")]
-StartWithin = Annotated[str, typer.Option(help="Time in which all rank runs must be started.")]
-Keys = Annotated[int, typer.Option(help="API keys that start them.")]
-AddOns = Annotated[list[str] | None, typer.Option(metavar="NAME=COUNT", help="Add-ons; may be repeated.")]
-"""What an account tracks and starts, as flags."""
+def portfolio_flags(
+    domains: Annotated[int | None, typer.Option(help="Domains.  [default: 1]")] = None,
+    keywords: Annotated[int | None, typer.Option(help="Keywords of a domain.  [default: 1]")] = None,
+    pairings: Annotated[int | None, typer.Option(help="Pairings of engine and device.  [default: 1]")] = None,
+    geographies: Annotated[int | None, typer.Option(help="Geographies.  [default: 1]")] = None,
+    run_every: Annotated[
+        str | None, typer.Option(help="Time between two rank runs of a domain.  [default: 1d]")
+    ] = None,
+    crawls: Annotated[int | None, typer.Option(help="Crawls of a domain a month.  [default: 0]")] = None,
+    optimizations: Annotated[
+        int | None, typer.Option(help="Site optimizations of a domain a month.  [default: 0]")
+    ] = None,
+    pages: Annotated[int | None, typer.Option(help="Pages of a domain.  [default: 100]")] = None,
+    ai_scans: Annotated[int | None, typer.Option(help="AI scans of a domain a month.  [default: 0]")] = None,
+    questions: Annotated[int | None, typer.Option(help="Questions of an AI scan.  [default: 50]")] = None,
+    briefs: Annotated[
+        int | None, typer.Option(help="Keyword briefs of a domain a week.  [default: 0]")
+    ] = None,
+    churn: Annotated[
+        float | None, typer.Option(help="Share of the keywords replaced in a month.  [default: 0]")
+    ] = None,
+    start_within: Annotated[
+        str | None, typer.Option(help="Time in which all rank runs must be started.  [default: 1h]")
+    ] = None,
+    keys: Annotated[int | None, typer.Option(help="API keys that start them.  [default: 1]")] = None,
+    add_on: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=COUNT", help="Add-ons; may be repeated.")
+    ] = None,
+) -> dict[str, Any]:
+    """What an account tracks and starts, as flags; return the given ones as a portfolio names them."""
+    given = dict(locals())
+    bought = given.pop("add_on")
+    given["add_ons"] = _counts("add_on", bought) if bought else None
+    for flag in ("run_every", "start_within"):
+        if given[flag] is not None:
+            given[flag] = _read(clock.duration, flag, given[flag])
+    return {name: value for name, value in given.items() if value is not None}
 
 
+def of_portfolio(question: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take what an account tracks as flags too, which it is handed as the mapping `tracked`."""
+    shared = inspect.signature(portfolio_flags).parameters
+    own = {name: one for name, one in inspect.signature(question).parameters.items() if name != "tracked"}
+
+    @functools.wraps(question)
+    def asked(**given: Any) -> None:
+        flags = {name: given.pop(name) for name in shared}
+        question(tracked=portfolio_flags(**flags), **given)
+
+    parameters = [*own.values(), *shared.values()]
+    vars(asked)["__signature__"] = inspect.Signature(
+        [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    )
+    asked.__annotations__ = {one.name: one.annotation for one in parameters}
+    return asked
+
+
+@of_portfolio
 def fit(
-    domains: Domains = 1,
-    keywords: Keywords = 1,
-    pairings: Pairings = 1,
-    geographies: Geographies = 1,
-    run_every: RunEvery = "1d",
+    tracked: dict[str, Any],
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A scenario, such as world.yaml of `ranksim mirror`, that says what an account tracks and "
+            "has done; flags about work stand in place of what its clients do.",
+        ),
+    ] = None,
+    account: Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")] = "",
     growth: Annotated[float, typer.Option(help="How many times as many domains to look at too.")] = 2.0,
     spread: Annotated[
-        str,
-        typer.Option(help="Time over which the rank runs of one occasion are spread; 0s: at one instant."),
-    ] = "0s",
-    crawls: Crawls = 0,
-    optimizations: Optimizations = 0,
-    pages: Pages = 100,
-    ai_scans: AiScans = 0,
-    questions: Questions = 50,
-    briefs: Briefs = 0,
-    churn: Churn = 0.0,
-    start_within: StartWithin = "1h",
-    keys: Keys = 1,
-    add_on: AddOns = None,
+        str | None,
+        typer.Option(
+            help="Time over which the rank runs of one occasion are spread; 0s: at one instant, which it is "
+            "unless a scenario says otherwise.",
+        ),
+    ] = None,
     policy: PolicyFile = None,
+    out: Out = None,
+    plots: Plots = True,
     json: Json = False,
 ) -> None:
     """Which plan fits, what it costs a month, and what breaks first as the portfolio grows.
@@ -218,53 +297,43 @@ def fit(
     each limit, what breaks first, at which size and from which day of the month, and which add-on helps.
     Starts that come together in one minute meet the rate limit too: how many are refused is said beside it.
 
-    Example: ranksim capacity fit --domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2
-    """
+    Examples:
+
+    \b
+      ranksim capacity fit --domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2
+      ranksim capacity fit --scenario scenarios/agency-month.yaml
+    """  # fmt: skip
     from ranksim.capacity.plan_fit import fit as fitted
+    from ranksim.capacity.planned import workload_of
     from ranksim.capacity.portfolio import Portfolio
+    from ranksim.sim.scenario import Scenario
 
-    wanted = Portfolio(
-        domains=domains,
-        keywords=keywords,
-        pairings=pairings,
-        geographies=geographies,
-        run_every=_read(clock.duration, "run_every", run_every),
-        crawls=crawls,
-        optimizations=optimizations,
-        pages=pages,
-        ai_scans=ai_scans,
-        questions=questions,
-        briefs=briefs,
-        churn=churn,
-        start_within=_read(clock.duration, "start_within", start_within),
-        keys=keys,
-        add_ons=_counts("add_on", add_on or ()),
-    )
-    answer = fitted(wanted, _policy(policy), growth=growth, spread=_read(clock.duration, "spread", spread))
-    _show("capacity fit", answer, json)
+    check_results(out, plots)
+    wanted = None if policy is None else _policy(policy)
+    if scenario is None:
+        if account:
+            raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
+        load = Portfolio(**tracked).workload
+    else:
+        world = Scenario.load(scenario)
+        load = workload_of(world, account, **tracked)
+        wanted = wanted or world.policy
+    over = None if spread is None else _read(clock.duration, "spread", spread)
+    answer = fitted(load, wanted, growth=growth, spread=over)
+    drawn = {"limits": answer.plot}
+    _show("capacity fit", answer, json, out, plots, "Which plan fits", drawn, answer.notes, answer.tables())
 
 
+@of_portfolio
 def portfolio(
+    tracked: dict[str, Any],
     plan: Annotated[str, typer.Option(help="The plan.")],
     vary: Annotated[
         str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
     ] = "keywords",
-    domains: Domains = 1,
-    keywords: Keywords = 1,
-    pairings: Pairings = 1,
-    geographies: Geographies = 1,
-    run_every: RunEvery = "1d",
-    crawls: Crawls = 0,
-    optimizations: Optimizations = 0,
-    pages: Pages = 100,
-    ai_scans: AiScans = 0,
-    questions: Questions = 50,
-    briefs: Briefs = 0,
-    churn: Churn = 0.0,
-    start_within: StartWithin = "1h",
-    keys: Keys = 1,
-    add_on: AddOns = None,
     policy: PolicyFile = None,
+    out: Out = None,
+    plots: Plots = True,
     json: Json = False,
 ) -> None:
     """The largest portfolio a plan carries: which limit binds first, and the headroom of the others.
@@ -273,24 +342,10 @@ def portfolio(
     """
     from ranksim.capacity.portfolio import Portfolio, Vary, largest
 
-    wanted = Portfolio(
-        domains=domains,
-        keywords=keywords,
-        pairings=pairings,
-        geographies=geographies,
-        run_every=_read(clock.duration, "run_every", run_every),
-        crawls=crawls,
-        optimizations=optimizations,
-        pages=pages,
-        ai_scans=ai_scans,
-        questions=questions,
-        briefs=briefs,
-        churn=churn,
-        start_within=_read(clock.duration, "start_within", start_within),
-        keys=keys,
-        add_ons=_counts("add_on", add_on or ()),
-    )
-    _show("capacity portfolio", largest(wanted, plan, _policy(policy), vary=cast("Vary", vary)), json)
+    check_results(out, plots)
+    answer = largest(Portfolio(**tracked), plan, _policy(policy), vary=cast("Vary", vary))
+    drawn = {"limits": answer.plot}
+    _show("capacity portfolio", answer, json, out, plots, f"The largest portfolio of the plan {plan}", drawn)
 
 
 QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
@@ -351,14 +406,53 @@ def _jobs(texts: Sequence[str]) -> Any:
     return found
 
 
-def _show(kind: "Kind", answer: PlannedAnswer, as_json: bool) -> None:
-    """Print an answer: as a sentence and a table, or as JSON."""
+def _show(
+    kind: "Kind",
+    answer: PlannedAnswer,
+    as_json: bool,
+    out: Path | None,
+    plots: bool,
+    title: str,
+    drawn: "Mapping[str, Drawing]",
+    notes: tuple[str, ...] = (),
+    tables: "Tables | None" = None,
+) -> None:
+    """Print an answer, as a sentence and a table or as JSON, and write it where it is asked to be."""
+    from ranksim.report.answer import printed, told, write
+
+    whole = _Written(answer, notes, tables or {"answer": answer.rows()}, drawn)
+    if out is not None:
+        write(kind, whole, title, out, plots)
     if as_json:
-        from ranksim.report.document import as_text, document
-
-        told = document(kind, kind, answer=answer.sentence, tables={"answer": answer.rows()})
-        sys.stdout.write(as_text(told))
+        sys.stdout.write(told(kind, whole, title))
         return
-    from ranksim.report.answer import printed
+    sys.stdout.write(printed(answer.sentence, notes, answer.views()))
+    if out is not None:
+        sys.stdout.write(f"\nWritten to {out}\n")
 
-    sys.stdout.write(printed(answer.sentence, (), answer.views()))
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """An answer as `report.answer.write` takes it, with its notes, tables and plots by name."""
+
+    answer: PlannedAnswer
+    notes: tuple[str, ...]
+    rows: "Tables"
+    drawn: "Mapping[str, Drawing]"
+
+    @property
+    def sentence(self) -> str:
+        return self.answer.sentence
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        return tuple(self.drawn)
+
+    def tables(self) -> "Tables":
+        return self.rows
+
+    def views(self) -> "list[View]":
+        return self.answer.views()
+
+    def draw(self, name: str, ax: "Axes | None" = None) -> "Axes":
+        return self.drawn[name](ax)

@@ -1,34 +1,38 @@
 """Which plan fits a portfolio, what it costs, and what breaks first when the portfolio grows.
 
-Needs and limits are those of `portfolio.limits`, at the portfolio's size and at so many times its domains.
+Needs and limits are those of `limits.limits`, at the size there is and at so many times its domains.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranksim.capacity.bursts import TRIES, Burst, burst
 from ranksim.capacity.common import expect, micros
-from ranksim.capacity.portfolio import (
-    MONTH,
+from ranksim.capacity.limits import (
     MOST,
     SPEND,
     Limit,
-    Portfolio,
     allowed_alone,
     check_add_ons,
     limits,
     provider_cost,
 )
+from ranksim.capacity.planned import workload_of
+from ranksim.capacity.portfolio import Portfolio
+from ranksim.capacity.workload import MONTH, Workload
 from ranksim.clock import DAY, Micros
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
 from ranksim.report import units
 from ranksim.report.answer import Row
 from ranksim.report.notebook import fragment
 from ranksim.report.tables import View
+from ranksim.sim.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,7 +137,7 @@ class PlanFit:
 class Fit:
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet."""
 
-    portfolio: Portfolio
+    load: Workload
     growth: float
     plans: tuple[PlanFit, ...]
     burst: Burst
@@ -148,11 +152,17 @@ class Fit:
         return sizes[min(priced)[1]][1] if priced else None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was taken as given, and what is not counted."""
+        used = "What is used of the month so far is counted, by what is planned for the rest of it."
+        return (*self.load.notes, *(() if self.load.used is None else (used,)))
+
+    @property
     def sentence(self) -> str:
         """The answer in a few sentences."""
         best = self.cheapest()
         if best is None:
-            last = max(self.plans, key=lambda plan: plan.first.factor or 0 if plan.first else MOST)
+            last = max(self.plans, key=self._nearness)
             return f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {self._bursts}".strip()
         helped = f" with {_named(best.now.helps)}" if best.now.helps else ""
         said = (
@@ -160,6 +170,11 @@ class Fit:
             f"the work costs the provider {_money(best.now.cost)}."
         )
         return " ".join(part for part in (said, self._growth(best), self._bursts) if part)
+
+    def _nearness(self, plan: PlanFit) -> tuple[float, bool, int]:
+        """How far a plan that does not fit would reach; of equals the one there is, then the largest."""
+        reach = MOST if plan.first is None else plan.first.factor or 0
+        return reach, plan.plan == self.load.plan, plan.price
 
     def _growth(self, best: PlanFit) -> str:
         first, times = best.first, _times(self.growth)
@@ -190,6 +205,14 @@ class Fit:
         """The answer as tables for people: a row a plan, and the use of each limit by plan."""
         return [self._plans_view(), self._limits_view()]
 
+    def tables(self) -> dict[str, list[Row]]:
+        """The same as flat tables: `answer`, a row a plan, and `limits` of all plans."""
+        plans = [{name: value for name, value in row.items() if name != "limits"} for row in self.rows()]
+        for row in plans:
+            row |= {name: _named(row[name]) for name in ("helps", "helps_grown")}
+        found = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
+        return {"answer": plans, "limits": found}
+
     def _plans_view(self) -> View:
         times = _times(self.growth)
         headings = (
@@ -202,7 +225,7 @@ class Fit:
             day = None if first is None else first.day or first.grown_day
             rows.append(
                 (
-                    plan.plan,
+                    f"{plan.plan} (now)" if plan.plan == self.load.plan else plan.plan,
                     plan.now.word,
                     plan.grown.word,
                     "–" if first is None else first.now.name,
@@ -234,7 +257,7 @@ class Fit:
         return f"<Fit: {self.sentence}>"
 
     def _repr_html_(self) -> str:
-        return fragment("Which plan fits", [self.sentence], self.views())
+        return fragment("Which plan fits", [self.sentence, *self.notes], self.views())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
@@ -245,40 +268,50 @@ class Fit:
 
 
 def fit(
-    portfolio: Portfolio, policy: Policy | None = None, *, growth: float = 2.0, spread: Micros | str = 0
+    tracked: Portfolio | Scenario | Workload | str | Path,
+    policy: Policy | None = None,
+    *,
+    account: str = "",
+    growth: float = 2.0,
+    spread: Micros | str | None = None,
 ) -> Fit:
     """Find for every plan of a catalogue whether it fits a portfolio, and what breaks first as it grows.
 
-    Grown are the domains, `growth` times, and with them all their work. The rank runs of one occasion are
-    started evenly over `spread` (µs, or text such as "10m"; 0: at one instant), each again after a 429.
-    Raises BadInput.
+    `tracked` is a portfolio, or a scenario or its file, of which an `account` is meant (the only one, unless
+    it is named); `policy` is the scenario's unless given. Grown are the domains, `growth` times, and with
+    them all their work. The rank runs of one occasion are started evenly over `spread` (µs, or text such as
+    "10m"; at one instant unless the scenario says otherwise), each again after a 429. Raises BadInput.
     """
-    policy, spread = policy or Policy(), micros("spread", spread)
+    if isinstance(tracked, str | Path):
+        tracked = Scenario.load(tracked)
+    if isinstance(tracked, Scenario):
+        policy, tracked = policy or tracked.policy, workload_of(tracked, account)
+    elif account:
+        raise BadInput("account: only a scenario has accounts; leave it out")
+    load = tracked.workload if isinstance(tracked, Portfolio) else tracked
+    policy = policy or Policy()
+    if spread is not None:
+        load = replace(load, spread=micros("spread", spread))
     expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
-    expect(spread >= 0, "spread", "0 or more", spread)
-    check_add_ons(portfolio, policy)
-    grown = replace(portfolio, domains=round(portfolio.domains * growth))
-    found = [_plan_fit(portfolio, grown, plan, policy) for plan in policy.catalogue.plans.values()]
+    expect(load.spread >= 0, "spread", "0 or more", load.spread)
+    check_add_ons(load.add_ons, policy)
+    grown = load.of_domains(round(load.domains * growth))
+    found = [_plan_fit(load, grown, plan, policy) for plan in policy.catalogue.plans.values()]
     found.sort(key=lambda plan: plan.price)
-    return Fit(
-        portfolio,
-        growth,
-        tuple(found),
-        burst(portfolio.domains, policy, spread=spread, keys=portfolio.keys),
-        burst(grown.domains, policy, spread=spread, keys=portfolio.keys),
-    )
+    bursts = [burst(one.starts, policy, spread=one.spread, keys=one.keys) for one in (load, grown)]
+    return Fit(load, growth, tuple(found), *bursts)
 
 
-def _plan_fit(portfolio: Portfolio, grown: Portfolio, plan: Plan, policy: Policy) -> PlanFit:
-    allowed = allowed_alone(portfolio, plan, policy, "domains")
-    sizes = [limits(size, plan, policy) for size in (portfolio, grown)]
-    days = [_first_days(size, plan, policy) for size in (portfolio, grown)]
+def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy) -> PlanFit:
+    allowed = allowed_alone(load.of_domains, plan, policy)
+    sizes = [limits(size, plan, policy) for size in (load, grown)]
+    days = [_first_days(size, plan, policy) for size in (load, grown)]
     uses = [
         LimitUse(
             now=now,
             grown=then,
             breaks_at=None if most == MOST else most + 1,
-            factor=None if most == MOST else (most + 1) / portfolio.domains,
+            factor=None if most == MOST else (most + 1) / load.domains,
             day=day,
             grown_day=grown_day,
         )
@@ -288,16 +321,16 @@ def _plan_fit(portfolio: Portfolio, grown: Portfolio, plan: Plan, policy: Policy
     return PlanFit(
         plan.name,
         plan.price,
-        _size(portfolio, plan, policy, sizes[0]),
+        _size(load, plan, policy, sizes[0]),
         _size(grown, plan, policy, sizes[1]),
         tuple(uses),
     )
 
 
-def _first_days(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[int | None]:
+def _first_days(load: Workload, plan: Plan, policy: Policy) -> list[int | None]:
     """By limit the first day of the month, from 1, on which more is needed than there is."""
     by_day = [
-        [limit.exceeded for limit in limits(portfolio, plan, policy, elapsed=day * DAY)]
+        [limit.exceeded for limit in limits(load, plan, policy, elapsed=day * DAY)]
         for day in range(1, DAYS + 1)
     ]
     return [
@@ -306,16 +339,16 @@ def _first_days(portfolio: Portfolio, plan: Plan, policy: Policy) -> list[int | 
     ]
 
 
-def _size(portfolio: Portfolio, plan: Plan, policy: Policy, needed: Sequence[Limit]) -> Size:
+def _size(load: Workload, plan: Plan, policy: Policy, needed: Sequence[Limit]) -> Size:
     """What a plan comes to at one size, with the add-ons that it lacks."""
     lacking = [limit for limit in needed if limit.exceeded]
     helps = dict(_add_ons(lacking, policy.catalogue))
     enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
     fits = all(limit.metric in enlarged for limit in lacking)
-    bought = {name: portfolio.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
+    bought = {name: load.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
     price = policy.catalogue.price_of(plan.name, bought)
-    cost = provider_cost(portfolio, plan, policy)
-    return Size(portfolio.domains, fits, helps if fits else {}, price if fits else None, cost)
+    cost = provider_cost(load, plan, policy)
+    return Size(load.domains, fits, helps if fits else {}, price if fits else None, cost)
 
 
 def _add_ons(lacking: Sequence[Limit], catalogue: Catalogue) -> Iterator[tuple[str, int]]:

@@ -1,0 +1,190 @@
+"""Every limit of a plan beside what a workload needs of it: what is exceeded is refused.
+
+Needs grow with the workload. The month is the longest, of 31 days; work is spread over it as evenly as it
+can be, and no word is removed that comes back.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ranksim.capacity.common import expect
+from ranksim.capacity.workload import MONTH, Workload
+from ranksim.clock import WEEK, Micros
+from ranksim.contract.facts import CHECK_OF
+from ranksim.contract.plans import Plan
+from ranksim.contract.policy import Policy
+from ranksim.report import units
+
+Quantity = Literal["count", "money", "duration"]
+
+MOST = 10_000_000
+"""Beyond this many keywords or domains nothing is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a plan: what a portfolio needs of it, what there is, and the refusal that minds it.
+
+    `metric` is the allowance that is meant, which add-ons enlarge, or "".
+    """
+
+    name: str
+    need: int
+    there: int
+    quantity: Quantity
+    refusal: str
+    metric: str = ""
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the portfolio needs more than there is."""
+        return self.need > self.there
+
+    @property
+    def used(self) -> float:
+        """The share of what there is that is needed; without end where there is nothing."""
+        return self.need / self.there if self.there else math.inf if self.need else 0.0
+
+
+def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros = MONTH) -> list[Limit]:
+    """Return every limit of a plan, with what a workload needs of it, in the order of the checks.
+
+    `elapsed` (µs) is how much of the month has gone: needed is what was asked for so far, in an ordinary
+    month or, where it is more, in the present one, of which something is used. No work is refused while no
+    need exceeds what there is; the ceiling, where a job that crosses it completes (U48 "at_ceiling"), lets
+    pass less than one job more.
+    """
+    return [
+        *_plan_limits(load, plan, policy),
+        Limit(SPEND, _spent(load, plan, policy, elapsed), plan.cost_ceiling, "money", COST),
+        *_quotas(load, plan, policy, elapsed),
+        Limit("keyword slots", _slots(load, elapsed), plan.slot_limit, "count", SLOTS),
+        *_cooldowns(load, plan),
+        _rate(load, policy),
+    ]
+
+
+CAPABILITY, _, COST, QUOTA, SLOTS, COOLDOWN = CHECK_OF
+RATE = "rate_limited"
+SPEND = "provider cost a month"
+"""What the ceiling of a plan bounds: what the work costs the provider, which is no part of the bill."""
+
+
+def _plan_limits(load: Workload, plan: Plan, policy: Policy) -> Iterator[Limit]:
+    """What check 1 minds: capabilities, dimensions, and caps where they refuse (S60, U47, U59)."""
+    for operation in ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs"):
+        if load.of(operation):
+            capability = policy.catalogue.capability_for(operation)
+            yield Limit(
+                f"capability {capability}", 1, int(capability in plan.capabilities), "count", CAPABILITY
+            )
+    refusal = policy.assumptions.dimension_refusal
+    most = plan.dimensions
+    yield Limit("engine-device pairings", load.pairings, most.max_engine_devices, "count", refusal)
+    yield Limit("geographies", load.geographies, most.max_geographies, "count", refusal)
+    if policy.assumptions.cap == "refuse":
+        pages, questions = load.largest("crawl", "site_optimization"), load.largest("ai_scan")
+        if pages:
+            yield Limit("pages of a crawl", pages, plan.page_cap, "count", CAPABILITY)
+        if questions:
+            yield Limit("questions of an AI scan", questions, plan.call_cap, "count", CAPABILITY)
+
+
+def provider_cost(load: Workload, plan: Plan, policy: Policy, elapsed: Micros = MONTH) -> int:
+    """Return what all work so far costs the provider (µUSD), cut to the caps (S52-S56, U47)."""
+    costs = policy.catalogue.unit_costs
+    units_of: Mapping[str, tuple[int, int | float]] = {
+        "rank_run": (costs.rank_run_page, math.inf),
+        "crawl": (costs.crawl_page, plan.page_cap),
+        "site_optimization": (costs.site_optimization_page, plan.page_cap),
+        "ai_scan": (costs.ai_scan_call, plan.call_cap),
+        "keyword_briefs": (costs.keyword_brief, math.inf),
+    }
+    total = 0
+    for work in load.of(*units_of):
+        cost, cap = units_of[work.operation]
+        total += work.count(elapsed) * int(min(work.size, cap)) * cost
+    return total
+
+
+def _spent(load: Workload, plan: Plan, policy: Policy, elapsed: Micros) -> int:
+    """What the work of an ordinary month costs so far, or of the present one, if it is more."""
+    spent = provider_cost(load, plan, policy, elapsed)
+    if load.used is None:
+        return spent
+    rest = max(0, elapsed - load.used.month)
+    return max(spent, load.used.spent + provider_cost(load, plan, policy, rest))
+
+
+def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros) -> Iterator[Limit]:
+    """Every metered allowance that the workload uses, with add-ons (S63, S109, U106)."""
+    for metric, quota in plan.quotas.items():
+        whole = WEEK if quota.period == "week" else MONTH
+        need = load.count(quota.consumed_by, min(elapsed, whole))
+        if load.used is not None and metric in load.used.metrics:
+            gone = load.used.week if quota.period == "week" else load.used.month
+            rest = min(max(0, elapsed - load.used.month), max(0, whole - gone))
+            need = max(need, load.used.metrics[metric] + load.count(quota.consumed_by, rest))
+        bought = sum(
+            count * policy.catalogue.add_ons[name].amount
+            for name, count in load.add_ons.items()
+            if policy.catalogue.add_ons[name].metric == metric
+        )
+        if need:
+            name = f"{metric} a {quota.period}"
+            yield Limit(name, need, quota.limit + bought, "count", QUOTA, metric)
+
+
+def _slots(load: Workload, elapsed: Micros) -> int:
+    """Slots in use when so much of a month has gone: words that were replaced are held (S26)."""
+    held = _added(load, elapsed)
+    if load.used is not None:
+        held = max(held, load.used.held + _added(load, max(0, elapsed - load.used.month)))
+    return load.slots + held
+
+
+def _added(load: Workload, period: Micros) -> int:
+    return sum(work.count(period) * work.size for work in load.of("keywords"))
+
+
+def _cooldowns(load: Workload, plan: Plan) -> Iterator[Limit]:
+    """The least time between two runs of a domain, and the time there is (S65, U46)."""
+    for operation in ("rank_run", "crawl", "site_optimization", "ai_scan"):
+        gaps = [work.gap for work in load.of(operation)]
+        least = plan.cooldown_of(operation)
+        if gaps and least:
+            yield Limit(f"cooldown of {operation}", least, min(gaps), "duration", COOLDOWN)
+
+
+def _rate(load: Workload, policy: Policy) -> Limit:
+    """Starts of rank runs through the expensive class while they are started (S104)."""
+    windows = max(1, load.start_within // policy.facts.rate_window)
+    there = load.keys * policy.facts.rates.expensive * windows
+    return Limit(f"job starts in {units.duration(load.start_within)}", load.starts, there, "count", RATE)
+
+
+def check_add_ons(add_ons: Mapping[str, int], policy: Policy) -> None:
+    """Raise BadInput for an add-on that the catalogue does not sell, and for fewer than none."""
+    known = policy.catalogue.add_ons
+    for name, count in add_ons.items():
+        expect(name in known, "add_ons", f"one of {', '.join(known)}", name)
+        expect(count >= 0, f"add_ons.{name}", "0 or more", count)
+
+
+def allowed_alone(sized: Callable[[int], Workload], plan: Plan, policy: Policy) -> list[int]:
+    """Return how far each of a plan's `limits` alone lets what is `sized` grow, `MOST` without end."""
+    return [_allowed(sized, plan, policy, at) for at in range(len(limits(sized(1), plan, policy)))]
+
+
+def _allowed(sized: Callable[[int], Workload], plan: Plan, policy: Policy, at: int) -> int:
+    """The most that one limit allows; needs only grow, so it is found by halving."""
+
+    def exceeded(n: int) -> bool:
+        return limits(sized(n), plan, policy)[at].exceeded
+
+    return bisect_left(range(1, MOST + 1), True, key=exceeded)

@@ -1,0 +1,169 @@
+"""The workload of an account of a scenario: its portfolios, what its clients have done by the calendar, and
+what it has used so far.
+
+What other clients send is drawn, recorded or written in Python: it is not counted, but told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ranksim.callers.portfolio import AccountSpec
+from ranksim.callers.programs import AnyClient, BriefRefresher, KeywordSync, Poller, Schedule
+from ranksim.capacity.portfolio import Portfolio, work_of
+from ranksim.capacity.workload import MONTH, Used, Work, Workload
+from ranksim.clock import DAY, WEEK, Micros, billing_month, format_duration, week_start
+from ranksim.errors import BadInput, no_such
+from ranksim.service.operations import OPERATIONS
+from ranksim.sim.scenario import Scenario
+
+TRACKED = ("domains", "keywords", "pairings", "geographies")
+"""What a portfolio says that a scenario says itself."""
+
+SETS = {
+    "run_every": "rank_run",
+    "crawls": "crawl",
+    "optimizations": "site_optimization",
+    "ai_scans": "ai_scan",
+    "briefs": "keyword_briefs",
+    "churn": "keywords",
+}
+"""What a portfolio says of work, and the operation that it is."""
+
+
+class Part(NamedTuple):
+    """Domains that track the same: how many, words of each, slots of a word."""
+
+    domains: int
+    keywords: int
+    each: int
+
+
+def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
+    """Return the workload of an account, by its name, or of the only one there is.
+
+    `done` are fields of a `Portfolio` about what is done, `crawls=2`, which stand in place of what the
+    scenario's clients do of it. Raises BadInput.
+    """
+    for field in TRACKED:
+        if field in done:
+            raise BadInput(f"{field}: the scenario says it; leave it out, or leave the scenario out")
+    name = _account(scenario, account)
+    spec = scenario.accounts[name]
+    parts = [
+        Part(len(one.hosts(name)), one.keywords, sum(_slots(scan) for scan in one.scans if scan.active))
+        for one in spec.portfolios
+    ]
+    if not parts:
+        raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
+    clients = {label: one for label, one in scenario.clients.items() if one.account in (name, None)}
+    given = Portfolio(**done)
+    replaced = {operation for field, operation in SETS.items() if field in done}
+    planned = [one for client in clients.values() for one in _work(client, parts, given)]
+    work = [one for one in planned if one.operation not in replaced]
+    if not any(one.operation == "rank_run" for one in work):
+        replaced.add("rank_run")
+    for part in parts:
+        own = work_of(given, part.domains, part.keywords, part.each)
+        work += [one for one in own if one.operation in replaced]
+    total = sum(part.domains for part in parts)
+    runs = [one for one in clients.values() if isinstance(one, Schedule) and one.job == "rank_run"]
+    starts = {one.spread: _reached(one, total) for one in runs} if "rank_run" not in replaced else {0: total}
+    scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
+    return Workload(
+        domains=total,
+        slots=sum(part.domains * part.keywords * part.each for part in parts),
+        pairings=max((len(scan.engine_devices) for scan in scans), default=1),
+        geographies=max((len(scan.geographies) for scan in scans), default=1),
+        work=tuple(work),
+        starts=max(starts.values()),
+        spread=min(starts),
+        start_within=given.start_within,
+        keys=given.keys,
+        add_ons=done.get("add_ons", spec.add_ons),
+        name=name,
+        plan=spec.plan,
+        used=_used(spec, scenario),
+        notes=tuple(_notes(clients, work, given, done)),
+    )
+
+
+def _account(scenario: Scenario, name: str) -> str:
+    known = list(scenario.accounts)
+    if name in known:
+        return name
+    if name:
+        raise BadInput(f"account: {no_such('account', name, tuple(known))}")
+    if len(known) > 1:
+        raise BadInput(f"account: {scenario.name} has {len(known)}, {', '.join(known)}; name one")
+    return known[0]
+
+
+def _slots(scan: Any) -> int:
+    """Slots that a scan takes of a word (S23)."""
+    return len(scan.engine_devices) * len(scan.geographies)
+
+
+def _every(every: int | str) -> Micros:
+    return {"day": DAY, "week": WEEK, "month": MONTH}[every] if isinstance(every, str) else every
+
+
+def _reached(client: Schedule, domains: int) -> int:
+    """How many domains a schedule starts jobs of."""
+    return domains if client.domains == "all" else min(client.domains, domains)
+
+
+def _work(client: AnyClient, parts: Sequence[Part], given: Portfolio) -> Iterator[Work]:
+    """Yield what a client has done by the calendar; a schedule begins with the first domains."""
+    if isinstance(client, BriefRefresher):
+        yield Work("keyword_briefs", client.keywords, 1, _every(client.every))
+    elif isinstance(client, KeywordSync):
+        for part in parts:
+            words = client.keywords if client.first == "memory" else max(part.keywords, client.keywords)
+            added = part.domains * round(client.share * words)
+            if added:
+                yield Work("keywords", added, 1, _every(client.every), part.each)
+    elif isinstance(client, Schedule):
+        left = _reached(client, sum(part.domains for part in parts))
+        for part in parts:
+            reached = min(left, part.domains)
+            left -= reached
+            sizes = {"rank_run": part.keywords * part.each, "ai_scan": given.questions}
+            if reached:
+                size = sizes.get(client.job, given.pages)
+                yield Work(client.job, reached, 1, _every(client.every), size)
+
+
+def _used(spec: AccountSpec, scenario: Scenario) -> Used | None:
+    """Return what was used when the scenario begins, and how far its month and week are."""
+    if spec.used is None:
+        return None
+    now = scenario.start
+    begun = billing_month(now if spec.anchor is None else spec.anchor, now)[0]
+    week = week_start(now, scenario.policy.assumptions.week_offset)
+    return Used(spec.used.metrics, spec.used.spent, spec.used.held, now - begun, now - week)
+
+
+def _notes(
+    clients: Mapping[str, AnyClient], work: Sequence[Work], given: Portfolio, done: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield what is not said by the scenario, and what is not counted."""
+    if not any(isinstance(one, Schedule) and one.job == "rank_run" for one in clients.values()):
+        every = format_duration(next(one.gap for one in work if one.operation == "rank_run"))
+        yield f"No client of the scenario runs ranks: every domain is taken to be run every {every}."
+    sized = {"crawl": "pages", "site_optimization": "pages", "ai_scan": "questions"}
+    for operation in dict.fromkeys(one.operation for one in work):
+        what = sized.get(operation, "")
+        if what and what not in done:
+            yield f"A {operation} is taken to have {getattr(given, what)} {what}: the scenario does not say."
+    uncounted = [name for name, one in clients.items() if not _is_counted(one)]
+    if uncounted:
+        yield f"Not counted is what these clients spend: {', '.join(uncounted)}; `ranksim run` simulates it."
+
+
+def _is_counted(client: AnyClient) -> bool:
+    """Whether all that a client spends is in its workload; what only reads spends nothing."""
+    if isinstance(client, Poller):
+        return OPERATIONS[client.operation].method == "GET"
+    return isinstance(client, Schedule | KeywordSync | BriefRefresher)

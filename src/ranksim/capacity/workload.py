@@ -1,0 +1,99 @@
+"""What an account tracks and has done, in numbers that limits are held against: slots, and work by kind.
+
+A workload is counted: it knows neither which domain tracks what nor who starts the work. A `Portfolio` of
+like domains has one, and so has an account of a scenario (`planned.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ranksim.clock import DAY, HOUR, Micros
+from ranksim.contract.plans import SpendLabel
+
+MONTH = 31 * DAY
+"""The longest billing month (µs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
+
+    `size` is what one comes to: pages, questions, or for keywords that are added slots.
+    """
+
+    operation: SpendLabel
+    each: int
+    times: int
+    per: Micros
+    size: int = 1
+
+    def count(self, period: Micros) -> int:
+        """How many there are in a period (µs) at most."""
+        return self.each * -(-period * self.times // self.per)
+
+    @property
+    def gap(self) -> Micros:
+        """The time between two occasions (µs), as evenly as can be."""
+        return self.per // self.times
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What is used so far: units by metric, cost of the month (µUSD), held slots.
+
+    `month` and `week` are how much of the billing month and of the week has gone (µs).
+    """
+
+    metrics: Mapping[str, int]
+    spent: int
+    held: int
+    month: Micros
+    week: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What `domains` track and have done: `slots` in all, at most so many `pairings` and `geographies`.
+
+    The most rank runs that one occasion starts are `starts`, evenly over `spread` (µs) on `keys` keys; those
+    of all domains are to be started within `start_within` (µs). `name` is the account's, `plan` the one it
+    has, `used` what it used of this month; `notes` tell what is not counted.
+    """
+
+    domains: int
+    slots: int
+    pairings: int
+    geographies: int
+    work: tuple[Work, ...] = ()
+    starts: int = 0
+    spread: Micros = 0
+    start_within: Micros = HOUR
+    keys: int = 1
+    add_ons: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+    plan: str = ""
+    used: Used | None = None
+    notes: tuple[str, ...] = ()
+
+    def of(self, *operations: str) -> list[Work]:
+        """The work of some kinds."""
+        return [work for work in self.work if work.operation in operations]
+
+    def count(self, operations: Iterable[str], period: Micros) -> int:
+        """How often all domains do something in a period (µs): jobs, or keywords of briefs and additions."""
+        return sum(work.count(period) for work in self.of(*operations))
+
+    def largest(self, *operations: str) -> int:
+        """The largest size of some kinds of work, 0 where there is none."""
+        return max((work.size for work in self.of(*operations)), default=0)
+
+    def of_domains(self, domains: int) -> Workload:
+        """The same with so many domains: what they track and have done grows with them, rounded up."""
+
+        def grown(number: int) -> int:
+            return -(-number * domains // self.domains)
+
+        work = tuple(replace(one, each=grown(one.each)) for one in self.work)
+        return replace(self, domains=domains, slots=grown(self.slots), starts=grown(self.starts), work=work)

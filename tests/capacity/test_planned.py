@@ -1,0 +1,150 @@
+"""Which plan fits an account of a scenario: what its clients have done, counted, and worlds that show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ranksim as rs
+from ranksim.capacity.plan_fit import Fit, LimitUse, fit
+from ranksim.capacity.planned import workload_of
+from ranksim.capacity.portfolio import Portfolio
+from ranksim.clock import DAY, HOUR, MINUTE
+from ranksim.errors import BadInput
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+PLANNED = """
+start: 2026-03-10T00:00:00Z # a Tuesday
+length: 22d
+accounts:
+  acme:
+    plan: pro
+    anchor: 2026-03-01T00:00:00Z
+    portfolio:
+      domains: 3
+      keywords: 100
+      scans: [{engine_devices: [google/desktop, bing/desktop], geographies: [US, GB]}]
+    further: [{domains: 1, keywords: 50}]
+    used: {metrics: {keyword_brief_refreshes: 20}, spent: 80 USD, held: 600}
+clients:
+  runs: {kind: schedule, account: acme, job: rank_run, every: day, spread: 5m}
+  crawls: {kind: schedule, account: acme, job: crawl, every: week, domains: 2}
+  sync: {kind: keyword_sync, account: acme, every: week, share: 0.1}
+  briefs: {kind: brief_refresher, account: acme, every: week, keywords: 40}
+  look: {kind: poller, account: acme, operation: slots.get, every: 1h}
+  adds: {kind: caller, account: acme, every: 1d, mix: {keywords.create: 1}}
+"""
+
+
+def planned(**changes: Any) -> rs.Scenario:
+    return rs.Scenario.parse(PLANNED).replace(**changes)
+
+
+def uses(answer: Fit, plan: str = "pro") -> dict[str, LimitUse]:
+    found = next(one for one in answer.plans if one.plan == plan)
+    return {use.now.name: use for use in found.limits}
+
+
+def test_a_portfolio_and_its_scenario_are_answered_alike() -> None:
+    scan = {"engine_devices": ["a", "b"], "geographies": ["US", "GB"]}
+    scenario = rs.Scenario.parse(
+        "start: 0\nlength: 1d\naccounts: {acme: {plan: agency}}".replace("0", "2026-03-01", 1)
+    )
+    scenario = scenario.replace(
+        accounts={"acme": {"portfolio": {"domains": 30, "keywords": 300, "scans": [scan]}}},
+        clients={"runs": {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "12h"}},
+    )
+    by_hand = fit(Portfolio(domains=30, keywords=300, pairings=2, geographies=2, run_every=12 * HOUR))
+    assert fit(scenario).rows() == by_hand.rows()
+    assert fit(scenario).sentence == by_hand.sentence
+
+
+def test_work_of_clients_is_counted_by_hand() -> None:
+    """3 × 100 × 4 + 50 slots; each week 10 words of three domains and 5 of one: 125 slots."""
+    load = workload_of(planned(accounts={"acme": {"used": None}}))
+    assert (load.domains, load.slots, load.pairings, load.geographies) == (4, 1250, 2, 2)
+    assert (load.starts, load.spread) == (4, 5 * MINUTE)
+    found = uses(fit(load))
+    assert found["keyword slots"].now.need == 1250 + 5 * 125
+    assert found["keyword_brief_refreshes a week"].now.need == 40
+    # 31 nights of 1,250 pages; 5 weeks × 2 crawls × 100 pages; 5 weeks × 40 briefs
+    costs = rs.Policy().catalogue.unit_costs
+    spent = 31 * 1250 * costs.rank_run_page + 1000 * costs.crawl_page + 200 * costs.keyword_brief
+    assert found["provider cost a month"].now.need == spent
+    assert load.notes == (
+        "A crawl is taken to have 100 pages: the scenario does not say.",
+        "Not counted is what these clients spend: adds; `ranksim run` simulates it.",
+    )
+
+
+def test_what_is_used_so_far_is_counted() -> None:
+    """Nine days of March have gone: 80 USD are spent, and 22 days to come cost more than 10."""
+    answer = fit(planned())
+    spend = uses(answer)["provider cost a month"]
+    costs = rs.Policy().catalogue.unit_costs
+    rest = 22 * 1250 * costs.rank_run_page + 4 * 200 * costs.crawl_page + 4 * 40 * costs.keyword_brief
+    assert spend.now.need == 80_000_000 + rest
+    assert uses(answer)["keyword slots"].now.need == 1250 + 600 + 4 * 125
+    assert uses(answer)["keyword_brief_refreshes a week"].now.need == 20 + 40
+    assert spend.day is not None
+    assert spend.day > 9
+    assert "What is used of the month so far" in answer.notes[-1]
+
+
+@pytest.mark.fact("S62", "S108")
+def test_a_world_is_refused_when_it_says() -> None:
+    """The ceiling of 90 USD with 80 used: a world refuses from the day that is told, to a day."""
+    whole = planned()
+    runs = whole.model_copy(update={"clients": {"runs": whole.clients["runs"]}})
+    day = uses(fit(runs))["provider cost a month"].day
+    assert day is not None
+    for days, refused in ((day - 10, False), (day - 9, True)):  # nine have gone when the world begins
+        result = rs.run(runs.model_copy(update={"length": days * DAY}))
+        assert bool(result.metric("refusals.cost_cap_reached").mean) is refused
+
+
+def test_flags_stand_in_place_of_clients() -> None:
+    load = workload_of(planned(), crawls=1, pages=10)
+    assert [(one.each, one.size, one.per == 31 * DAY) for one in load.of("crawl")] == [
+        (3, 10, True),
+        (1, 10, True),
+    ]
+    assert len(load.of("rank_run")) == 2
+
+
+def test_without_a_client_that_runs_ranks_each_domain_is_run_daily() -> None:
+    bare = planned(clients={}).model_copy(update={"clients": {}})
+    load = workload_of(bare)
+    assert load.notes == ("No client of the scenario runs ranks: every domain is taken to be run every 1d.",)
+    assert [one.count(DAY) * one.size for one in load.of("rank_run")] == [1200, 50]
+
+
+def test_an_agency_breaks_as_its_world_does() -> None:
+    """The shipped month: slots break first, in the third week, at one domain more than 35."""
+    answer = fit(SCENARIOS / "agency-month.yaml")
+    first = next(plan.first for plan in answer.plans if plan.plan == "agency")
+    assert first is not None
+    assert (first.now.name, first.breaks_at, first.day) == ("keyword slots", 36, 15)
+    assert "agency (now)" in {row[0] for row in answer.views()[0].rows}
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "message"),
+    [
+        ({}, {"account": "acm"}, "account: no such account 'acm'; did you mean 'acme'"),
+        ({"accounts": {"b": {"plan": "pro"}}}, {}, "account: .* has 2, acme, b; name one"),
+        ({"accounts": {"b": {"plan": "pro"}}}, {"account": "b"}, "account 'b' has no portfolio; give it one"),
+        ({}, {"domains": 3}, "domains: the scenario says it; leave it out"),
+    ],
+)
+def test_bad_input(changes: dict[str, Any], asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        workload_of(planned(**changes), **asked)
+
+
+def test_only_scenarios_have_accounts() -> None:
+    with pytest.raises(BadInput, match="account: only a scenario has accounts"):
+        fit(Portfolio(), account="acme")
