@@ -32,7 +32,7 @@ SETS = {
 """What a portfolio says of work, and the operation that it is."""
 
 
-class Part(NamedTuple):
+class TrackedPart(NamedTuple):
     """Domains that track the same: how many, words of each, slots of a word."""
 
     domains: int
@@ -52,7 +52,9 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
     name = _account(scenario, account)
     spec = scenario.accounts[name]
     parts = [
-        Part(len(one.hosts(name)), one.keywords, sum(_slots(scan) for scan in one.scans if scan.active))
+        TrackedPart(
+            len(one.hosts(name)), one.keywords, sum(_slots(scan) for scan in one.scans if scan.active)
+        )
         for one in spec.portfolios
     ]
     if not parts:
@@ -114,7 +116,7 @@ def _reached(client: Schedule, domains: int) -> int:
     return domains if client.domains == "all" else min(client.domains, domains)
 
 
-def _work(client: AnyClient, parts: Sequence[Part], given: Portfolio) -> Iterator[Work]:
+def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> Iterator[Work]:
     """Yield what a client has done by the calendar; a schedule begins with the first domains."""
     if isinstance(client, BriefRefresher):
         yield Work("keyword_briefs", client.keywords, 1, _every(client.every))
