@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ranksim.callers.portfolio import AccountSpec
 from ranksim.callers.programs import AnyClient, BriefRefresher, KeywordSync, Poller, Schedule
 from ranksim.capacity.portfolio import Portfolio, work_of
-from ranksim.capacity.workload import MONTH, Used, Work, Workload
+from ranksim.capacity.workload import MONTH, PlannedWork, Used, Workload
 from ranksim.clock import DAY, WEEK, Micros, billing_month, format_duration, week_start
 from ranksim.errors import BadInput, no_such
 from ranksim.service.operations import OPERATIONS
@@ -116,16 +116,16 @@ def _reached(client: Schedule, domains: int) -> int:
     return domains if client.domains == "all" else min(client.domains, domains)
 
 
-def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> Iterator[Work]:
+def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> Iterator[PlannedWork]:
     """Yield what a client has done by the calendar; a schedule begins with the first domains."""
     if isinstance(client, BriefRefresher):
-        yield Work("keyword_briefs", client.keywords, 1, _every(client.every))
+        yield PlannedWork("keyword_briefs", client.keywords, 1, _every(client.every))
     elif isinstance(client, KeywordSync):
         for part in parts:
             words = client.keywords if client.first == "memory" else max(part.keywords, client.keywords)
             added = part.domains * round(client.share * words)
             if added:
-                yield Work("keywords", added, 1, _every(client.every), part.each)
+                yield PlannedWork("keywords", added, 1, _every(client.every), part.each)
     elif isinstance(client, Schedule):
         left = _reached(client, sum(part.domains for part in parts))
         for part in parts:
@@ -134,7 +134,7 @@ def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> 
             sizes = {"rank_run": part.keywords * part.each, "ai_scan": given.questions}
             if reached:
                 size = sizes.get(client.job, given.pages)
-                yield Work(client.job, reached, 1, _every(client.every), size)
+                yield PlannedWork(client.job, reached, 1, _every(client.every), size)
 
 
 def _used(spec: AccountSpec, scenario: Scenario) -> Used | None:
@@ -148,7 +148,7 @@ def _used(spec: AccountSpec, scenario: Scenario) -> Used | None:
 
 
 def _notes(
-    clients: Mapping[str, AnyClient], work: Sequence[Work], given: Portfolio, done: Mapping[str, Any]
+    clients: Mapping[str, AnyClient], work: Sequence[PlannedWork], given: Portfolio, done: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield what is not said by the scenario, and what is not counted."""
     if not any(isinstance(one, Schedule) and one.job == "rank_run" for one in clients.values()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ranksim.capacity.common import expect, micros, plan_named
 from ranksim.capacity.limits import MOST, Limit, allowed_alone, check_add_ons, limits
-from ranksim.capacity.workload import MONTH, Work, Workload
+from ranksim.capacity.workload import MONTH, PlannedWork, Workload
 from ranksim.clock import DAY, HOUR, WEEK, Micros
 from ranksim.contract.policy import Policy
 from ranksim.report import units
@@ -77,16 +77,16 @@ class Portfolio:
         )
 
 
-def work_of(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[Work, ...]:
+def work_of(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[PlannedWork, ...]:
     """Return what so many domains have done, of so many words of `each` slots; a rank run reads all (S23)."""
     replaced = math.ceil(done.churn * keywords)
     work = (
-        Work("rank_run", domains, 1, done.run_every, keywords * each),
-        Work("crawl", domains, done.crawls, MONTH, done.pages),
-        Work("site_optimization", domains, done.optimizations, MONTH, done.pages),
-        Work("ai_scan", domains, done.ai_scans, MONTH, done.questions),
-        Work("keyword_briefs", domains, done.briefs, WEEK),
-        Work("keywords", domains, replaced, MONTH, each),
+        PlannedWork("rank_run", domains, 1, done.run_every, keywords * each),
+        PlannedWork("crawl", domains, done.crawls, MONTH, done.pages),
+        PlannedWork("site_optimization", domains, done.optimizations, MONTH, done.pages),
+        PlannedWork("ai_scan", domains, done.ai_scans, MONTH, done.questions),
+        PlannedWork("keyword_briefs", domains, done.briefs, WEEK),
+        PlannedWork("keywords", domains, replaced, MONTH, each),
     )
     return tuple(one for one in work if one.times)
 

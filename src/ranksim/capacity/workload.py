@@ -17,8 +17,8 @@ MONTH = 31 * DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """Work of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
+class PlannedWork:
+    """PlannedWork of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
 
     `size` is what one comes to: pages, questions, or for keywords that are added slots.
     """
@@ -66,7 +66,7 @@ class Workload:
     slots: int
     pairings: int
     geographies: int
-    work: tuple[Work, ...] = ()
+    work: tuple[PlannedWork, ...] = ()
     starts: int = 0
     spread: Micros = 0
     start_within: Micros = HOUR
@@ -77,7 +77,7 @@ class Workload:
     used: Used | None = None
     notes: tuple[str, ...] = ()
 
-    def of(self, *operations: str) -> list[Work]:
+    def of(self, *operations: str) -> list[PlannedWork]:
         """The work of some kinds."""
         return [work for work in self.work if work.operation in operations]
 
