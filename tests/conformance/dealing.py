@@ -156,12 +156,22 @@ def briefs(at: float, number: int = 1, *, dry: bool = False, **more: Any) -> Exc
 
 
 def words(
-    at: float, *texts: str, to: str = "l1", dry: bool = False, added: int | None = None, **more: Any
+    at: float,
+    *texts: str,
+    to: str = "l1",
+    dry: bool = False,
+    added: int | None = None,
+    created: Iterable[str] | None = None,
+    present: int = 0,
+    **more: Any,
 ) -> Exchange:
     body = {"list_id": to, "keywords": list(texts)}
     made: dict[str, Any] = {
         "list_id": to,
-        "created": [{"id": f"k{next(_ids)}", "keyword": text} for text in texts],
+        "created": [
+            {"id": f"k{next(_ids)}", "keyword": text} for text in (texts if created is None else created)
+        ],
+        "already_present": present,
     }
     if added is not None:
         made["slots_added"] = added
@@ -174,13 +184,15 @@ def scan(
     devices: int = 1,
     places: int = 1,
     of: str = "l1",
+    lists: Iterable[str] = (),
+    on: str = "d1",
     id: str = "",
     dry: bool = False,
     **more: Any,
 ) -> Exchange:
     body = {
-        "domain_id": "d1",
-        "list_ids": [of],
+        "domain_id": on,
+        "list_ids": list(lists) or [of],
         "engine_devices": [f"google/device{n}" for n in range(devices)],
         "geographies": [{"country": country} for country in ("DE", "FR", "IT")[:places]],
     }

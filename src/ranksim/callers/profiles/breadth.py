@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ranksim.callers.discovery import GRAPHQL, Reach
@@ -47,8 +48,8 @@ ORIGIN = "https://app.example.com"
 MEETING = 3 * SECOND
 """Between two instants at which two users send the same POST."""
 
-MULTIPLIED = 8
-"""Slots of two words on two pairings in two places."""
+MULTIPLIED = 10
+"""Slots of two words on two pairings in two places, and of the same on one in one by a second scan."""
 
 PAGES = 60
 """Pages of a walk at most."""
@@ -174,7 +175,10 @@ def _each(reach: Reach, seed: int, kind: Kind) -> Program:
 
 
 def _multiplied(reach: Reach, seed: int, domain: str) -> Program:
-    """Track two words on two pairings in two places, and remove one and then the scan (S23, S25 to S27)."""
+    """Track two words on two pairings in two places; remove one, then the scan, and do both again.
+
+    What takes slots, what is held and what a hold pays for is read after each step (S23, S25-S27, U63, U94).
+    """
     key, name = reach.main, named(seed, "breadth", "multiplied")
     room = reach.keys[key].room()
     listed = "" if room is not None and room < MULTIPLIED else (yield from a_list(reach, seed, domain, name))
@@ -182,17 +186,41 @@ def _multiplied(reach: Reach, seed: int, domain: str) -> Program:
         return
     pairs = [{"engine": "google", "device": device} for device in ("desktop", "mobile")]
     places = [{"country": country} for country in ("DE", "AT")]
-    scan = yield from a_scan(reach, domain, [listed], name, engine_devices=pairs, geographies=places)
-    body = keywords_body(listed, words(seed, "breadth", "multiplied", count=2))
+    tracked = partial(a_scan, reach, domain, engine_devices=pairs, geographies=places)
+    scan = yield from tracked([listed], name)
+    two = words(seed, "breadth", "multiplied", count=2)
     yield from politely(Send("slots.get", key))
+    body = keywords_body(listed, two)
     answer = yield from politely(Send("keywords.create", key, body=body, idempotency_key=f"{name}-words"))
     yield from politely(Send("slots.get", key))
     made = [one for one in created_by(answer.data) or () if isinstance(one, dict)] if answer.ok else []
-    gone = [("keywords.delete", str(one.get("id"))) for one in made[:1]] + [("scans.delete", scan)]
-    for operation, thing in gone:
-        if thing:
-            yield from politely(Send(operation, key, path={"id": thing}))
-            yield from politely(Send("slots.get", key))
+    for one in made[:1]:
+        yield from _gone(key, "keywords.delete", str(one.get("id")))
+        back = Send("keywords.create", key, body=keywords_body(listed, two[:1]))
+        yield from politely(replace(back, idempotency_key=f"{name}-back"))
+        yield from politely(Send("slots.get", key))
+    yield from _gone(key, "scans.delete", scan)
+    scan = yield from tracked([listed], f"{name}-again")
+    yield from politely(Send("slots.get", key))
+    beside = yield from a_scan(reach, domain, [listed], f"{name}-beside")
+    yield from politely(Send("slots.get", key))
+    for which in (beside, scan):
+        yield from _gone(key, "scans.delete", which)
+    second = yield from a_list(reach, seed, domain, f"{name}-second")
+    if second and made:
+        both = Send("keywords.create", key, body=keywords_body(second, two[:1]))
+        yield from politely(replace(both, idempotency_key=f"{name}-both"))
+        yield from politely(Send("slots.get", key))
+        scan = yield from tracked([listed, second], f"{name}-both")
+        yield from politely(Send("slots.get", key))
+        yield from _gone(key, "scans.delete", scan)
+
+
+def _gone(key: str, operation: str, thing: str) -> Program:
+    """Remove something that was made, and read the slots."""
+    if thing:
+        yield from politely(Send(operation, key, path={"id": thing}))
+        yield from politely(Send("slots.get", key))
 
 
 def _walked(reach: Reach, kind: Kind, made: Sequence[str]) -> Generator[Any, Any, str]:
@@ -350,7 +378,7 @@ def twins(reach: Reach, user: int, users: int, seed: int) -> Program:
 
 
 def _needs(reach: Reach, users: int) -> Needs:
-    return Needs(60 * SECOND if users == 1 else 40 * SECOND, jobs=5, briefs=4, slots=68)
+    return Needs(60 * SECOND if users == 1 else 40 * SECOND, jobs=5, briefs=4, slots=96)
 
 
 BREADTH = Profile(

@@ -155,8 +155,8 @@ class AccountActivity:
     fates: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
     changes: list[tuple[Micros, Micros]] = field(default_factory=list)
     """When other writes, which may touch slots, can have changed something: [sent, received]."""
-    removals: list[Micros] = field(default_factory=list)
-    """When those of them were sent that may free slots."""
+    removals: list[Observation] = field(default_factory=list)
+    """Those of them that may free slots."""
     patches: list[Observation] = field(default_factory=list)
     """Those of them that change scans."""
     reads: list[tuple[Micros, Micros]] = field(default_factory=list)

@@ -326,7 +326,7 @@ class AccountRecord:
         if "scans.update" in named:
             self.activity.patches.append(exchange)
         if named & REMOVALS:
-            self.activity.removals.append(exchange.sent)
+            self.activity.removals.append(exchange)
 
     def _job(self, exchange: Observation, job: Json) -> None:
         """Note what a reply shows of a job; what a repeat shows may be old (E6)."""

@@ -149,12 +149,13 @@ def bounds(
 
 
 def _raise(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mark: Sample) -> None:
-    if ends not in best or value > best[ends][0]:
+    """Keep the highest; of equals the last, between which and a later mark the least lies."""
+    if ends not in best or value >= best[ends][0]:
         best[ends] = value, mark
 
 
 def _lower(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mark: Sample) -> None:
-    if ends not in best or value < best[ends][0]:
+    if ends not in best or value <= best[ends][0]:
         best[ends] = value, mark
 
 

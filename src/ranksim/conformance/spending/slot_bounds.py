@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.fields import whole
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import AccountActivity, SpendWork
 from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
+from ranksim.conformance.spending.removals import Removals, domain_of_list
 from ranksim.contract.views import created_by
 
 Json = Any
@@ -22,29 +23,30 @@ class SlotBounds:
     def __init__(self, activity: AccountActivity) -> None:
         self.activity = activity
         self.patches = activity.patches
-        self.removed = min(
-            (*activity.removals, *(exchange.sent for exchange in self.patches)), default=DISTANT_FUTURE
-        )
+        self.removed = Removals(activity)
         self.patched = min((exchange.sent for exchange in self.patches), default=DISTANT_FUTURE)
         self.switched = _switched(self.patches)
         self.reshaped = min(
             (exchange.sent for exchange in self.patches if not self._is_switch(exchange)),
             default=DISTANT_FUTURE,
         )
-        self.by_id = {work.id: work for work in activity.works if work.spend == "scans" and work.id}
-        self.removals = RunningSums((sent, 1) for sent in activity.removals)
+        self.by_id = self.removed.scans
+        self.removals = RunningSums((exchange.sent, 1) for exchange in activity.removals)
         first = min(activity.slots, key=lambda slots: slots.high, default=None)
         self.no_old_holds = activity.alone and first is not None and first.held == 0
-        words: dict[str, list[tuple[SpendWork, int, int]]] = defaultdict(list)
-        scans: dict[str, list[tuple[SpendWork, int, int]]] = defaultdict(list)
+        words: dict[str, list[_Brought]] = defaultdict(list)
+        scans: dict[str, list[_Brought]] = defaultdict(list)
         for work in activity.works:
             for list_id in lists_of(work.body):
                 if work.spend == "keywords":
-                    words[list_id].append((work, *_words(work.body, work.made)))
+                    gone = self.removed.lists.get(list_id, DISTANT_FUTURE)
+                    words[list_id].append((work, *_words(work.body, work.made), gone))
                 elif work.spend == "scans":
-                    scans[list_id].append((work, *self._factor(work)))
-        self.words = {list_id: _Grown(found) for list_id, found in words.items()}
-        self.scans = {list_id: _Grown(found) for list_id, found in scans.items()}
+                    gone = self.removed.gone.get(work.id, DISTANT_FUTURE)
+                    scans[list_id].append((work, *self._factor(work), gone))
+        none, fewer = RunningSums(()), self.removed.fewer
+        self.words = {list_id: _Grown(found, fewer.get(list_id, none)) for list_id, found in words.items()}
+        self.scans = {list_id: _Grown(found, none) for list_id, found in scans.items()}
 
     def moves(self) -> list[Increment]:
         """Return how works, and changes of scans, move what is used."""
@@ -56,6 +58,12 @@ class SlotBounds:
                     Increment(work.low, work.high, least if work.sure else 0, most, work.exchange.id)
                 )
         return moves + self.of_patches()
+
+    def revivals(self) -> list[Increment]:
+        """Return how many holds works, and changes of scans, may take up again: as many as slots they add."""
+        works = [work for work in self.activity.works if work.spend in ("keywords", "scans", "")]
+        found = [Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in works]
+        return found + self.of_patches()
 
     def of_patches(self) -> list[Increment]:
         """Return what changes of scans may add, and may free where what is narrowed is freed (U62)."""
@@ -94,9 +102,13 @@ class SlotBounds:
         return (0 if self.may_revive(work) else least), min(most, UNBOUNDED)
 
     def may_revive(self, work: SpendWork) -> bool:
-        """Return whether holds may pay for some of what a work adds."""
-        old = not self.no_old_holds and not self._made(work.body)
-        return old or self.removed <= work.high
+        """Return whether holds may pay for some of what a work adds: of its domain, and of its words."""
+        if not self.no_old_holds and not self._made(work.body):
+            return True
+        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(work.body)}
+        domain = domains.pop() if len(domains) == 1 else ""
+        asked = work.body.get("keywords") if work.spend == "keywords" else None
+        return self.removed.may_hold(domain, asked if isinstance(asked, list) else None, work.high)
 
     def of_words(
         self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
@@ -109,7 +121,7 @@ class SlotBounds:
         if scans is None:
             return 0, 0
         fewest, most = _words(body, made)
-        surely = scans.surely(low) if self.removed > high else 0
+        surely = scans.surely(low, high) if self.removed.everything > high else 0
         return fewest * surely, most * scans.possibly(high)
 
     def of_scan(self, body: Mapping[str, Json], low: Micros, high: Micros) -> tuple[int, int]:
@@ -121,26 +133,34 @@ class SlotBounds:
         if not known or not lists:
             return 0, UNBOUNDED
         grown = [self.words[list_id] for list_id in lists if list_id in self.words]
-        surely = max((words.surely(low) for words in grown), default=0) if self.removed > high else 0
+        surely = max((words.surely(low, high) for words in grown), default=0)
+        surely = surely if self.removed.everything > high else 0
         return surely * factor, sum(words.possibly(high) for words in grown) * factor
 
     def _made(self, body: Mapping[str, Json]) -> bool:
         """Return whether a call is about a domain that the trace made, which has no old holds."""
         domains = [body["domain_id"]] if "domain_id" in body else []
-        domains += [_domain_of_list(self.activity.lists.get(list_id)) for list_id in lists_of(body)]
+        domains += [domain_of_list(self.activity, list_id) for list_id in lists_of(body)]
         made = self.activity.domains
         return bool(domains) and all(isinstance(domain, str) and domain in made for domain in domains)
+
+
+_Brought: TypeAlias = tuple[SpendWork, int, int, Micros]
+"""A work, what it surely and at most brings, and when that may first be gone."""
 
 
 class _Grown:
     """What works bring to one list, by time: surely there before an instant, possibly there by it."""
 
-    def __init__(self, found: Sequence[tuple[SpendWork, int, int]]) -> None:
-        self._sure = RunningSums((work.high, fewest) for work, fewest, _ in found if work.sure)
-        self._possible = RunningSums((work.low, most) for work, _, most in found)
+    def __init__(self, found: Sequence[_Brought], fewer: RunningSums) -> None:
+        self._sure = RunningSums((work.high, fewest) for work, fewest, _, _ in found if work.sure)
+        self._gone = RunningSums((gone, fewest) for work, fewest, _, gone in found if work.sure)
+        self._possible = RunningSums((work.low, most) for work, _, most, _ in found)
+        self._fewer = fewer
 
-    def surely(self, t: Micros) -> int:
-        return self._sure.before(t)
+    def surely(self, low: Micros, high: Micros) -> int:
+        """Count what was there before `low` and can have gone by `high` neither at once nor one by one."""
+        return max(0, self._sure.before(low) - self._gone.upto(high) - self._fewer.upto(high))
 
     def possibly(self, t: Micros) -> int:
         return self._possible.upto(t)
@@ -161,11 +181,6 @@ def lists_of(body: Mapping[str, Json]) -> list[str]:
     return list(dict.fromkeys(map(str, lists))) if isinstance(lists, list) else []
 
 
-def _domain_of_list(created: Observation | None) -> Json:
-    body = created.body if created is not None and isinstance(created.body, dict) else {}
-    return body.get("domain_id")
-
-
 def _words(body: Mapping[str, Json], made: Mapping[str, Json]) -> tuple[int, int]:
     """Count what POST keywords adds to a list: what it says it created, else up to all that was sent."""
     created, asked = created_by(made), body.get("keywords")
@@ -178,11 +193,23 @@ def _scan(body: Mapping[str, Json]) -> tuple[int, int]:
     """Count the pairings × places of a scan: surely for each word, and at most (U94: a word in two lists)."""
     if body.get("active") is False:
         return 0, 0
-    pairings, places = body.get("engine_devices"), body.get("geographies")
-    if not isinstance(pairings, list) or not isinstance(places, list):
+    pairings, places = pairings_of(body), places_of(body)
+    if pairings is None or places is None:
         return 0, UNBOUNDED
-    factor = len({_pairing(pairing) for pairing in pairings}) * len({_place(place) for place in places})
+    factor = len(pairings) * len(places)
     return (factor if len(lists_of(body)) == 1 else 0), factor
+
+
+def pairings_of(body: Mapping[str, Json]) -> set[str] | None:
+    """Return the engine-and-device pairings that a scan names, each once; None where they cannot be read."""
+    asked = body.get("engine_devices")
+    return {_pairing(pairing) for pairing in asked} if isinstance(asked, list) else None
+
+
+def places_of(body: Mapping[str, Json]) -> set[str] | None:
+    """Return the geographies that a scan names, each once; None where they cannot be read."""
+    asked = body.get("geographies")
+    return {_place(place) for place in asked} if isinstance(asked, list) else None
 
 
 def _pairing(value: Json) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of, whole
+from ranksim.conformance.spending import slot_choices
 from ranksim.conformance.spending.activity import AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
@@ -49,6 +50,7 @@ RULES = (
         (26, 27, 37),
         (62,),
         "everyday: remove keywords and scans, and read slots",
+        ("keywords removed", "a scan removed", "held before"),
     ),
     Rule(
         "slots.limit",
@@ -86,6 +88,7 @@ def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
     if len(stated) > 1:
         judge_counter(activity, stated, tracked, options, tally)
         judge_held(activity, stated, tracked, tally)
+        slot_choices.judge(activity, stated, options, tally)
     judge_patches(activity, tally)
     for refused in activity.refusals:
         if refused.check == 5:
@@ -169,7 +172,7 @@ def _judge_bound(
         tally.broke("slots.counted", _evidence(activity, bound, moves))
     elif since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
-            tally.held("slots.held", by=(since.id, mark.id))
+            tally.held("slots.held", case=None)
         if activity.alone and bound.most < UNBOUNDED // 2:
             tight = bound.least == bound.most != since.value
             case = "read between" if tight else None
@@ -240,7 +243,7 @@ def judge_held(
     tally: Tally,
 ) -> None:
     """Held slots of a month become fewer only as additions revive them (U63), one for one at most."""
-    moves = tracked.moves()
+    moves = tracked.revivals()
     begun, ended = RunningSums((m.low, m.most) for m in moves), RunningSums((m.high, m.most) for m in moves)
     with_held = [(slots, ends) for slots, ends in stated if slots.held is not None]
     for (first, ends), (second, later) in pairwise(with_held):
@@ -248,7 +251,8 @@ def judge_held(
             continue
         revived = begun.upto(second.high) - ended.before(first.low)
         if (second.held or 0) >= first.held - revived:
-            tally.held("slots.held", by=(first.exchange.id, second.exchange.id))
+            case = "held before" if first.held > revived else None
+            tally.held("slots.held", case=case, by=(first.exchange.id, second.exchange.id))
         elif activity.alone:
             says = (
                 f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
