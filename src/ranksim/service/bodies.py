@@ -274,9 +274,17 @@ def read(model: type[ModelT], policy: Policy, body: Body | None) -> ModelT | Rep
     except ValidationError as error:
         wrong = [
             {"field": ".".join(map(str, item["loc"])) or "body", "expected": _expected(item)}
-            for item in error.errors(include_url=False, include_input=False)[:ERRORS_SHOWN]
+            for item in _first(error)
         ]
         return invalid(policy, wrong)
+
+
+def _first(error: ValidationError) -> list[Any]:
+    """Return the errors that are shown; their context, which 10,000 take long to make, where it is wanted."""
+    first: list[Any] = error.errors(include_url=False, include_input=False, include_context=False)
+    if any(item["type"] == "too_long" for item in first[:ERRORS_SHOWN]):
+        first = error.errors(include_url=False, include_input=False)
+    return first[:ERRORS_SHOWN]
 
 
 def invalid(policy: Policy, errors: list[dict[str, str]]) -> Reply:

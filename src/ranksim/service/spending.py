@@ -7,9 +7,8 @@ and do the work.
 from dataclasses import dataclass
 
 from ranksim import draws
-from ranksim.clock import iso
 from ranksim.contract.facts import Decision, JobKind, Spend
-from ranksim.contract.views import KeywordBriefsMadeView, KeywordBriefView, KeywordsAddedView, KeywordView
+from ranksim.contract.views import KeywordBriefsMadeView, KeywordBriefView, KeywordsAddedView
 from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.books import Ask
@@ -20,7 +19,7 @@ from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 from ranksim.service.replies import single
 from ranksim.service.resolve import check_ids, domain_for, list_for, record_for
-from ranksim.service.resources import show_keyword
+from ranksim.service.resources import made_at, show_keyword
 from ranksim.service.scans import show_scan
 from ranksim.service.spend_decision import (
     Rows,
@@ -169,17 +168,17 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
     if reply is not None:
         return reply
     slots.apply_widening(account, widening)
-    created: list[KeywordView] = []
-    for word in words:
-        which = ctx.state.new_id("kw")
-        keyword = Keyword(which, account.id, keyword_list.domain, keyword_list.id, fresh[word], word, now)
-        ctx.state.keywords[keyword.id] = keyword
-        account.keywords.append(keyword.id)
-        keyword_list.words[word] = keyword.id
-        created.append(show_keyword(keyword))
+    ids = ctx.state.new_ids("kw", len(words))
+    keywords = [
+        Keyword(which, account.id, keyword_list.domain, keyword_list.id, fresh[word], word, now)
+        for which, word in zip(ids, words, strict=True)
+    ]
+    ctx.state.keywords.update(zip(ids, keywords, strict=True))
+    account.keywords += ids
+    keyword_list.words.update(zip(words, ids, strict=True))
     answer: KeywordsAddedView = {
         "list_id": keyword_list.id,
-        "created": created,
+        "created": [show_keyword(keyword) for keyword in keywords],
         "already_present": already,
         "slots_added": widening.slots - widening.revived,
     }
@@ -249,12 +248,14 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
     if reply is not None:
         return reply
     settle(ctx, account, account.books.month_ends, ask.estimate, ask.estimate, now)
-    made: list[KeywordBriefView] = []
-    for domain_id, text in wanted:
-        brief = Brief(ctx.state.new_id("brief"), account.id, domain_id, text, now)
-        ctx.state.briefs[brief.id] = brief
-        account.briefs.append(brief.id)
-        made.append(show_brief(brief))
+    ids = ctx.state.new_ids("brief", len(wanted))
+    briefs = [
+        Brief(which, account.id, domain_id, text, now)
+        for which, (domain_id, text) in zip(ids, wanted, strict=True)
+    ]
+    ctx.state.briefs.update(zip(ids, briefs, strict=True))
+    account.briefs += ids
+    made = [show_brief(brief) for brief in briefs]
     answer: KeywordBriefsMadeView = {"id": made[0]["id"], "briefs": made}
     return single(answer, ctx.policy.statuses.created, "granted")
 
@@ -294,5 +295,5 @@ def show_brief(brief: Brief) -> KeywordBriefView:
         "domain_id": brief.domain,
         "keyword": brief.keyword,
         "summary": f"What the five best pages for “{brief.keyword}” have in common, and what they leave out.",
-        "created_at": iso(brief.created_at),
+        "created_at": made_at(brief.created_at),
     }

@@ -99,7 +99,7 @@ class Keyword:
     text: str
     folded: str
     created_at: int
-    labels: list[str] = field(default_factory=list)
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -300,3 +300,9 @@ class State:
         """Make an id that sorts after every earlier one of its prefix (U105)."""
         self.serial += 1
         return f"{prefix}_{self.serial:010d}"
+
+    def new_ids(self, prefix: str, count: int) -> list[str]:
+        """Make so many ids, as so many calls of `new_id` do."""
+        first = self.serial + 1
+        self.serial += count
+        return [f"{prefix}_{number:010d}" for number in range(first, first + count)]
