@@ -1,9 +1,9 @@
-"""A check in virtual time: its tasks against the rulebook, begun by the same choice, judged at the end."""
+"""A check in virtual time: its tasks against a service, begun, judged and begun again as over sockets."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Container, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,21 +14,26 @@ from ranksim.callers.network import Network
 from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Lap, Pause, Program, Spawn
 from ranksim.callers.target import Target
-from ranksim.check.choice import choose
+from ranksim.check.choice import Rounds
 from ranksim.check.pacing import Pacer, paced
 from ranksim.check.plan import CLOSING, CheckPlan, make_plan
 from ranksim.check.tasks import CheckTask
-from ranksim.clock import SECOND, Micros
-from ranksim.conformance.compare import RULES
+from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.conformance.compare import RULES, compare
 from ranksim.sim.rehearsal import USUAL, Rehearsal, RehearsedService
 from ranksim.trace import Trace
 
 
 @dataclass
 class Checked:
-    """What came of it: the plan, when each task began and ended (µs after the first), and the trace."""
+    """What came of it: the plan, when each task first began and ended (µs from the start), and the trace.
+
+    `begun` says how often each was begun, and `judged` how often what was recorded by then was judged.
+    """
 
     plan: CheckPlan
+    begun: Counter[str] = field(default_factory=Counter)
+    judged: int = 0
     began: dict[str, Micros] = field(default_factory=dict)
     ended: dict[str, Micros] = field(default_factory=dict)
     together: list[frozenset[str]] = field(default_factory=list)
@@ -45,12 +50,12 @@ def check(
     only: tuple[str, ...] = (),
     network: Network = USUAL,
 ) -> Checked:
-    """Run the first round of every task that the plan has time for, against a service."""
+    """Run a check against a service."""
     return check_in(Rehearsal(service, target, network, seed), time, seed=seed, only=only)
 
 
 def check_in(rehearsal: Rehearsal, time: Micros, *, seed: int = 0, only: tuple[str, ...] = ()) -> Checked:
-    """Run the first round of every task that the plan has time for, in a rehearsal."""
+    """Run a check in a rehearsal."""
     target = rehearsal.target
     reach: Reach = rehearsal.alone(explore(target))
     rehearsal.alone(state(reach))
@@ -67,45 +72,53 @@ def check_in(rehearsal: Rehearsal, time: Micros, *, seed: int = 0, only: tuple[s
 
 
 def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Micros, seed: int) -> Program:
-    running: dict[str, CheckTask] = {}
-    programs: Counter[str] = Counter()
-    pacer = Pacer(window_of(reach))
-    rounds: Counter[str] = Counter()
-    undecided = dict.fromkeys(checked.plan.rules, 1)
-    looked: frozenset[str] | None = None
+    rounds, pacer = Rounds.of(checked.plan), Pacer(window_of(reach))
+    checked.begun = rounds.begun
+    programs: Counter[int] = Counter()
+    stopped: set[int] = set()
+    judged = changed = start
 
-    def ended(task: CheckTask) -> None:
-        programs[task.name] -= 1
-        if not programs[task.name]:
-            del running[task.name]
-            checked.ended[task.name] = rehearsal.now - start
+    def ended(number: int) -> None:
+        nonlocal changed
+        programs[number] -= 1
+        if not programs[number]:
+            task = rounds.ended(number)
+            checked.ended.setdefault(task.name, rehearsal.now - start)
+            changed = rehearsal.now
 
     while True:
-        if looked == frozenset(running) and running:  # nothing ended, so nothing can begin
-            yield Pause(SECOND)
-            continue
-        left = start + checked.plan.time - CLOSING - rehearsal.now
-        task = choose(checked.plan, list(running.values()), rounds, undecided, left)
-        if task is not None and not rounds[task.name]:
-            rounds[task.name] += 1
-            running[task.name] = task
-            programs[task.name] = len(task.users)
-            checked.began[task.name] = rehearsal.now - start
-            checked.together.append(frozenset(running))
-            for program in task.programs(reach, seed + len(checked.began)):
+        while (task := rounds.next(start + checked.plan.time - CLOSING - rehearsal.now)) is not None:
+            number = rounds.number
+            programs[number] = len(task.users)
+            checked.began.setdefault(task.name, rehearsal.now - start)
+            checked.together.append(frozenset(one.name for one in rounds.running.values()))
+            for program in task.programs(reach, seed + number):
                 steps: Generator[Any, Any, Any] = guarded(program, checked.budget)
                 steps = paced(steps, pacer, waits=task.waits)
-                yield Spawn(_once(steps, task, ended))
-        elif not running:  # what was not begun has no time left
+                yield Spawn(_once(steps, task, number, stopped, ended))
+        if not rounds.running:  # what was not begun has no time left
             return
-        else:
-            looked = frozenset(running)
+        yield Pause(SECOND)
+        if changed > judged and rehearsal.now - judged >= JUDGED_EVERY:
+            judged, checked.judged = rehearsal.now, checked.judged + 1
+            rounds.judged(compare(rehearsal.so_far(reach)).findings)
+            stopped.update(rounds.needless())
 
 
-def _once(program: Generator[Any, Any, Any], task: CheckTask, ended: Any) -> Program:
-    """Run a program until it has been through as often as its task says."""
+JUDGED_EVERY = 2 * MINUTE
+"""Between two judgements, where a task has ended meanwhile."""
+
+
+def _once(
+    program: Generator[Any, Any, Any],
+    task: CheckTask,
+    number: int,
+    stopped: Container[int],
+    ended: Callable[[int], None],
+) -> Program:
+    """Run a program until it has been through as often as its task says, or that is stopped."""
     answer, laps = None, 0
-    while True:
+    while number not in stopped:
         try:
             step = program.send(answer)
         except StopIteration:
@@ -114,4 +127,4 @@ def _once(program: Generator[Any, Any, Any], task: CheckTask, ended: Any) -> Pro
         if laps >= task.laps:
             break
         answer = yield step
-    ended(task)
+    ended(number)

@@ -9,9 +9,10 @@ import pytest
 
 from ranksim.callers.discovery import Reach, explore
 from ranksim.callers.target import Target
-from ranksim.check.choice import choose, gain, open_cases, worth
-from ranksim.check.plan import CheckPlan, lines, make_plan
+from ranksim.check.choice import Rounds, choose, gain, open_cases, turns, worth
+from ranksim.check.plan import CLOSING, CheckPlan, make_plan
 from ranksim.check.tasks import standing_in, tasks
+from ranksim.check.told import lines
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.conformance.compare import RULES
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
@@ -149,10 +150,66 @@ def test_what_it_takes_is_said() -> None:
     assert any("money: stops spending at 2.00 USD" in line for line in capped)
     assert "spends nothing: dry runs only" in lines(planned(with_target(reached(*ALL), dry_run_only=True)))
     [long] = [line for line in said if line.startswith("  not webhooks-long")]
-    assert long.endswith("and would want --time 9 h 40 min")
+    assert long.endswith("; would want --time 9 h 41 min")
+
+
+def test_amounts_are_those_of_all_rounds_too() -> None:
+    plan = planned(reached("main", environments=1), "webhook", "rate")
+    once = sum(task.needs.jobs for task in plan.runs)
+    said = "\n".join(lines(plan))
+    assert f"uses up at most {once} jobs" in said
+    assert "in all, as far as accounts have it" in said
+    most = sum(task.needs.jobs * min(3, (plan.time - CLOSING) // task.needs.length) for task in plan.runs)
+    assert f"with further rounds, for what is undecided then: {most} jobs" in said
+    assert most > once
+
+
+def test_what_gets_no_turn_is_said_with_the_time_that_it_would_want() -> None:
+    plan = planned(reached(*ALL))
+    in_time = turns(plan, plan.time)
+    assert "ladder of main" not in in_time
+    [said] = [line for line in lines(plan) if line.startswith("  not ladder of main")]
+    assert "what decides more in its time comes first; would want --time " in said
+    assert "ladder of main" in turns(plan, HOUR)
 
 
 # What to begin next
+
+
+def test_nothing_comes_again_before_it_is_known_what_is_undecided() -> None:
+    plan = planned(reached("main", environments=1), "webhook.sent")
+    rounds = Rounds.of(plan)
+    webhooks = rounds.next(10 * MINUTE)
+    assert webhooks is not None
+    assert rounds.next(10 * MINUTE) is None
+    assert rounds.ended(rounds.number) is webhooks
+    assert rounds.next(10 * MINUTE) is None
+    rounds.undecided, rounds.known = {"webhook.sent": 1}, True
+    assert rounds.next(10 * MINUTE) is webhooks
+    assert (rounds.begun["webhooks"], rounds.needless()) == (2, [])
+    rounds.undecided = {}
+    assert rounds.needless() == [rounds.number]
+
+
+def test_what_comes_again_does_not_slow_down_what_runs_for_the_first_time() -> None:
+    plan = planned(reached("main", environments=1))
+    by_name = {task.name: task for task in plan.tasks}
+    rounds = {task.name: 1 for task in plan.tasks}
+    undecided = {"webhook.sent": 1}
+    assert choose(plan, [by_name["everyday"]], rounds, undecided, plan.time) is None
+    again = choose(plan, [by_name["everyday"]], {**rounds, "everyday": 2}, undecided, plan.time)
+    assert again is not None
+    assert again.name == "webhooks"
+
+
+def test_what_wants_its_account_alone_keeps_nothing_waiting() -> None:
+    plan = planned(reached("main", environments=1))
+    by_name = {task.name: task for task in plan.tasks}
+    undecided = {"guards.quota": 9, "webhook.sent": 1}
+    rounds = {task.name: 1 for task in plan.tasks if task.name not in ("ladder of main", "webhooks")}
+    chosen = choose(plan, [by_name["breadth"]], rounds, undecided, plan.time)
+    assert chosen is not None
+    assert chosen.name == "webhooks"
 
 
 def test_what_decides_most_for_its_time_and_cost_comes_first() -> None:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ranksim.check.choice import MOST_ROUNDS, choose, gain, open_cases
+from ranksim.check.choice import MOST_ROUNDS, Rounds
 from ranksim.check.crew import GONE, Crew
 from ranksim.check.left_over import left_over
 from ranksim.check.plan import CLOSING, CheckPlan
-from ranksim.check.tasks import CheckTask
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.contract.policy import Policy
@@ -65,8 +64,7 @@ class Checking:
     policy: Policy | None
     show: Callable[[Checking], None]
     began: float = field(default_factory=time.monotonic)
-    running: dict[int, CheckTask] = field(default_factory=dict)
-    rounds: Counter[str] = field(default_factory=Counter)
+    rounds: Rounds = field(init=False)
     cut: dict[str, int] = field(default_factory=dict)
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
     answers: Counter[str] = field(default_factory=Counter)
@@ -89,7 +87,9 @@ class Checking:
     _judged: float = 0.0
     _pause: float = JUDGED_EVERY
     _took: float = 0.0
-    _number: int = 0
+
+    def __post_init__(self) -> None:
+        self.rounds = Rounds.of(self.plan)
 
     @property
     def elapsed(self) -> Micros:
@@ -120,7 +120,7 @@ class Checking:
         self._judged = time.monotonic()
         while not self.stopping:
             self._begin_what_fits()
-            if not self.running and not self.stopping:
+            if not self.rounds.running and not self.stopping:
                 self.stopping = "nothing is left to run that time allows"
             self._hear(HEARD_EVERY)
             self._judge_when_due()
@@ -134,26 +134,15 @@ class Checking:
 
     def _begin_what_fits(self) -> None:
         while not self.stopping:
-            task = choose(self.plan, list(self.running.values()), self.rounds, self.undecided, self.remaining)
+            task = self.rounds.next(self.remaining)
             if task is None:
                 return
-            self._number += 1
-            self.running[self._number] = task
-            self.rounds[task.name] += 1
-            self.crew.tell(begin={"task": task.name, "number": self._number})
-
-    @property
-    def undecided(self) -> dict[str, int]:
-        """How many cases of each rule are open."""
-        if self.judgement is None:
-            return dict.fromkeys(self.plan.rules, 1)
-        return open_cases(self.judgement.findings)
+            self.crew.tell(begin={"task": task.name, "number": self.rounds.number})
 
     def _stop_what_is_decided(self) -> None:
         """End further rounds of tasks that are for nothing undecided any more."""
-        for number, task in self.running.items():
-            if self.rounds[task.name] > 1 and not gain(self.plan, task, self.undecided):
-                self.crew.tell(stop=number)
+        for number in self.rounds.needless():
+            self.crew.tell(stop=number)
 
     def _judge_when_due(self) -> None:
         """Have what is recorded judged beside everything else, once the last time is long enough ago."""
@@ -168,6 +157,7 @@ class Checking:
     def _judge(self) -> None:
         began = time.monotonic()
         self.judgement = self.recording.judged(self.policy)
+        self.rounds.judged(self.judgement.findings)
         self._judged = time.monotonic()
         self._took = self._judged - began
         self._pause = max(JUDGED_EVERY, 3 * self._took)
@@ -185,8 +175,8 @@ class Checking:
             self.spent = message["counts"]["spent"]
             self.created = message["counts"]["created"]
         elif "ended" in message:
-            task = self.running.pop(message["ended"])
-            if message["cut"] and self.rounds[task.name] == 1:
+            task = self.rounds.ended(message["ended"])
+            if message["cut"] and self.rounds.begun[task.name] == 1:
                 self.cut[task.name] = message["cut"]
         elif "written" in message:
             self.whole = True
@@ -236,7 +226,7 @@ class Checking:
                 said.append(
                     f"{task.name}: takes {length}, longer than --time {units.duration(self.plan.time)}"
                 )
-            elif not self.rounds[task.name]:
+            elif not self.rounds.begun[task.name]:
                 said.append(f"{task.name}: takes {length}, and {self.stopping or 'it never had its turn'}")
             elif task.name in self.cut:
                 of = units.many(len(task.users), "program")
@@ -260,10 +250,11 @@ class Checking:
                 continue
             seen = f"{finding.reasons[0][0]}" if finding.reasons else "nothing came up that would show it"
             serving = [task for task in self.plan.tasks if task.serves(name)]
-            waits = [task.name for task in serving if not self.rounds[task.name] or task.name in self.cut]
+            begun = self.rounds.begun
+            waits = [task.name for task in serving if not begun[task.name] or task.name in self.cut]
             if waits:
                 seen += f"; a longer --time runs {', '.join(waits)}"
-            elif all(self.rounds[task.name] >= MOST_ROUNDS for task in serving):
+            elif all(begun[task.name] >= MOST_ROUNDS for task in serving):
                 seen += f", in {MOST_ROUNDS} rounds"
             said.append(f"{name}: {seen}")
         return said

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ranksim.check.plan import CheckPlan
@@ -23,20 +25,74 @@ def open_cases(findings: Collection[Finding]) -> dict[str, int]:
     }
 
 
+@dataclass(slots=True)
+class Rounds:
+    """Which tasks run, how often each was begun, and which comes next, by what is still undecided.
+
+    `undecided` says how many cases of each rule are open; nothing comes again until that is `known`. A check
+    against sockets and one in virtual time both go by it.
+    """
+
+    plan: CheckPlan
+    undecided: Mapping[str, int]
+    known: bool = False
+    running: dict[int, CheckTask] = field(default_factory=dict)
+    begun: Counter[str] = field(default_factory=Counter)
+    number: int = 0
+
+    @classmethod
+    def of(cls, plan: CheckPlan) -> Rounds:
+        """Return those of a plan of which nothing is decided as yet."""
+        return cls(plan, dict.fromkeys(plan.rules, 1))
+
+    def next(self, left: Micros) -> CheckTask | None:
+        """Begin the task whose turn it is beside those that run, and return it; `number` is its number.
+
+        None where none fits beside them, or into the time that is left (µs).
+        """
+        running = list(self.running.values())
+        task = choose(self.plan, running, self.begun, self.undecided, left, again=self.known)
+        if task is not None:
+            self.number += 1
+            self.running[self.number] = task
+            self.begun[task.name] += 1
+        return task
+
+    def ended(self, number: int) -> CheckTask:
+        """Note that a task has ended, and return it."""
+        return self.running.pop(number)
+
+    def judged(self, findings: Collection[Finding]) -> None:
+        """Take in what is decided by now."""
+        self.undecided, self.known = open_cases(findings), True
+
+    def needless(self) -> list[int]:
+        """Return which of those that run are there again, for nothing that is undecided any more."""
+        return [
+            number
+            for number, task in self.running.items()
+            if self.begun[task.name] > 1 and not gain(self.plan, task, self.undecided)
+        ]
+
+
 def choose(
     plan: CheckPlan,
     running: Collection[CheckTask],
     rounds: Mapping[str, int],
     undecided: Mapping[str, int],
     left: Micros,
+    *,
+    again: bool = True,
 ) -> CheckTask | None:
     """Return the task to begin now beside those that run, or None.
 
     `rounds` says how often each was begun, `undecided` how many cases of each rule are open, and `left` is
     how much time there is (µs). Every task that time allows is begun once, since one case that held is thin
     evidence; the first is the one that decides most a second and a unit spent of what no running task is for.
-    None is begun that would keep one waiting which comes before it. A task is begun again while it is for
-    something undecided, unless it would keep one waiting that was not begun yet.
+    What wants a key alone keeps it from those that come after it, since a call that gets lost there blurs all
+    that is counted later; what wants an account alone keeps nothing waiting, or it would for half the time.
+    A task is begun `again` while it is for something undecided, unless it would slow down one that runs for
+    the first time and calls with its keys, or keep one waiting that was not begun yet.
     """
     others = {
         rule: cases for rule, cases in undecided.items() if not any(one.serves(rule) for one in running)
@@ -46,21 +102,50 @@ def choose(
         return worth(plan, task, others), worth(plan, task, undecided)
 
     able = [task for task in plan.tasks if task.needs.length <= left and task not in running]
-    waiting = sorted((task for task in able if not rounds.get(task.name)), key=rank, reverse=True)
-    again = [
+    waiting = [task for task in able if not rounds.get(task.name)]
+    firsts = [one for one in running if rounds.get(one.name, 0) <= 1]
+    repeated = [
         task
         for task in able
-        if 0 < rounds.get(task.name, 0) < MOST_ROUNDS
+        if again
+        and 0 < rounds.get(task.name, 0) < MOST_ROUNDS
         and gain(plan, task, undecided)
         and all(task.beside(other) for other in waiting)
+        and not any(task.uses & one.uses for one in firsts)
     ]
-    for candidates in (waiting, sorted(again, key=rank, reverse=True)):
-        before: list[CheckTask] = []
-        for task in candidates:
-            if all(task.beside(other) for other in (*running, *before)):
+    for candidates in (waiting, repeated):
+        kept: list[CheckTask] = []
+        for task in sorted(candidates, key=rank, reverse=True):
+            if all(task.beside(other) for other in (*running, *kept)):
                 return task
-            before.append(task)
+            if task.alone:
+                kept.append(task)
     return None
+
+
+def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:
+    """Return when each task would begin and end, µs from the start, in so much time, if all take what they
+    say.
+
+    Tasks that get no turn are not among them.
+    """
+    rounds, now = Rounds.of(plan), 0
+    found: dict[str, tuple[Micros, Micros]] = {}
+    ends: dict[int, Micros] = {}
+    while True:
+        while (task := rounds.next(time - now)) is not None:
+            ends[rounds.number] = now + task.needs.times(task.laps).length
+            found.setdefault(task.name, (now, ends[rounds.number]))
+        if not rounds.running:
+            return found
+        number = min(rounds.running, key=lambda one: ends[one])
+        now = ends[number]
+        rounds.ended(number)
+
+
+def rounds_in(task: CheckTask, time: Micros) -> int:
+    """Return how often a task can be begun in so much time (µs), at most."""
+    return min(MOST_ROUNDS, time // max(1, task.needs.length))
 
 
 def gain(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> int:

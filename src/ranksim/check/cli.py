@@ -168,6 +168,7 @@ class _Wanted:
 
 def _check(wanted: _Wanted) -> None:
     from ranksim.check import plan as planning
+    from ranksim.check import told
     from ranksim.check.crew import Crew
     from ranksim.conformance.compare import RULES
     from ranksim.load.run import reach_from_message
@@ -185,7 +186,7 @@ def _check(wanted: _Wanted) -> None:
         opened = crew.opened()
         reach = reach_from_message(opened["reach"], wanted.deployment)
         plan = planning.make_plan(reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"])
-        print_out("".join(f"{line}\n" for line in planning.lines(plan)))
+        print_out("".join(f"{line}\n" for line in told.lines(plan)))
         read = monotonic() - began
         if wanted.plan_only or not _agreed(wanted.asking):
             crew.tell(abandon=True)
@@ -233,7 +234,7 @@ def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
     found["check"] = {
         "time": wanted.length,
         "rules": list(checking.plan.rules),
-        "tasks": {name: count for name, count in sorted(checking.rounds.items()) if count},
+        "tasks": {name: count for name, count in sorted(checking.rounds.begun.items()) if count},
         "not_run": checking.not_run(),
         "undecided": checking.undecided_because(),
         "troubles": checking.troubles,

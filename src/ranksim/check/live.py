@@ -52,7 +52,7 @@ class _Lines:
 def line(checking: Checking) -> str:
     """Return how a check stands in one line."""
     calls = checking.answers.total()
-    tasks = ", ".join(task.name for task in checking.running.values())
+    tasks = ", ".join(task.name for task in checking.rounds.running.values())
     doing = f"running {tasks}" if tasks and not checking.stopping else "ending"
     return (
         f"{units.duration(checking.elapsed // SECOND * SECOND)}: {_decided(checking)}, "

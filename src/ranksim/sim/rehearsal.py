@@ -187,19 +187,37 @@ class Rehearsal:
     def _program_ended(self, _: Run) -> None:
         self._running -= 1
 
+    def so_far(self, reach: Reach) -> Trace:
+        """Return the trace as it is by now: of a call without its reply the effect is unknown."""
+        flights = [run.flight for run in self._runs if run.flight is not None and run.flight.open]
+        under_way = [self._exchange(flight, None, None, {}, "") for flight in flights]
+        hooks = [self.receivers.delivery(*arrived, None, None) for arrived in self._arrived.values()]
+        trace = self.trace
+        return Trace(
+            self._header(reach), trace.exchanges + under_way, trace.deliveries + hooks, self._clock_notes()
+        )
+
     def finish(self, reach: Reach) -> Trace:
         """Write down what is still open, and the header; return the trace."""
         for attempt, received in self._arrived.values():
             self.trace.deliveries.append(self.receivers.delivery(attempt, received, None, None))
         self._arrived.clear()
-        target, trace = self.target, self.trace
-        trace.header = Header(
+        self.trace.header = self._header(reach)
+        self.trace.notes += self._clock_notes()
+        return self.trace
+
+    def _header(self, reach: Reach) -> Header:
+        target = self.target
+        return Header(
             started=self.start,
             targets=dict(target.environments),
             keys=declared(target, reach.keys),
             exclusive=target.exclusive,
             clock={"host": "virtual", "resolution": 1},
         )
+
+    def _clock_notes(self) -> list[Note]:
+        target = self.target
         if (target.time_scale, target.traffic_scale) != (1, 1):
             note = {
                 "kind": "note",
@@ -208,8 +226,8 @@ class Rehearsal:
                 "rate": target.time_scale,
                 "traffic_rate": target.traffic_scale,
             }
-            trace.notes.append(Note.model_validate(note))
-        return trace
+            return [Note.model_validate(note)]
+        return []
 
     # Calls
 
@@ -285,13 +303,13 @@ class Rehearsal:
         if "secret" in response:
             self._trust(body)
             response = hide_secrets(response, b"rehearsal")
-        self._record(flight, self.now, status, headers, response, body)
+        self.trace.exchanges.append(self._exchange(flight, self.now, status, headers, response, body))
         return Received(status, body, headers, flight.sent, self.now)
 
     def lost(self, flight: Flight) -> None:
         """Record an exchange without a reply."""
         send = flight.send
-        self._record(flight, None, None, {}, "")
+        self.trace.exchanges.append(self._exchange(flight, None, None, {}, ""))
         if send.idempotency_key is not None and flight.call.method == "POST":
             self.unknown.append(Unknown(send, f"x{flight.number}"))
 
@@ -315,7 +333,7 @@ class Rehearsal:
             self._date = (second, http_date(second * SECOND))
         return self._date[1]
 
-    def _record(
+    def _exchange(
         self,
         flight: Flight,
         received: Micros | None,
@@ -323,31 +341,29 @@ class Rehearsal:
         headers: dict[str, str],
         response: str,
         body: Any = None,
-    ) -> None:
+    ) -> Exchange:
         call, send = flight.call, flight.send
-        self.trace.exchanges.append(
-            Exchange(
-                id=f"x{flight.number}",
-                sent=flight.sent,
-                received=received,
-                operations=() if call.method == "OPTIONS" else (send.operation,),
-                method=call.method,
-                path="/graphql" if call.surface == "graphql" else path_of(send),
-                status=status,
-                target=call.environment,
-                environment=call.environment,
-                clock_host="virtual",
-                planned=send.planned,
-                api_key=send.key or None,
-                surface="graphql" if call.surface == "graphql" else "rest",
-                query=dict(send.query),
-                request_headers=headers_of(send, call.raw),
-                body="" if call.raw is None else call.raw.decode("utf-8", "replace"),
-                response_headers=headers,
-                response=response,
-                effect="unknown" if status is None else effect_of(send, call.method, status, body),
-                error=None if status is not None else "no reply",
-            )
+        return Exchange(
+            id=f"x{flight.number}",
+            sent=flight.sent,
+            received=received,
+            operations=() if call.method == "OPTIONS" else (send.operation,),
+            method=call.method,
+            path="/graphql" if call.surface == "graphql" else path_of(send),
+            status=status,
+            target=call.environment,
+            environment=call.environment,
+            clock_host="virtual",
+            planned=send.planned,
+            api_key=send.key or None,
+            surface="graphql" if call.surface == "graphql" else "rest",
+            query=dict(send.query),
+            request_headers=headers_of(send, call.raw),
+            body="" if call.raw is None else call.raw.decode("utf-8", "replace"),
+            response_headers=headers,
+            response=response,
+            effect="unknown" if status is None else effect_of(send, call.method, status, body),
+            error=None if status is not None else "no reply",
         )
 
     # The deployment's own work

@@ -10,6 +10,7 @@ from typing import Any
 from ranksim.callers.chance import Chance, chance
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import bounded_wait
+from ranksim.callers.profiles.cooldowns import stated
 from ranksim.callers.profiles.making import (
     a_domain,
     a_host,
@@ -207,8 +208,9 @@ def _refused(reach: Reach, domain: str, send: Send) -> Program:
 
 def _needs(reach: Reach, users: int) -> Needs:
     calls = users * len(CASES)
+    cooled = (stated(reach, "crawl") or 0) // reach.target.time_scale if reach.main else 0
     return Needs(
-        len(CASES) * max(users, 2) * 2 * SECOND + 10 * SECOND,
+        len(CASES) * max(users, 2) * 2 * SECOND + 10 * SECOND + min(cooled, LONGEST_COOLDOWN),
         3 * users + drawn(calls, 9),
         2 * drawn(calls, 9),
     )

@@ -1,0 +1,111 @@
+"""A plan in words: what it can decide, how long it takes, and what it uses up at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ranksim.callers.budget import micros_of, spent_of
+from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.check.choice import rounds_in, turns
+from ranksim.check.plan import CLOSING, CheckPlan
+from ranksim.check.tasks import CheckTask
+from ranksim.clock import DAY, MINUTE
+from ranksim.report import units
+
+
+def lines(plan: CheckPlan) -> list[str]:
+    """Return the plan as lines of text."""
+    reach, target = plan.reach, plan.reach.target
+    decidable = plan.decidable
+    said = [f"{_key(key)}" for key in reach.keys.values()]
+    said.append(f"can decide {len(decidable)} of {units.many(len(plan.rules), 'rule')} with these keys")
+    for lack in plan.lacks:
+        held = [rule for rule in plan.rules if plan.held_back(rule) is lack]
+        if held:
+            said.append(f"  not {', '.join(held)}: {lack.why}; wants {lack.would}")
+    in_time = turns(plan, plan.time - CLOSING)
+    runs = [task for task in plan.tasks if task.name in in_time]
+    said.append(f"takes at most {units.duration(plan.time)}: {', '.join(map(_length, runs))}")
+    said += _no_turn(plan, [task for task in plan.tasks if task not in runs])
+    said += _spending(plan)
+    if target.time_scale != 1 or target.traffic_scale != 1:
+        said.append(
+            f"time runs {target.time_scale} times as fast there, rate windows {target.traffic_scale} times"
+        )
+    return said
+
+
+def _key(key: KeyReach) -> str:
+    whose = f" of {key.account}" if key.account else ""
+    if not key.usable:
+        return f"key {key.name}: not usable ({key.reason})"
+    return f"key {key.name}: {key.purpose.replace('_', ' ')}{whose}, {key.environment}"
+
+
+def _length(task: CheckTask) -> str:
+    return f"{task.name} {units.duration(task.needs.length)}"
+
+
+def _no_turn(plan: CheckPlan, tasks: Sequence[CheckTask]) -> Iterator[str]:
+    """Say what does not fit into the time beside what comes before it, and how much time would do."""
+    turn = turns(plan, LONGEST)
+    for task in tasks:
+        wants = turn[task.name][1] + CLOSING
+        wants += -wants % MINUTE
+        takes = f"  not {task.name}: going through takes {units.duration(task.needs.length)}"
+        first = "" if plan.too_long(task) else ", and what decides more in its time comes first"
+        yield f"{takes}{first}; would want --time {units.duration(wants)}"
+
+
+LONGEST = 365 * DAY
+"""More time than all tasks take, one after the other."""
+
+
+def _spending(plan: CheckPlan) -> list[str]:
+    """Return the most that a check uses up, at first and with further rounds, and what is left of it."""
+    target = plan.reach.target
+    if target.dry_run_only:
+        return ["spends nothing: dry runs only"]
+    once = _amounts((task, task.laps) for task in plan.runs)
+    if not once:
+        return ["spends nothing"]
+    most = _amounts((task, task.laps * rounds_in(task, plan.time - CLOSING)) for task in plan.runs)
+    said = [f"uses up at most {once}; slots stay held to the month's end"]
+    if most != once:
+        said.append(
+            f"  with further rounds, for what is undecided then: {most} in all, as far as accounts have it"
+        )
+    left = _left(plan.reach)
+    cap = (
+        "no --spend-cap bounds it"
+        if target.spend_cap is None
+        else f"stops spending at {units.usd(target.spend_cap)}"
+    )
+    ceilings = "" if left is None else f", the ceilings of these accounts at {units.usd(left)} more"
+    said.append(f"money: {cap}{ceilings}; what a job costs is not stated before it has run")
+    return said
+
+
+def _amounts(runs: Iterable[tuple[CheckTask, int]]) -> str:
+    """Say what tasks use up that go through so many times."""
+    needs = [task.needs.times(laps) for task, laps in runs]
+    totals = (
+        (sum(one.jobs for one in needs), "jobs"),
+        (sum(one.briefs for one in needs), "keyword briefs"),
+        (sum(one.slots for one in needs), "slots"),
+    )
+    return ", ".join(f"{units.count(number)} {what}" for number, what in totals if number)
+
+
+def _left(reach: Reach) -> int | None:
+    """Return the µUSD that are left under the cost ceilings of all accounts, None where one does not say."""
+    left: dict[str, int | None] = {}
+    for key in reach.usable():
+        usage = key.reads.get("account.usage")
+        cost = usage.get("cost") if isinstance(usage, dict) else None
+        if isinstance(cost, dict) and key.account:
+            spent, ceiling = spent_of(cost), micros_of(cost.get("ceiling"))
+            left[key.account] = None if spent is None or ceiling is None else max(0, ceiling - spent)
+    values = list(left.values())
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
