@@ -10,6 +10,7 @@ import pytest
 import ranksim as rs
 from ranksim.capacity.outage import Outage
 from ranksim.capacity.sync import Sync
+from ranksim.contract.quantities import Distribution
 from ranksim.errors import BadInput
 
 FILE = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
@@ -75,10 +76,13 @@ def test_things_show_themselves(result: rs.Result) -> None:
 
 
 def test_durations_may_be_text() -> None:
-    assert rs.capacity.Portfolio(run_every="12h").run_every == 43_200_000_000  # type: ignore[arg-type]  # text becomes µs
-    assert Sync(10, latency="50ms").latency == 50_000  # type: ignore[arg-type]  # text becomes µs
-    assert Outage("3h", "45m").length == 10_800_000_000  # type: ignore[arg-type]  # text becomes µs
+    assert rs.capacity.Portfolio(run_every="12h").run_every == 43_200_000_000
+    assert Sync(10, latency="50ms").latency == 50_000
+    assert Outage("3h", "45m").length == 10_800_000_000
     with pytest.raises(BadInput, match=r"^run_every: .*12 hours"):
-        rs.capacity.Portfolio(run_every="12 hours")  # type: ignore[arg-type]  # text becomes µs
+        rs.capacity.Portfolio(run_every="12 hours")
+    assert rs.capacity.Peak(3, Distribution.model_validate("4m"), over="30m").over == 1_800_000_000
+    with pytest.raises(TypeError, match="'length'"):
+        Outage(every="45m")
     with pytest.raises(BadInput, match=r"^keywords: expected 0 or more, found -5$"):
         Sync(-5)

@@ -5,35 +5,40 @@ The public names load their modules on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
+from ranksim.lazy import lazily
 
 TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
-    from ranksim.capacity.outage import Outage, outage_cost
+    from ranksim.capacity.outage import Outage, disabled_after, outage_cost
+    from ranksim.capacity.outage_world import simulate_outage
     from ranksim.capacity.plan_fit import Fit, fit
     from ranksim.capacity.planned import workload_of
     from ranksim.capacity.portfolio import Largest, Portfolio, largest
     from ranksim.capacity.slots import Churn, slot_use
+    from ranksim.capacity.slots_world import simulate_slot_use
     from ranksim.capacity.sync import Sync, sync_time
     from ranksim.capacity.workers import Peak, peaks_of, workers_needed
 
 MODULES = {
-    "Churn": "slots",
-    "Fit": "plan_fit",
-    "Largest": "portfolio",
-    "Outage": "outage",
-    "Peak": "workers",
-    "Portfolio": "portfolio",
-    "Sync": "sync",
-    "fit": "plan_fit",
-    "largest": "portfolio",
-    "outage_cost": "outage",
-    "peaks_of": "workers",
-    "slot_use": "slots",
-    "sync_time": "sync",
-    "workers_needed": "workers",
-    "workload_of": "planned",
+    "Churn": "ranksim.capacity.slots",
+    "Fit": "ranksim.capacity.plan_fit",
+    "Largest": "ranksim.capacity.portfolio",
+    "Outage": "ranksim.capacity.outage",
+    "Peak": "ranksim.capacity.workers",
+    "Portfolio": "ranksim.capacity.portfolio",
+    "Sync": "ranksim.capacity.sync",
+    "disabled_after": "ranksim.capacity.outage",
+    "fit": "ranksim.capacity.plan_fit",
+    "largest": "ranksim.capacity.portfolio",
+    "outage_cost": "ranksim.capacity.outage",
+    "peaks_of": "ranksim.capacity.workers",
+    "simulate_outage": "ranksim.capacity.outage_world",
+    "simulate_slot_use": "ranksim.capacity.slots_world",
+    "slot_use": "ranksim.capacity.slots",
+    "sync_time": "ranksim.capacity.sync",
+    "workers_needed": "ranksim.capacity.workers",
+    "workload_of": "ranksim.capacity.planned",
 }
 
 __all__ = [
@@ -44,10 +49,13 @@ __all__ = [
     "Peak",
     "Portfolio",
     "Sync",
+    "disabled_after",
     "fit",
     "largest",
     "outage_cost",
     "peaks_of",
+    "simulate_outage",
+    "simulate_slot_use",
     "slot_use",
     "sync_time",
     "workers_needed",
@@ -55,13 +63,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Load a public name on first use (PEP 562); raises AttributeError for any other."""
-    if name not in MODULES:
-        raise AttributeError(f"module 'ranksim.capacity' has no attribute {name!r}")
-    value = getattr(import_module(f"ranksim.capacity.{MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, MODULES)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ranksim.clock import Micros, duration
+from collections.abc import Callable
+
+from ranksim.clock import Micros, duration, instant
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -27,9 +29,45 @@ def expect(holds: bool, what: str, expected: str, found: object) -> None:
 
 def micros(what: str, given: Micros | str) -> Micros:
     """Return a duration in µs, given so or as text such as "12h". Raises BadInput for other text."""
+    return _read(duration, what, given)
+
+
+def moment(what: str, given: Micros | str) -> Micros:
+    """Return an instant in µs, given so or as text such as "2026-03-01". Raises BadInput for other text."""
+    return _read(instant, what, given)
+
+
+def _read(reader: Callable[[str], Micros], what: str, given: Micros | str) -> Micros:
     if not isinstance(given, str):
         return given
     try:
-        return duration(given)
+        return reader(given)
     except ValueError as error:
         raise BadInput(f"{what}: {error}") from None
+
+
+class DurationField:
+    """A field of a frozen dataclass without slots: µs, which may be given as text such as "12h".
+
+    Type checkers see both in the call that makes the object, and µs in what it then is.
+    """
+
+    def __init__(self, default: Micros | None = None) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Learn under which name it stands."""
+        self._name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Micros:
+        """Return the duration (µs), or the default where a class is asked."""
+        if instance is not None:
+            found: Micros = vars(instance)[self._name]
+            return found
+        if self._default is None:
+            raise AttributeError(self._name)  # so a dataclass learns that there is no default
+        return self._default
+
+    def __set__(self, instance: object, given: Micros | str) -> None:
+        """Keep a duration. Raises BadInput for text that is none."""
+        vars(instance)[self._name] = micros(self._name, given)

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import expect, micros
+from ranksim.capacity.common import DurationField, expect
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.inference.estimate import Estimate
 from ranksim.report.answer import Row, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 from ranksim.rules.webhooks import retry_at
@@ -61,7 +62,7 @@ WHAT = {
 """The numbers of an outcome, and what they are called."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outage:
     """An outage of `length` (µs), and the events it meets: `together` at once, one such group `every` µs.
 
@@ -70,16 +71,14 @@ class Outage:
     "3h".
     """
 
-    length: Micros
-    every: Micros
+    length: DurationField = DurationField()
+    every: DurationField = DurationField()
     together: int = 1
     law: Law = "poisson"
     failure: Failure = "down"
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
-        for what in ("length", "every"):
-            object.__setattr__(self, what, micros(what, getattr(self, what)))
         expect(self.length > 0, "length", "a duration above 0", self.length)
         expect(self.every > 0, "every", "a duration above 0", self.every)
         expect(self.together >= 1, "together", "1 or more", self.together)
@@ -114,6 +113,9 @@ class OutageCost:
 
     `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs).
     """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     outage: Outage
     expected: OutageOutcome

@@ -30,7 +30,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.report import units
 from ranksim.report.answer import Row
-from ranksim.report.notebook import fragment
+from ranksim.report.notebook import answer_repr, fragment
 from ranksim.report.tables import View
 from ranksim.sim.scenario import Scenario
 
@@ -253,11 +253,10 @@ class Fit:
         title = f"Use of each limit, at ×1 → {_times(self.growth)}"
         return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows)
 
-    def __repr__(self) -> str:
-        return f"<Fit: {self.sentence}>"
+    __repr__ = answer_repr
 
     def _repr_html_(self) -> str:
-        return fragment("Which plan fits", [self.sentence, *self.notes], self.views())
+        return fragment(self.sentence, self.notes, self.views())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""

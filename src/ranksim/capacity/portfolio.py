@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from ranksim.capacity.common import expect, micros, plan_named
+from ranksim.capacity.common import DurationField, expect, plan_named
 from ranksim.capacity.limits import MOST, Limit, allowed_alone, check_add_ons, limits
 from ranksim.capacity.workload import MONTH, PlannedWork, Workload
-from ranksim.clock import DAY, HOUR, WEEK, Micros
+from ranksim.clock import DAY, HOUR, WEEK
 from ranksim.contract.policy import Policy
 from ranksim.report import units
 from ranksim.report.answer import Row
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Vary = Literal["keywords", "domains"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Portfolio:
     """What an account tracks and starts: `domains`, each with so many `keywords`, and for each domain:
 
@@ -36,7 +37,7 @@ class Portfolio:
     keywords: int = 1
     pairings: int = 1
     geographies: int = 1
-    run_every: Micros = DAY
+    run_every: DurationField = DurationField(DAY)
     crawls: int = 0
     optimizations: int = 0
     pages: int = 100
@@ -44,14 +45,12 @@ class Portfolio:
     questions: int = 50
     briefs: int = 0
     churn: float = 0.0
-    start_within: Micros = HOUR
+    start_within: DurationField = DurationField(HOUR)
     keys: int = 1
     add_ons: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
-        for what in ("run_every", "start_within"):
-            object.__setattr__(self, what, micros(what, getattr(self, what)))
         for what in ("domains", "keywords", "pairings", "geographies", "keys"):
             expect(getattr(self, what) >= 1, what, "1 or more", getattr(self, what))
         for what in ("crawls", "optimizations", "pages", "ai_scans", "questions", "briefs"):
@@ -110,6 +109,9 @@ class Largest:
 
     `most` is None when nothing binds below `MOST`, and 0 when even one is too many.
     """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     portfolio: Portfolio
     plan: str

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import expect
+from ranksim.capacity.common import expect, moment
 from ranksim.clock import DAY, Micros, billing_month, iso
 from ranksim.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report.answer import Row, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.report.units import percent
 
@@ -101,6 +102,9 @@ class SlotDay:
 class SlotUse:
     """The answer: slot use and chance of refusal by day, under a limit of so many slots."""
 
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+
     churn: Churn
     limit: int
     days: tuple[SlotDay, ...]
@@ -144,13 +148,15 @@ def _row(day: SlotDay) -> Row:
     return row | {"at": iso(day.t)}
 
 
-def slot_use(churn: Churn, limit: int, *, start: Micros = 0, days: int = 31) -> SlotUse:
+def slot_use(churn: Churn, limit: int, *, start: Micros | str = 0, days: int = 31) -> SlotUse:
     """Compute slot use and the chance of a refusal by the end of each day.
 
-    The account's billing months begin at `start` (U51); words are added one request at a time, and one
-    that does not fit is refused and forgotten. Exact for the law of the churn but for one thing: removals
-    never outnumber the words there are, which is minded at the end of each month only. Raises BadInput.
+    The account's billing months begin at `start` (U51; µs, or text such as "2026-03-01"); words are added
+    one request at a time, and one that does not fit is refused and forgotten. Exact for the law of the churn
+    but for one thing: removals never outnumber the words there are, which is minded at the end of each month
+    only. Raises BadInput.
     """
+    start = moment("start", start)
     expect(1 <= days <= MANY_DAYS, "days", f"1 to {MANY_DAYS}", days)
     expect(limit >= 0, "limit", "0 or more", limit)
     most = limit // churn.slots_per_keyword

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
-from ranksim.capacity.common import expect
+from ranksim.capacity.common import expect, moment
 from ranksim.capacity.slots import Churn, SlotUse, slot_use
 from ranksim.capacity.worlds import only_plan
 from ranksim.clock import DAY, HOUR, Micros
@@ -28,7 +28,7 @@ def simulate_slot_use(
     churn: Churn,
     limit: int,
     *,
-    start: Micros = 0,
+    start: Micros | str = 0,
     days: int = 31,
     policy: Policy | None = None,
     replications: int = 100,
@@ -38,6 +38,7 @@ def simulate_slot_use(
 
     Each account really adds and deletes keywords through the rulebook, one request each. Raises BadInput.
     """
+    start = moment("start", start)
     expect(replications >= 1, "replications", "1 or more", replications)
     exact = slot_use(churn, limit, start=start, days=days)
     scenario = _scenario(churn, limit, start, days, policy or Policy())

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ranksim.capacity.common import expect, micros
+from ranksim.capacity.common import DurationField, expect
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
 from ranksim.report.answer import Row, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.report.units import duration
 from ranksim.rules import windows
@@ -46,7 +47,7 @@ COLUMNS = {
 """Columns of the table, with their quantities."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sync:
     """What is sent with one key: `keywords` new ones, `batch` in each POST, and `removals` one by one.
 
@@ -57,12 +58,11 @@ class Sync:
     keywords: int
     batch: int = 100
     removals: int = 0
-    latency: Micros = 0
+    latency: DurationField = DurationField(0)
     others: int = 0
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
-        object.__setattr__(self, "latency", micros("latency", self.latency))
         expect(self.keywords >= 0, "keywords", "0 or more", self.keywords)
         expect(self.removals >= 0, "removals", "0 or more", self.removals)
         expect(self.batch >= 1, "batch", "1 or more", self.batch)
@@ -102,6 +102,9 @@ class SyncTime:
 
     `safe_pace` (µs) is the fastest even pace at which nobody is refused whatever the algorithm, or None.
     """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     sync: Sync
     assumed: str

@@ -24,7 +24,7 @@ from functools import cache
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING
 
-from ranksim.capacity.common import expect
+from ranksim.capacity.common import DurationField, expect, micros
 from ranksim.clock import HOUR, MINUTE, Micros
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.policy import Policy
@@ -33,6 +33,7 @@ from ranksim.draws import Purpose, entity, uniform
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
 from ranksim.report.answer import Row, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
@@ -60,7 +61,7 @@ COLUMNS = {
 """Columns of the table, with their quantities."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Peak:
     """The jobs of one kind that a peak brings, and how long they take.
 
@@ -70,7 +71,7 @@ class Peak:
 
     jobs: int
     service: Distribution
-    over: Micros = HOUR
+    over: DurationField = DurationField(HOUR)
     profile: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
@@ -162,6 +163,9 @@ def _trial_row(trial: StaffingTrial) -> Row:
 class WorkersNeeded:
     """The answer for all kinds: one `Staffing` each, for pools that are apart."""
 
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+
     kinds: tuple[Staffing, ...]
 
     @property
@@ -184,16 +188,17 @@ class WorkersNeeded:
 def workers_needed(
     peaks: Mapping[JobLabel, Peak],
     *,
-    within: Micros = 5 * MINUTE,
+    within: Micros | str = 5 * MINUTE,
     target: float = 0.95,
     replications: int = 20,
     seed: int = 1,
 ) -> WorkersNeeded:
     """Find the smallest pool for each kind of job, so that a share `target` starts within `within` (µs).
 
-    `replications` peaks are simulated for each number of workers tried; with 0 only the formula answers.
-    Raises BadInput.
+    `within` and an `over` may be text: "5m". `replications` peaks are simulated for each number of workers
+    tried; with 0 only the formula answers. Raises BadInput.
     """
+    within = micros("within", within)
     expect(0 < target < 1, "target", "a share between 0 and 1", target)
     expect(within >= 0, "within", "0 or more", within)
     expect(bool(peaks), "jobs", "at least one kind", "none")
@@ -203,7 +208,7 @@ def workers_needed(
 
 
 def peaks_of(
-    jobs: Mapping[JobLabel, int], policy: Policy, over: Micros, profile: tuple[float, ...] = (1.0,)
+    jobs: Mapping[JobLabel, int], policy: Policy, over: Micros | str, profile: tuple[float, ...] = (1.0,)
 ) -> dict[JobLabel, Peak]:
     """Return the peaks of some kinds of job, with durations from the policy's catalogue."""
     durations = policy.catalogue.job_durations

@@ -5,9 +5,8 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +20,6 @@ from ranksim.report.terminal import print_out, rendered, say
 if TYPE_CHECKING:
     from ranksim.callers.target import Target
     from ranksim.check.checking import Checking, CheckRecording
-    from ranksim.check.crew import Crew
     from ranksim.check.plan import CheckPlan
     from ranksim.contract.policy import Policy
     from ranksim.load.options import LoadOptions
@@ -133,7 +131,6 @@ def check(
     _check(
         _Wanted(
             options,
-            deployment,
             directory,
             length,
             names,
@@ -155,7 +152,6 @@ class _Wanted:
     """What was asked for, checked."""
 
     options: "LoadOptions"
-    deployment: "Target"
     out: Path
     length: Micros
     only: tuple[str, ...]
@@ -167,52 +163,18 @@ class _Wanted:
 
 
 def _check(wanted: _Wanted) -> None:
-    from ranksim.check import plan as planning
     from ranksim.check import told
-    from ranksim.check.crew import Crew
-    from ranksim.conformance.compare import RULES
-    from ranksim.load.run import reach_from_message
-
-    planning.wanted_rules(RULES, wanted.only)
-    opening = {
-        "options": asdict(wanted.options),
-        "out": str(wanted.out),
-        "seed": wanted.options.seed,
-        "gzip": wanted.options.gzip,
-    }
-    began = monotonic()
-    crew = Crew(opening)
-    try:
-        opened = crew.opened()
-        reach = reach_from_message(opened["reach"], wanted.deployment)
-        plan = planning.make_plan(reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"])
-        print_out("".join(f"{line}\n" for line in told.lines(plan)))
-        read = monotonic() - began
-        if wanted.plan_only or not _agreed(wanted.asking):
-            crew.tell(abandon=True)
-            return
-        checking, recording = _run(wanted, crew, plan, opened, monotonic() - read)
-    except BaseException:
-        crew.tell(abandon=True)
-        raise
-    finally:
-        crew.close()
-    _report(wanted, checking, recording)
-
-
-def _run(
-    wanted: _Wanted, crew: "Crew", plan: "CheckPlan", opened: Any, began: float
-) -> "tuple[Checking, CheckRecording]":
-    """Run a check; `began` (monotonic seconds) is when it did, without the time that it waited for a word."""
-    from ranksim.check.checking import Checking, CheckRecording
+    from ranksim.check.deployment import CheckWanted, carried_out
     from ranksim.check.live import shown
 
-    recording = CheckRecording.of(opened)
-    with shown() as show:
-        checking = Checking(plan, crew, recording, wanted.policy, show, began)
-        with _stopping(checking):
-            checking.run()
-    return checking, recording
+    def agreed(plan: "CheckPlan") -> bool:
+        print_out("".join(f"{line}\n" for line in told.lines(plan)))
+        return not wanted.plan_only and _agreed(wanted.asking)
+
+    asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy)
+    done = carried_out(asked, agreed, shown, _stopping)
+    if done is not None:
+        _report(wanted, *done)
 
 
 def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") -> None:

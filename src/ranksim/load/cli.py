@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.clock import SECOND, Micros, duration
+from ranksim.clock import Micros, duration
 from ranksim.errors import BadInput
 from ranksim.extras import missing
 
@@ -119,27 +119,16 @@ def load(
 
 
 def _run(options: "LoadOptions", chosen: "Profile", users: int, length: Micros, processes: int) -> None:
-    from ranksim.load.launch import LaunchPlan, launch
+    from ranksim.load.loading import run_load
     from ranksim.load.run import trace_path
 
     deployment = options.target()
-    directory = options.directory(chosen.name)
-    trace = trace_path(directory, options.gzip)
-    if trace.name not in ("trace.jsonl", "trace.jsonl.gz"):
-        raise BadInput(f"{directory}: holds a trace already; give another directory with --out")
-    plan = LaunchPlan(
-        profile=chosen.name,
-        host=next(iter(deployment.environments.values())),
-        users=users,
-        seconds=length / SECOND,
-        out=directory,
-        trace=trace,
-        variables=options.variables(),
-        processes=processes,
-    )
+    trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written
     print(before(chosen, deployment, users, length), file=sys.stderr)
     with _progress(chosen.name) as progress:
-        launch(plan, progress)
+        trace = run_load(
+            options, profile=chosen.name, length=length, users=users, processes=processes, progress=progress
+        )
     _report(trace, deployment)
 
 

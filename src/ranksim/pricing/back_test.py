@@ -27,6 +27,7 @@ from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.frames import save_csv
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ class BackTest:
     (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
     margin.
     """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     where: str
     sides: tuple[str, ...]

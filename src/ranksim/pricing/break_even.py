@@ -24,6 +24,7 @@ from ranksim.pricing.catalogues import check_sold, selling
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Tables, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
@@ -92,6 +93,9 @@ class Balance:
 @dataclass(frozen=True, slots=True)
 class BreakEven:
     """Break-even prices and ceilings of the plans that a population is on."""
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     balances: tuple[Balance, ...]
     trials: tuple[CeilingTrial, ...]

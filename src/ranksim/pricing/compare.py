@@ -30,6 +30,7 @@ from ranksim.pricing.common import check_replications
 from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
 from ranksim.report.answer import HEADINGS, Row, Tables, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
@@ -98,6 +99,9 @@ class Comparison:
     percentile, a and b with intervals, of. A customer's plan is the one that the population names, under both
     catalogues. `unchanged` are the plans whose customers B changes nothing for.
     """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     population: Population
     names: tuple[str, str]

@@ -24,6 +24,7 @@ from ranksim.pricing.catalogues import check_sold, selling, unpriced
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 from ranksim.study.parameters import check_path, laid, tree_of
@@ -50,6 +51,9 @@ class Frontier:
     pass. A point is `best` when none has a larger margin with no more blocked, or fewer blocked with no less
     margin.
     """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     paths: tuple[str, ...]
     points: tuple[Row, ...]

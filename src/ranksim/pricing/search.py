@@ -31,6 +31,7 @@ from ranksim.pricing.columns import Columns
 from ranksim.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ class Search:
     it is, share newly refused with the exact interval, allowed, best. `tornado`: what the best one's change
     would be if demand answered otherwise.
     """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
 
     columns: Columns
     paths: tuple[str, ...]

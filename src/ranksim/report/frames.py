@@ -48,6 +48,24 @@ def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
         writer.writerows(zip(*columns.values(), strict=True))
 
 
+def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return a frame whose rows have a `unit` with durations as timedeltas and money in dollars.
+
+    Columns of one kind alone have its type. A frame without units is returned as it is.
+    """
+    if "unit" not in frame:
+        return frame
+    pandas = imported("pandas", "frames need pandas", "plots")
+    made = {"duration": lambda value: pandas.Timedelta(value, "us"), "money": lambda value: value / MICRO_USD}
+    for column in columns:
+        values = [
+            given if given is None or unit not in made else made[unit](given)
+            for unit, given in zip(frame["unit"], frame[column], strict=True)
+        ]
+        frame[column] = pandas.Series(values, index=frame.index, dtype=object).infer_objects()
+    return frame
+
+
 def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     """Return a frame whose instants are UTC datetimes, durations timedeltas, and money dollars.
 

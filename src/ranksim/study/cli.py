@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.report.terminal import check_results, print_out, rendered, say
+from ranksim.report.terminal import check_results, print_out, say
 
 if TYPE_CHECKING:
     from ranksim.study.results import StudyResult
@@ -83,7 +83,7 @@ def study(
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
         _write(out, result, plots)
-    print_out(result.to_json() if json else _tables(result))
+    print_out(result.to_json() if json else result.summary())
     if not json:
         print_out(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
     failed = _problems(made, result)
@@ -111,10 +111,9 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
 def _write(out: Path, result: "StudyResult", plots: bool) -> None:
     from ranksim.files import new_directory
     from ranksim.report.frames import save_tables
-    from ranksim.report.page import tables_page
     from ranksim.study import plots as drawing
     from ranksim.study.results import COLUMNS
-    from ranksim.study.shown import heading, views
+    from ranksim.study.shown import page
 
     with ExitStack() as stack:
         folder = stack.enter_context(new_directory(out))
@@ -125,22 +124,7 @@ def _write(out: Path, result: "StudyResult", plots: bool) -> None:
         if plots:
             (folder / "plots").mkdir()
             images = drawing.save_all(result.study, result.tables, folder / "plots")
-        title, *lines = heading(result)
-        lines += [result.study.spec.description] if result.study.spec.description else []
-        page = tables_page(title, lines, views(result), images)
-        (folder / "page.html").write_text(page, encoding="utf-8")
-
-
-def _tables(result: "StudyResult") -> str:
-    """The tables as text."""
-    from rich.text import Text
-
-    from ranksim.report.tables import to_rich
-    from ranksim.study.shown import heading, views
-
-    title, *lines = heading(result)
-    tables = (part for view in views(result) for part in (Text(), to_rich(view)))
-    return rendered([Text(title, style="bold"), *map(Text, lines), *tables])
+        (folder / "page.html").write_text(page(result, images), encoding="utf-8")
 
 
 def _problems(made: "Study", result: "StudyResult") -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.errors import BadInput
@@ -12,9 +14,11 @@ from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
 from ranksim.report import document
+from ranksim.report.frames import with_units_of_rows
 from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.units import difference_of, many
-from ranksim.study import goal, plots, sensitivity
+from ranksim.study import goal, sensitivity
+from ranksim.study import plots as drawing
 from ranksim.study.design import Point, baseline
 from ranksim.study.runs import Runs
 from ranksim.study.spec import CheckedSpec
@@ -48,6 +52,13 @@ None where there are too few replications, and an index's where the parameter ch
 Durations are µs, money µUSD; shares are fractions of 1, and so are points, the unit of their differences."""
 
 
+MEASURED = (
+    *("mean", "value", "low", "high", "first_mean", "second_mean", "difference", "base", "swing"),
+    *("low_change", "low_change_low", "low_change_high"),
+    *("high_change", "high_change_low", "high_change_high"),
+)
+"""Columns in the unit of their row, where tables have one."""
+
 Samples: TypeAlias = Mapping[str, Mapping[str, MetricSample]]
 """Label of a point → metric → what its replications gave."""
 
@@ -74,6 +85,30 @@ class StudyResult:
         about += [many(len(self.failures), "failure")] if self.failures else []
         return f"<StudyResult of {self.study.spec.name!r}: {', '.join(about)}>"
 
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.study.shown import heading, views
+
+        title, *lines = heading(self)
+        return fragment(title, lines, views(self))
+
+    def summary(self) -> str:
+        """Return what `ranksim study` prints."""
+        from ranksim.report.answer import printed
+        from ranksim.study.shown import heading, views
+
+        title, *lines = heading(self)
+        return printed(title, lines, views(self))
+
+    def page(self, plots: bool = True) -> str:
+        """Return the HTML page that `ranksim study --out` writes. Raises BadInput without matplotlib."""
+        from ranksim.study.shown import page
+
+        if not plots:
+            return page(self, {})
+        with TemporaryDirectory() as folder:
+            return page(self, drawing.save_all(self.study, self.tables, Path(folder)))
+
     @property
     def points(self) -> list[str]:
         """The points of the design, by label."""
@@ -90,12 +125,18 @@ class StudyResult:
             raise BadInput(f"no table {name!r}; expected one of {', '.join(COLUMNS)}")
         return self.tables[name]
 
-    def to_frame(self, name: str = "points") -> pd.DataFrame:
-        """Return a table as a pandas frame. Raises BadInput when there is no such table, or no pandas."""
-        rows = self.table(name)
+    def to_frame(
+        self, name: str = "points", metric: str | None = None, integers: bool = False
+    ) -> pd.DataFrame:
+        """Return a table as a pandas frame with units: of all metrics, or of one.
+
+        Durations are timedeltas, money is in dollars; with `integers` they stay µs and µUSD. Raises BadInput
+        when there is no such table, or no pandas.
+        """
+        rows = [row for row in self.table(name) if metric is None or row["metric"] == metric]
         pandas = imported("pandas", "frames need pandas", "plots")
         frame: pd.DataFrame = pandas.DataFrame(rows, columns=list(COLUMNS[name]))
-        return frame
+        return frame if integers else with_units_of_rows(frame, [n for n in MEASURED if n in frame])
 
     def values(self, point: str, metric: str) -> list[float | None]:
         """Return a metric of each replication of a point. Raises BadInput."""
@@ -124,7 +165,7 @@ class StudyResult:
         The first metric unless said otherwise. Raises BadInput when there is nothing to draw, or no
         matplotlib.
         """
-        return plots.plot(self.study, self.tables, name, metric, ax)
+        return drawing.plot(self.study, self.tables, name, metric, ax)
 
     def to_json(self) -> str:
         """Write the result as JSON text, the same bytes for equal results."""

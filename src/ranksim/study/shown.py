@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ranksim.report import units
+from ranksim.report.page import tables_page
 from ranksim.report.tables import View
 from ranksim.study.condition import MetricCondition
 from ranksim.study.results import StudyResult
@@ -20,6 +21,13 @@ def heading(result: StudyResult) -> list[str]:
     about = [f"{points} {'point' if points == 1 else 'points'}"] if points else []
     about += [f"seed {spec.seed}", f"{units.level(spec.confidence)} intervals"]
     return [spec.title or spec.name, f"{', '.join(about)}; on {result.study.engine.name}"]
+
+
+def page(result: StudyResult, images: Mapping[str, str]) -> str:
+    """Return a study as one HTML page, with its plots as SVG by name."""
+    title, *lines = heading(result)
+    lines += [result.study.spec.description] if result.study.spec.description else []
+    return tables_page(title, lines, views(result), images)
 
 
 def views(result: StudyResult) -> list[View]:

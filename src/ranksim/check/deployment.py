@@ -1,0 +1,117 @@
+"""A check of a deployment from its plan to its recording; and from Python, to its judgement."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+
+from ranksim.check import plan as planning
+from ranksim.check.checking import Checking, CheckRecording
+from ranksim.check.crew import Crew
+from ranksim.clock import Micros, duration
+from ranksim.conformance.compare import RULES, Judgement
+from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
+from ranksim.load.options import KEY, LoadOptions
+from ranksim.load.run import reach_from_message
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWanted:
+    """What is to be checked: where, for how long at most (µs), which rules, what is taken for granted."""
+
+    options: LoadOptions
+    out: Path
+    length: Micros
+    only: tuple[str, ...] = ()
+    policy: Policy | None = None
+
+
+Watching = Callable[[], AbstractContextManager[Callable[[Checking], None]]]
+"""Begins to show a check under way; gives what is told that there is news."""
+
+Stopping = Callable[[Checking], AbstractContextManager[None]]
+"""Lets a check be stopped while it runs."""
+
+
+def carried_out(
+    wanted: CheckWanted,
+    agreed: Callable[[planning.CheckPlan], bool],
+    watching: Watching = lambda: nullcontext(lambda checking: None),
+    stopping: Stopping = lambda checking: nullcontext(),
+) -> tuple[Checking, CheckRecording] | None:
+    """Read what there is, plan, and run the check if the plan is `agreed` to; else return None.
+
+    Raises BadInput.
+    """
+    planning.wanted_rules(RULES, wanted.only)
+    began = monotonic()
+    crew = Crew(
+        {
+            "options": asdict(wanted.options),
+            "out": str(wanted.out),
+            "seed": wanted.options.seed,
+            "gzip": wanted.options.gzip,
+        }
+    )
+    try:
+        opened = crew.opened()
+        reach = reach_from_message(opened["reach"], wanted.options.target())
+        plan = planning.make_plan(reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"])
+        read = monotonic() - began
+        if not agreed(plan):
+            crew.tell(abandon=True)
+            return None
+        recording, began = CheckRecording.of(opened), monotonic() - read  # it does not count to be asked
+        with watching() as show:
+            checking = Checking(plan, crew, recording, wanted.policy, show, began)
+            with stopping(checking):
+                checking.run()
+        return checking, recording
+    except BaseException:
+        crew.tell(abandon=True)
+        raise
+    finally:
+        crew.close()
+
+
+def check(
+    host: str = "",
+    *,
+    key: str = "",
+    target: str | Path = "",
+    length: Micros | str = "10m",
+    only: Sequence[str] = (),
+    spend_cap: str = "2 USD",
+    dry_run_only: bool = False,
+    exclusive: bool | None = None,
+    policy: Policy | None = None,
+    out: str | Path = "",
+    seed: int | None = None,
+) -> Judgement:
+    """Check a deployment as `ranksim check --yes` does, and return the judgement; the trace lies in `out`.
+
+    It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
+    told by a `target` file. It takes `length` (µs, or text such as "10m") at most and spends `spend_cap` at
+    most, an amount or "" for no cap. `only` names families or rules. Nobody is asked. Raises BadInput.
+    """
+    if target and host:
+        raise BadInput("host: expected either host and key or target, found both")
+    if key:
+        os.environ[KEY] = key  # as the process that makes the calls is given it, on no command line
+    file = str(Path(target).resolve()) if target else ""
+    sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
+    options = LoadOptions(host, file, str(out), spend_cap, dry_run_only, sharing, False, seed)
+    try:
+        most = duration(length) if isinstance(length, str) else length
+    except ValueError as error:
+        raise BadInput(f"length: {error}") from None
+    wanted = CheckWanted(options, options.directory("check"), most, tuple(only), policy)
+    done = carried_out(wanted, lambda plan: True)
+    assert done is not None  # all plans are agreed to
+    checking, recording = done
+    return checking.judgement or recording.judged(policy)

@@ -1,0 +1,93 @@
+"""A deployment loaded from Python, as `ranksim load` does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ranksim.callers.profiles import profile as profile_named
+from ranksim.clock import SECOND, Micros, duration
+from ranksim.errors import BadInput
+from ranksim.load.launch import LaunchPlan, launch
+from ranksim.load.options import KEY, LoadOptions
+from ranksim.load.run import trace_path
+
+
+def load(
+    host: str = "",
+    *,
+    key: str = "",
+    target: str | Path = "",
+    profile: str = "everyday",
+    length: Micros | str | None = None,
+    users: int | None = None,
+    processes: int = 1,
+    spend_cap: str = "",
+    dry_run_only: bool = False,
+    exclusive: bool | None = None,
+    out: str | Path = "",
+    gzip: bool = False,
+    seed: int | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Path:
+    """Drive a deployment with Locust, in a process of its own, and return the trace that it recorded.
+
+    It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
+    told by a `target` file. `length` (µs, or text such as "90s") and `users` are the profile's unless given;
+    `spend_cap` is an amount such as "5 USD"; `out` is a new directory unless given. `progress` is told the
+    share (0 to 1) of the length that has passed. Raises BadInput.
+    """
+    if target and host:
+        raise BadInput("host: expected either host and key or target, found both")
+    if key:
+        os.environ[KEY] = key  # as the process of Locust is given it, on no command line
+    chosen = profile_named(profile)
+    file = str(Path(target).resolve()) if target else ""
+    sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
+    return run_load(
+        LoadOptions(host, file, str(out), spend_cap, dry_run_only, sharing, gzip, seed),
+        profile=chosen.name,
+        length=chosen.duration if length is None else _length(length),
+        users=users or chosen.users,
+        processes=processes,
+        progress=progress,
+    )
+
+
+def run_load(
+    options: LoadOptions,
+    *,
+    profile: str,
+    length: Micros,
+    users: int,
+    processes: int,
+    progress: Callable[[float], None],
+) -> Path:
+    """Run Locust for so long (µs) and return the trace. Raises BadInput where there is one already."""
+    directory = options.directory(profile)
+    trace = trace_path(directory, options.gzip)
+    if trace.name not in ("trace.jsonl", "trace.jsonl.gz"):
+        raise BadInput(f"{directory}: holds a trace already; give another directory with --out")
+    plan = LaunchPlan(
+        profile=profile,
+        host=next(iter(options.target().environments.values())),
+        users=users,
+        seconds=length / SECOND,
+        out=directory,
+        trace=trace,
+        variables=options.variables(),
+        processes=processes,
+    )
+    launch(plan, progress)
+    return trace
+
+
+def _length(given: Micros | str) -> Micros:
+    try:
+        length = duration(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise BadInput(f"length: {error}") from None
+    if length <= 0:
+        raise BadInput(f"length: expected a length such as 90s, found {given!r}")
+    return length
