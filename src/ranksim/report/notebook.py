@@ -20,7 +20,7 @@ def fragment(title: str, lines: Iterable[str], views: Iterable[View]) -> str:
     return "\n".join(["<div>", *parts, "</div>"])
 
 
-class Shown(Protocol):
+class TableAnswer(Protocol):
     """An answer to a ready question."""
 
     @property
@@ -31,12 +31,12 @@ class Shown(Protocol):
         """The answer as tables for people."""
 
 
-def answer_repr(answer: Shown) -> str:
+def answer_repr(answer: TableAnswer) -> str:
     """Return the short form of an answer: what it is, and its sentence."""
     return f"<{type(answer).__name__}: {answer.sentence}>"
 
 
-def answer_html(answer: Shown) -> str:
+def answer_html(answer: TableAnswer) -> str:
     """Return an answer as a notebook shows it."""
     return fragment(answer.sentence, (), answer.views())
 
