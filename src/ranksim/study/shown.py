@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from ranksim.report import units
 from ranksim.report.page import tables_page
 from ranksim.report.tables import View
 from ranksim.study.condition import MetricCondition
-from ranksim.study.results import StudyResult
+from ranksim.study.spec import CheckedSpec
 
 Row = dict[str, Any]
 
 
-def heading(result: StudyResult) -> list[str]:
+class StudyTables(Protocol):
+    """What is shown of a result of a study."""
+
+    @property
+    def study(self) -> CheckedSpec:
+        """The study."""
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Row]]:
+        """Its tables as plain rows, by name."""
+
+    @property
+    def points(self) -> list[str]:
+        """The points of its design, by label."""
+
+
+def heading(result: StudyTables) -> list[str]:
     """The lines above the tables."""
     spec = result.study.spec
     points = len(result.points)
@@ -23,20 +39,20 @@ def heading(result: StudyResult) -> list[str]:
     return [spec.title or spec.name, f"{', '.join(about)}; on {result.study.engine.name}"]
 
 
-def page(result: StudyResult, images: Mapping[str, str]) -> str:
+def page(result: StudyTables, images: Mapping[str, str]) -> str:
     """Return a study as one HTML page, with its plots as SVG by name."""
     title, *lines = heading(result)
     lines += [result.study.spec.description] if result.study.spec.description else []
     return tables_page(title, lines, views(result), images)
 
 
-def views(result: StudyResult) -> list[View]:
+def views(result: StudyTables) -> list[View]:
     """The tables that have rows, in the order in which they are read."""
     makers = (_goals, _candidates, _points, _quantiles, _comparisons, _tornado, _sobol, _failures)
     return [view for make in makers for view in make(result) if view.rows]
 
 
-def _points(result: StudyResult) -> Iterator[View]:
+def _points(result: StudyTables) -> Iterator[View]:
     metrics = list(dict.fromkeys(row["metric"] for row in result.tables["points"]))
     cells: dict[str, dict[str, str]] = {}
     times: dict[str, int] = {}
@@ -51,7 +67,7 @@ def _points(result: StudyResult) -> Iterator[View]:
     yield View("Points", ("point", "runs", *metrics), 1, rows)
 
 
-def _quantiles(result: StudyResult) -> Iterator[View]:
+def _quantiles(result: StudyTables) -> Iterator[View]:
     rows = tuple(
         (
             row["point"],
@@ -65,7 +81,7 @@ def _quantiles(result: StudyResult) -> Iterator[View]:
     yield View("Quantiles over replications", ("point", "metric", "quantile", "value", "interval"), 2, rows)
 
 
-def _comparisons(result: StudyResult) -> Iterator[View]:
+def _comparisons(result: StudyTables) -> Iterator[View]:
     rows = tuple(
         (
             row["first"],
@@ -84,7 +100,7 @@ def _comparisons(result: StudyResult) -> Iterator[View]:
     yield View("Comparisons", headings, 3, rows, note)
 
 
-def _goals(result: StudyResult) -> Iterator[View]:
+def _goals(result: StudyTables) -> Iterator[View]:
     spec = result.study.spec
     if spec.goal is None:
         return
@@ -101,7 +117,7 @@ def _goals(result: StudyResult) -> Iterator[View]:
     yield View(title, ("point", "answer", "status", "why"), 4, rows, note)
 
 
-def _candidates(result: StudyResult) -> Iterator[View]:
+def _candidates(result: StudyTables) -> Iterator[View]:
     goal = result.study.spec.goal
     if goal is None:
         return
@@ -121,7 +137,7 @@ def _candidates(result: StudyResult) -> Iterator[View]:
     yield View("Values tried", ("point", "value", "runs", name, "interval", goal.such_that), 2, rows)
 
 
-def _tornado(result: StudyResult) -> Iterator[View]:
+def _tornado(result: StudyTables) -> Iterator[View]:
     rows = tuple(
         (
             row["metric"],
@@ -140,7 +156,7 @@ def _tornado(result: StudyResult) -> Iterator[View]:
     yield View("Sensitivity, one at a time", ("metric", "parameter", "at low", "at high", "base"), 2, rows)
 
 
-def _sobol(result: StudyResult) -> Iterator[View]:
+def _sobol(result: StudyTables) -> Iterator[View]:
     rows = tuple(
         (
             row["metric"],
@@ -156,7 +172,7 @@ def _index(value: float, low: float | None, high: float | None) -> str:
     return f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _failures(result: StudyResult) -> Iterator[View]:
+def _failures(result: StudyTables) -> Iterator[View]:
     rows = tuple(
         (row["point"], units.text(row["replication"]), row["reason"]) for row in result.tables["failures"]
     )
