@@ -73,7 +73,13 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "another body": (MISMATCH, [post(0, 1), post(2, 3, **OTHER, **MISMATCHED)], "held"),
     "another body that succeeds": (MISMATCH, [post(0, 1), post(2, 3, "dom_2", **OTHER)], "broken"),
     "another body that gets the first work": (MISMATCH, [post(0, 1), again(2, 3, **OTHER)], "broken"),
-    "another body beside it": (MISMATCH, [post(0, 3), post(1, 2, "dom_2", **OTHER)], "nothing"),
+    "another body beside it": (MISMATCH, [post(0, 3), post(1, 2, "dom_2", **OTHER)], "broken"),
+    "another body beside it, refused": (MISMATCH, [post(0, 3), post(1, 2, **OTHER, **MISMATCHED)], "held"),
+    "a repetition is a mismatch after another body was": (
+        MISMATCH,
+        [post(0, 1), post(2, 3, **OTHER, **MISMATCHED), post(4, 5, **MISMATCHED)],
+        "broken",
+    ),
     "another body a day later": (MISMATCH, [post(0, 1), post(DAY, DAY + 1, "dom_2", **OTHER)], "nothing"),
     "dry_run false or absent": (
         MISMATCH,

@@ -36,6 +36,20 @@ TABLE: dict[str, tuple[list[Entry], str]] = {
     "a lost one after it": ([patch(0, 1, "a"), patch(2, None, "b"), get(4, "c")], "held"),
     "a lost one that is shown": ([patch(0, 1, "a"), patch(2, None, "b"), get(4, "b")], "held"),
     "one that never was": ([patch(0, 1, "a"), patch(2, None, "b", effect="none"), get(4, "b")], "broken"),
+    "a lost one after it, and what was before both": (
+        [get(-2, "o"), patch(0, 1, "a"), patch(2, None, "b"), get(4, "o")],
+        "broken",
+    ),
+    "a lost one after it, and a text much like it": (
+        [get(-2, "www.b.example"), patch(0, 1, "a"), patch(2, None, "b.example"), get(4, "www.b.example")],
+        "held",
+    ),
+    "what it replaces is shown by its reply": ([patch(0, 1, "a"), patch(2, 3, "b", "a")], "broken"),
+    "another beside it": ([patch(0, 1, "a"), patch(2, 4, "b", "a"), patch(3, 5, "a")], "held"),
+    "a scheme is dropped": (
+        [get(-2, "b.example"), patch(0, 1, "https://b.example", "b.example")],
+        "nothing",
+    ),
     "refused": ([patch(0, 1, "a", code="validation_failed", status=422), get(2, "o")], "nothing"),
 }
 
@@ -49,3 +63,21 @@ def test_patches(entries: list[Entry], expected: str) -> None:
 def test_where_others_write_nothing_is_told() -> None:
     tally = judged(updates, [patch(0, 1, "a"), get(2, "o")], exclusive=False)
     assert found(tally, updates.PATCHED) == "nothing"
+
+
+@pytest.mark.fact("S49")
+@pytest.mark.parametrize(
+    ("entries", "shown"),
+    [
+        ([patch(0, 1, "a"), get(2, "a")], {"domains"}),
+        ([get(-2, "o"), patch(0, 1, "a"), get(2, "a")], {"domains", "domains, again"}),
+        ([patch(0, 1, "a"), patch(2, 3, "b"), get(4, "b")], {"domains", "domains, again"}),
+        ([patch(0, 1, "a"), patch(2, 3, "a"), get(4, "a")], {"domains"}),
+    ],
+    ids=["one", "one over what was read", "two", "two of one value"],
+)
+def test_that_the_last_wins_is_shown_where_another_value_was_before(
+    entries: list[Entry], shown: set[str]
+) -> None:
+    [finding, _] = judged(updates, entries).findings()
+    assert {case.name for case in finding.cases if case.exercised} == shown

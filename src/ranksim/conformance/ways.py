@@ -142,7 +142,7 @@ STATED: Final[tuple[tuple[int, str, str, str], ...]] = (
         "paging.complete",
         "keywords.list, while items go",
     ),
-    (49, "the earlier of two PATCHes wins", "resource.patch", "labels"),
+    (49, "the earlier of two PATCHes wins", "resource.patch", "labels, again"),
     (49, "the second of two PATCHes is refused as stale", "resource.unconditional", "labels"),
     (50, "a PATCH without If-Match is refused", "resource.unconditional", "domains"),
     (51, "a refusal to spend has another code", "guards.codes", "cost_cap_reached"),
@@ -404,7 +404,7 @@ CALIBRATED: Final = frozenset({"limiter_order", "ceiling_stops_tracking", "in_fl
 
 OPEN: Final = {
     "idempotency_from": "acceptance and response are one call apart, and a day is known to the minute",
-    "cooldown_after_failure": "not built: a failed run, and the run before it",
+    "cooldown_after_failure": "a run is accepted only once the cooldown before it is over: none counts again",
     "cap": "no text says what is beyond a cap, nor how large a cap is where it is not read",
     "checks_apply": "a refusal excludes one option, and none excludes nothing",
     "on_disable": "a disabled endpoint gets nothing either way until it is enabled",

@@ -300,10 +300,10 @@ def _retention(group: Group, twins: Sequence[Observation], tally: Tally) -> None
 
 
 def _mismatch(group: Group, options: Options, tally: Tally) -> None:
-    """Another body, sent after a success was received and while it is remembered, cannot succeed.
+    """Two bodies cannot both succeed while the key is remembered, nor can one that did be a mismatch later.
 
-    Necessary: that success was stored under the key before it was received. Conversely a mismatch needs
-    another body that may have come before.
+    Necessary: whichever took effect first was noted under the key as it did, and from then on that key is for
+    its body alone (S48). Conversely a mismatch needs another body that may have come before.
     """
     firsts = _first_sent(group.kin)
     done: dict[bytes, Observation] = {}
@@ -321,7 +321,7 @@ def _both_succeeded(
     group: Group, seen: Observation, done: Mapping[bytes, Observation], options: Options, tally: Tally
 ) -> None:
     for other in done.values():
-        if other.received >= seen.sent:
+        if other.received > seen.received:
             return  # they stand in the order of receiving
         if other.fingerprint == seen.fingerprint or other.surface != seen.surface:
             continue
@@ -356,6 +356,13 @@ def _cause(
     before = [other for other in firsts.values() if other.sent < seen.received]
     others = [other for other in before if other.fingerprint != seen.fingerprint]
     own = next((other for other in others if other.key == seen.key), None)
+    if (same := _succeeded_before(group, seen)) is not None and own is not None:
+        says = f"{same.id} succeeded, and its repetition {seen.id} was refused as a mismatch"
+        if same.wording != seen.wording and "raw" in options.candidates("fingerprint"):
+            tally.differs(28, "canonical", "raw", group.evidence(says, same, seen))
+        else:
+            tally.broke(MISMATCH, group.evidence(says, same, seen), case=seen.operation)
+        return
     if own is not None:
         changed = own.dry_run and not seen.dry_run
         case = "dry, then for real" if changed else seen.operation
@@ -377,6 +384,20 @@ def _cause(
         tally.differs(28, "canonical", "raw", found)
     else:
         tally.broke(MISMATCH, found)
+
+
+def _succeeded_before(group: Group, seen: Observation) -> Observation | None:
+    """Return a success of the same body that a call repeats while it is remembered."""
+    if seen.surface == "graphql" or seen.received >= group.remembered:
+        return None
+    return next(
+        (
+            other
+            for other in group.posts
+            if other.ok and other.fingerprint == seen.fingerprint and other.received < seen.sent
+        ),
+        None,
+    )
 
 
 def _in_flight(group: Group, tally: Tally) -> None:

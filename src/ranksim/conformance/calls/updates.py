@@ -13,6 +13,7 @@ from typing import TypeAlias
 from ranksim.clock import DAY, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
+from ranksim.conformance.spending.removals import plainest
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.service.operations import TABLE
@@ -33,7 +34,7 @@ RULES = (
         (42, 49),
         (84,),
         "everyday",
-        NOUNS,
+        (*NOUNS, *(f"{noun}, again" for noun in NOUNS)),
     ),
     Rule(
         UNCONDITIONAL,
@@ -157,7 +158,7 @@ def _judge_field(
     name: str, writes: Sequence[Observation], readings: Sequence[Observation], tally: Tally
 ) -> None:
     for at, patch in enumerate(writes):
-        _judge_reply(name, patch, writes[max(0, at - 1) : at + 2], readings, tally)
+        _judge_reply(name, patch, writes, at, readings, tally)
     certain = sorted((patch for patch in writes if patch.ok), key=lambda patch: patch.received)
     came = done = 0
     alive: list[Observation] = []
@@ -173,25 +174,43 @@ def _judge_field(
             since = newest.sent
             alive = [write for write in alive if write.received > since]
             last = [write for write in alive if write.sent < seen.received]
-            _judge_reading(name, seen, last, tally)
+            _judge_reading(name, seen, last, _known(name, writes, readings, since), tally)
 
 
-def _judge_reading(name: str, seen: Observation, writes: Sequence[Observation], tally: Tally) -> None:
+def _known(
+    name: str, writes: Sequence[Observation], readings: Sequence[Observation], until: Micros
+) -> list[Json]:
+    """Return the values that a field had, or was to have, before an instant."""
+    asked = [value for write in writes if write.received < until for value in _values(name, write)]
+    return asked + [seen.data[name] for seen in readings if seen.received < until]
+
+
+def _judge_reading(
+    name: str, seen: Observation, writes: Sequence[Observation], before: Sequence[Json], tally: Tally
+) -> None:
     """A reading shows what one of the writes that may be the last asked for, or was told it had made of it.
 
     A deployment may write values its own way, such as a trimmed text, and lists in another order: only plain
-    values that were told as they had been asked for prove anything.
+    values prove anything that were told as they had been asked for, or that are another one of `before`.
     """
-    shown = seen.data[name]
-    if any(shown == value for write in writes for value in _values(name, write)):
-        tally.held(PATCHED, case=_noun(seen), by=(writes[-1].id, seen.id))
-    elif any(not _as_asked(name, write) for write in writes):
+    shown, noun = seen.data[name], _noun(seen)
+    old = any(shown == value for value in before)
+    fits = [write for write in writes if any(shown == value for value in _values(name, write))]
+    if fits:
+        again = any(_apart(value, write.body[name]) for value in before for write in fits)
+        by = (writes[-1].id, seen.id)
+        tally.held(PATCHED, case=noun, by=by)
+        if again:
+            tally.covers(PATCHED, f"{noun}, again", by)
+    elif any(
+        not _as_asked(name, write) and not (old and _apart(shown, write.body[name])) for write in writes
+    ):
         tally.open(PATCHED, "what a PATCH made of it is not known")
     else:
         newest = writes[-1]
         says = f"{newest.id} set {name} to {newest.body[name]!r}, and {seen.id} shows {shown!r} afterwards"
         evidence = Evidence(says, (newest.id, seen.id), about=seen.operation, at=seen.sent)
-        tally.broke(PATCHED, evidence, case=_noun(seen))
+        tally.broke(PATCHED, evidence, case=f"{noun}, again" if old else noun)
 
 
 def _as_asked(name: str, write: Observation) -> bool:
@@ -204,30 +223,37 @@ def _as_asked(name: str, write: Observation) -> bool:
 def _judge_reply(
     name: str,
     patch: Observation,
-    around: Sequence[Observation],
+    writes: Sequence[Observation],
+    at: int,
     readings: Sequence[Observation],
     tally: Tally,
 ) -> None:
     """The reply to a PATCH does not show what was there before, if that is something else than was asked for.
 
-    Necessary where no other write overlaps, and none came between the reading before and this one.
+    Necessary where no other write overlaps it.
     """
     if not patch.ok or not isinstance(patch.data, dict) or name not in patch.data:
         return
-    asked, told = patch.body[name], patch.data[name]
+    asked, told, noun = patch.body[name], patch.data[name], _noun(patch)
+    before = _known(name, writes[:at], readings, patch.sent)
     if told == asked:
-        tally.held(PATCHED, case=_noun(patch), by=(patch.id,))
+        tally.held(PATCHED, case=noun, by=(patch.id,))
+        if any(_apart(value, asked) for value in before):
+            tally.covers(PATCHED, f"{noun}, again", (patch.id,))
         return
-    before = next((seen for seen in reversed(readings) if seen.received < patch.sent), None)
-    others = [write for write in around if write is not patch]
-    if before is None or not isinstance(asked, str | int) or before.data[name] != told:
+    if not _apart(told, asked) or all(told != value for value in before):
         return
-    if any(write.received > before.sent and write.sent < patch.received for write in others):
+    if any(
+        other is not patch and other.received > patch.sent and other.sent < patch.received for other in writes
+    ):
         return
-    if _plain(asked) != _plain(told):
-        says = f"{patch.id} was to set {name} to {asked!r}, and shows {told!r} as {before.id} did before"
-        evidence = Evidence(says, (before.id, patch.id), about=patch.operation, at=patch.sent)
-        tally.broke(PATCHED, evidence, case=_noun(patch))
+    shown = next((seen for seen in reversed(readings) if seen.received < patch.sent), None)
+    first = next((seen for seen in reversed(writes[:at]) if told in _values(name, seen)), shown)
+    earlier = shown if shown is not None and shown.data[name] == told else first
+    if earlier is not None:
+        says = f"{patch.id} was to set {name} to {asked!r}, and shows {told!r} as {earlier.id} did before"
+        evidence = Evidence(says, (earlier.id, patch.id), about=patch.operation, at=patch.sent)
+        tally.broke(PATCHED, evidence, case=f"{noun}, again" if at else noun)
 
 
 def _noun(seen: Observation) -> str:
@@ -240,6 +266,12 @@ def _values(name: str, write: Observation) -> Iterator[Json]:
         yield write.data[name]
 
 
-def _plain(value: Json) -> Json:
-    """Return a value without what a deployment may tidy up."""
-    return value.strip().casefold() if isinstance(value, str) else value
+def _apart(one: Json, other: Json) -> bool:
+    """Return whether two values are plain, and neither is what a deployment may make of the other.
+
+    A text may be trimmed, folded, shortened, and lose or win a scheme or a prefix.
+    """
+    if isinstance(one, str) and isinstance(other, str):
+        letters = plainest(one), plainest(other)
+        return letters[0] not in letters[1] and letters[1] not in letters[0]
+    return isinstance(one, int) and isinstance(other, int) and one != other
