@@ -178,6 +178,11 @@ def words(
     return spend(at, "keywords.create", body, made, dry, **more)
 
 
+def created_ids(made: Exchange) -> list[str]:
+    """The ids of the keywords that a call made."""
+    return [one["id"] for one in json.loads(made.response)["data"]["created"]]
+
+
 def scan(
     at: float,
     *,

@@ -1,10 +1,7 @@
-"""Small histories judged twice: by the judges, and by trying every placement of their effects.
+"""Small histories judged twice: by the judges, and by trying every placement of their effects (`placing`).
 
-A history has at most eight calls. Each took effect at one instant between sending and reply; one whose reply
-was lost perhaps never did. `explained` tries every order that the intervals allow, and where durations
-matter asks whether instants exist (differences, Bellman-Ford); the models below say in a line or two what
-may happen next. They share no code with the judges. A judge must never break what a placement explains; where
-it stays open although none does, that is counted and printed.
+The models say in a line or two what may happen next. A judge must never break what a placement explains;
+where it stays open although none does, that is counted and printed.
 """
 
 from __future__ import annotations
@@ -12,13 +9,13 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import pytest
-from tests.conformance import building, dealing, limiters
+from tests.conformance import building, dealing, limiters, small_families
+from tests.conformance.placing import Family, Limits, Op, State, explained, feasible, history_of, words
 
 from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND
 from ranksim.conformance.calls import idempotency, jobs, updates
@@ -34,68 +31,6 @@ from ranksim.trace import Header, TraceKey
 
 SEED = os.environ.get("RANKSIM_SEED", "1")
 HISTORIES = int(os.environ.get("RANKSIM_HISTORIES", "2000"))
-MOST = 8
-
-State = Any
-Limits = tuple[tuple[int, int, int], ...]
-"""(a, b, d): call a is at most d µs after call b."""
-
-
-@dataclass(frozen=True)
-class Op:
-    """One call: when it was sent and answered (None: lost), what it asked, and what it was told."""
-
-    sent: int
-    received: int | None
-    asks: tuple[Any, ...]
-    told: tuple[Any, ...] = ()
-
-
-Apply = Callable[[State, Op, int, int], Iterable[tuple[State, Limits]]]
-"""(state, call, its number, that of the call before or -1) to the states that may follow, and limits."""
-
-
-def explained(ops: list[Op], starts: Iterable[State], apply: Apply, *, timed: bool = False) -> bool:
-    """Return whether some placement of the effects explains what was told."""
-    todo: list[tuple[State, frozenset[int], Limits, int]] = [(start, frozenset(), (), -1) for start in starts]
-    seen = set()
-    while todo:
-        state, done, limits, last = todo.pop()
-        left = [number for number in range(len(ops)) if number not in done]
-        if all(ops[number].received is None for number in left):
-            return True
-        latest = min(ops[n].received or DISTANT_FUTURE for n in left)
-        for number in left:
-            if ops[number].sent > latest:
-                continue
-            for after, more in apply(state, ops[number], number, last):
-                order = ((last, number, 0),) if timed and last >= 0 else ()
-                told = limits + more + order
-                if timed and not feasible(ops, done | {number}, told):
-                    continue
-                way = after, done | {number}, told if timed else (), number if timed else -1
-                if way not in seen:
-                    seen.add(way)
-                    todo.append(way)
-    return False
-
-
-def feasible(ops: list[Op], placed: Iterable[int], limits: Limits) -> bool:
-    """Return whether instants within the calls' intervals meet all limits."""
-    names = [*placed]
-    zero = -1
-    edges = [(name, zero, ops[name].received or DISTANT_FUTURE) for name in names]
-    edges += [(zero, name, -ops[name].sent) for name in names]
-    edges += list(limits)
-    reach = dict.fromkeys([zero, *names], 0)
-    for _ in range(len(reach) + 1):
-        moved = False
-        for a, b, most in edges:  # a <= b + most
-            if reach[a] > reach[b] + most:
-                reach[a], moved = reach[b] + most, True
-        if not moved:
-            return True
-    return False
 
 
 @pytest.mark.parametrize(
@@ -111,65 +46,6 @@ def feasible(ops: list[Op], placed: Iterable[int], limits: Limits) -> bool:
 def test_whether_instants_exist(spans: list[tuple[int, int]], limits: Limits, expected: bool) -> None:
     ops = [Op(sent, received, ()) for sent, received in spans]
     assert feasible(ops, range(len(ops)), limits) == expected
-
-
-# Histories
-
-
-def intervals(
-    rng: random.Random, number: int, spread: int, loss: float = 0.15
-) -> Iterator[tuple[int, int, int | None]]:
-    """Draw calls by a few callers: (sent, effect, received), µs."""
-    callers = rng.randint(1, 3)
-    free = [rng.randrange(spread) for _ in range(callers)]
-    for _ in range(number):
-        who = rng.randrange(callers)
-        sent = free[who] + 1 + rng.randrange(spread)
-        effect = sent + 1 + rng.randrange(spread)
-        received = effect + 1 + rng.randrange(spread)
-        free[who] = received
-        yield sent, effect, None if rng.random() < loss else received
-
-
-def history_of(rng: random.Random, family: Family) -> list[Op]:
-    """Let a model answer at drawn instants; half of the histories are then told something else somewhere."""
-    drawn = sorted(
-        ((*when, family.ask(rng)) for when in intervals(rng, rng.randint(2, MOST), family.spread)),
-        key=lambda one: one[1],
-    )
-    state, ops, instants = rng.choice(family.starts), list[Op](), list[int]()
-    for sent, effect, received, asks in drawn:
-        state, told = family.answer(state, asks, effect, rng)
-        ops.append(Op(sent, received, asks, () if received is None else told))
-        instants.append(effect)
-    for _ in range(rng.choice((0, 1, 1, 2))):
-        index = rng.randrange(len(ops))
-        if ops[index].received is not None:
-            ops[index] = replace(ops[index], told=family.spoil(rng, ops[index]))
-    return sorted(ops, key=lambda one: one.sent)
-
-
-@dataclass(frozen=True)
-class Family:
-    """What a family's histories are, how a placement explains them, and which rules judge them."""
-
-    spread: int
-    starts: tuple[State, ...]
-    ask: Callable[[random.Random], tuple[Any, ...]]
-    answer: Callable[[State, tuple[Any, ...], int, random.Random], tuple[State, tuple[Any, ...]]]
-    spoil: Callable[[random.Random, Op], tuple[Any, ...]]
-    apply: Apply
-    verdicts: Callable[[list[Op]], dict[str, str]]
-    timed: bool = False
-
-
-def words(tally: Any, *families: str) -> dict[str, str]:
-    """Return what became of each rule of these families that was exercised."""
-    return {
-        found.rule.name: "broke" if found.broken else "held" if found.held else "open"
-        for found in tally.findings()
-        if found.rule.name.startswith(families) and (found.broken or found.held or found.open)
-    }
 
 
 # Allowances: a request takes effect whole or not at all; a reading shows what was taken
@@ -256,13 +132,16 @@ def cool_verdicts(ops: list[Op]) -> dict[str, str]:
             made.append(name)
     end = max(op.received or op.sent for op in ops) / SECOND + 1
     calls += [d.shown(end + number, name) for number, name in enumerate(made)]
-    pinned = building.policy_of(cooldown_from="acceptance", cooldown_scope="domain")
+    pinned = building.policy_of(
+        cooldown_from="acceptance", cooldown_scope="domain", cooldown_after_failure="previous"
+    )
     return words(d.judged(calls, pinned), "cooldown.")
 
 
-# Windows: two algorithms; a placement by either explains
+# Windows: two algorithms; a placement by either explains, and so do calls before the first
 
 ADMITTED = 3
+HIDDEN = ("hidden",)
 
 
 def window_answer(kind: str) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
@@ -280,6 +159,10 @@ def window_answer(kind: str) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
 
 def window_apply(state: tuple[Any, ...], op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
     """State: ("first", opener, count) or ("log", the last calls that were admitted)."""
+    if op.asks == HIDDEN:
+        if last != number - 1:
+            return
+        yield state, ()
     kind, *rest = state
     lost = op.received is None
     may = {"admitted", "refused"} if lost else {op.told[0]}
@@ -471,6 +354,7 @@ def windows_family(kind: str, policy: Policy) -> Family:
         window_apply,
         lambda ops: window_verdicts(ops, policy),
         True,
+        hidden=ADMITTED,
     )
 
 
@@ -487,6 +371,7 @@ FAMILIES = {
     "idempotency": Family(SECOND, (None,), once_ask, once_answer, once_spoil, once_apply, once_verdicts),
     "updates": Family(SECOND, ("o",), patch_ask, patch_answer, patch_spoil, patch_apply, patch_verdicts),
     "jobs": Family(SECOND, ("queued",), job_ask, job_answer, job_spoil, job_apply, job_verdicts),
+    **small_families.FAMILIES,
 }
 
 TRIED: dict[str, tuple[State, ...]] = {
@@ -498,6 +383,7 @@ TRIED: dict[str, tuple[State, ...]] = {
     "idempotency": (None,),
     "updates": ("o", "a", "b", "c"),
     "jobs": ("queued",),
+    **{name: family.starts for name, family in small_families.FAMILIES.items()},
 }
 """The states from which a placement may begin."""
 
@@ -508,7 +394,8 @@ def tried(name: str, histories: int, seed: str) -> Counter[str]:
     for number in range(histories):
         rng = random.Random(f"{seed} {name} {number}")
         ops = history_of(rng, family)
-        could = explained(ops, TRIED[name], family.apply, timed=family.timed)
+        before = [Op(-MINUTE, -1, HIDDEN, ("admitted",))] * family.hidden
+        could = explained(before + ops, TRIED[name], family.apply, timed=family.timed)
         found = family.verdicts(ops)
         broken = [rule for rule, word in found.items() if word == "broke"]
         assert not (could and broken), (seed, name, number, broken, ops)

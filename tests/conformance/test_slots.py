@@ -1,6 +1,5 @@
 """Slots: what a trace shows of counting, holding and refusing."""
 
-import json
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -162,8 +161,7 @@ def gone_scan(d: ModuleType, at: float, id: str = "s") -> Any:
 
 def gone_word(d: ModuleType, at: float, words: Any) -> Any:
     """Remove the first keyword that a call made."""
-    [first, *_] = json.loads(words.response)["data"]["created"]
-    return d.call(at, "keywords.delete", path={"id": first["id"]}, status=204)
+    return d.call(at, "keywords.delete", path={"id": d.created_ids(words)[0]}, status=204)
 
 
 @pytest.mark.fact("S23", "S24", "S25", "S26", "S27", "S37", "S64")
