@@ -6,6 +6,7 @@ Whatever is missing or of another form is None or empty, never guessed.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Final
 
@@ -91,3 +92,9 @@ def moment(value: Json) -> Micros | None:
         return instant(value) if isinstance(value, str) else None
     except ValueError:
         return None
+
+
+def plainest(word: str) -> str:
+    """Return what any way to fold or tidy a text could leave of it (U65): its letters and digits."""
+    folded = unicodedata.normalize("NFKD", word).casefold()
+    return "".join(one for one in folded if one.isalnum()) or folded.strip()

@@ -6,12 +6,12 @@ anything else may take whatever the trace did not make.
 
 from __future__ import annotations
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.conformance.history.fields import plainest
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import AccountActivity, SpendWork
 from ranksim.conformance.spending.counter_bounds import RunningSums
@@ -107,12 +107,6 @@ def domain_of_list(activity: AccountActivity, list_id: str) -> str:
     made = activity.lists.get(list_id)
     body = made.body if made is not None and isinstance(made.body, dict) else {}
     return str(body.get("domain_id") or "")
-
-
-def plainest(word: str) -> str:
-    """Return what any way to fold keywords could leave of a word (U65): its letters and digits."""
-    folded = unicodedata.normalize("NFKD", word).casefold()
-    return "".join(one for one in folded if one.isalnum()) or folded.strip()
 
 
 def _first(found: dict[Any, Micros], name: object, at: Micros) -> None:

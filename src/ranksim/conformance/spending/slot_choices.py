@@ -15,11 +15,11 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
-from ranksim.conformance.history.fields import body_of, whole
+from ranksim.conformance.history.fields import body_of, plainest, whole
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import AccountActivity, SpendWork
 from ranksim.conformance.spending.counter_bounds import RunningSums
-from ranksim.conformance.spending.removals import domain_of_list, keywords_by_id, plainest
+from ranksim.conformance.spending.removals import domain_of_list, keywords_by_id
 from ranksim.conformance.spending.slot_bounds import lists_of, pairings_of, places_of
 from ranksim.conformance.spending.statements import SlotStatement
 from ranksim.conformance.verdict.options import Options
