@@ -21,8 +21,39 @@ def early(d: ModuleType, gap: float) -> list[Any]:
     return lasting(d, d.job(0, id="a"), d.shown(10, "a"), d.job(gap, id="b"), d.shown(gap + 9, "b"))
 
 
+def at_places(d: ModuleType, *pairs: tuple[float, float]) -> list[Any]:
+    """Crawls with a cooldown of 4 s, two on each of some domains: when the first, and how long after it."""
+    calls = [d.domain(-1 + n / 10, f"d{n}") for n in range(len(pairs))]
+    for n, (begun, gap) in enumerate(pairs):
+        calls += [
+            d.job(begun, id=f"a{n}", on=f"d{n}"),
+            d.shown(begun + 1, f"a{n}"),
+            d.job(begun + gap, id=f"b{n}", on=f"d{n}"),
+            d.shown(begun + gap + 1, f"b{n}"),
+        ]
+    return [d.entitled(-2, crawl=4), *calls]
+
+
 TABLE: list[tuple[str, str, Steps, str]] = [
     # enforced
+    (
+        "enforced: a fifth too early, at three places in a second",
+        "cooldown.enforced",
+        lambda d: at_places(d, (0, 3.4), (10.33, 3.4), (20.66, 3.4)),
+        "broke",
+    ),
+    (
+        "enforced: a fifth too early, at one place in a second",
+        "cooldown.enforced",
+        lambda d: at_places(d, (0, 3.4), (10, 3.4), (20, 3.4)),
+        "held",
+    ),
+    (
+        "enforced: where the second is rounded up, or the first down",
+        "cooldown.enforced",
+        lambda d: at_places(d, (0.9, 3.2), (10.33, 3.7), (20.1, 4)),
+        "held",
+    ),
     ("enforced: after the cooldown", "cooldown.enforced", lambda d: early(d, 101), "held"),
     ("enforced: 20 % too early", "cooldown.enforced", lambda d: early(d, 80), "broke"),
     ("enforced: within the slack of clocks", "cooldown.enforced", lambda d: early(d, 99.5), "held"),

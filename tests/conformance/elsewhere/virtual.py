@@ -86,7 +86,8 @@ class Driven:
         if call.raw is not None:
             headers["content-type"] = "application/json"
         url = path + ("?" + urlencode(call.query) if call.query else "")
-        status, told, body = self.deployment.respond(call.method, url, headers, call.raw or b"")
+        answer = self.deployment.respond(call.method, url, headers, call.raw or b"")
+        status, told, body = answer or (404, {}, b"")  # outside of the API
         if body:
             told["content-length"] = str(len(body))
         reply = Written(status, None, seen=(status, told, body, parsed(body)))

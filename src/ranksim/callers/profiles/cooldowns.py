@@ -1,8 +1,9 @@
 """Cooldowns: a job is asked for again shortly before its cooldown ends, and right after, by what is stated.
 
 When to ask is taken from the account's entitlements, else from the wait that a refusal states; how near to
-the end, from how long calls take and from what judges allow for whole seconds. A cooldown that lasts longer
-than `LONGEST` is not waited for.
+the end, from how long calls take and from what judges allow for whole seconds. Of a cooldown so short that a
+fifth of it is less than that, the same is tried on further domains, begun at other places in a second. A
+cooldown that lasts longer than `LONGEST` is not waited for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from ranksim.callers.chance import chance
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import bounded_wait, politely
-from ranksim.callers.profiles.making import a_domain, id_of, named, wait_for_job
+from ranksim.callers.profiles.making import a_domain, id_of, named, over, wait_for_job
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Lap, Pause, Program, Received, Send, Until
@@ -31,6 +32,12 @@ HIDDEN = SECOND
 
 MARGIN = 50 * MILLISECOND
 """Between a probe and the instant that it must not pass, beside what a call takes."""
+
+SOON = (17, 20)
+"""Where in a short cooldown it is tried on further domains: a fifth that is missing shows there."""
+
+PLACES = 3
+"""Places in a second at which short cooldowns begin: no count in whole seconds hides a half from all."""
 
 REST = 20 * SECOND
 """Between two laps, so that all users together stay below the limit of expensive calls (S104)."""
@@ -92,6 +99,44 @@ def _cooled(reach: Reach, seed: int, kind: str, turn: int) -> Program:
             return
         now = answer.received
     yield from _after(replace(send, idempotency_key=once), first.received + length // scale, scale)
+    if is_short(length):
+        yield from _at_places(reach, seed, kind, turn, length)
+
+
+def is_short(length: Micros) -> bool:
+    """Return whether whole seconds, and what calls take, may hide a fifth of a cooldown (business µs)."""
+    return 2 * SECOND <= length <= 8 * HIDDEN
+
+
+def _at_places(reach: Reach, seed: int, kind: str, turn: int, length: Micros) -> Program:
+    """Begin short cooldowns at several places in a second of business time, and ask again late in each."""
+    scale = reach.target.time_scale
+    for place in range(PLACES):
+        domain = yield from a_domain(reach, seed, "cooled", kind, turn, place)
+        once = named(seed, "cooled", kind, turn, place)
+        send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
+        now: Micros = yield Pause(0)
+        second = SECOND // scale
+        yield Until((now // second + 1) * second + place * second // PLACES)
+        first: Received = yield replace(send, idempotency_key=once)
+        if not id_of(first):
+            return
+        soon = first.sent + length * SOON[0] // SOON[1] // scale
+        yield from _seen_over(reach, kind, id_of(first), soon - SECOND // 2 // scale)
+        yield Until(soon)
+        again: Received = yield replace(send, idempotency_key=f"{once}-soon")
+        if id_of(again):
+            yield from _seen_over(reach, kind, id_of(again), again.received + 10 * SECOND // scale)
+
+
+def _seen_over(reach: Reach, kind: str, job: str, until: Micros) -> Program:
+    """Poll a job twice a second of business time until it is over, or an instant."""
+    now: Micros = yield Pause(0)
+    while now < until:
+        answer = yield from politely(Send("jobs.get", reach.main, path={"kind": kind, "id": job}))
+        if over(answer) or not answer.ok:
+            return
+        now = yield Pause(SECOND // 2 // reach.target.time_scale)
 
 
 def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, None]:
@@ -111,8 +156,13 @@ def _needs(reach: Reach, users: int) -> Needs:
     scale = reach.target.time_scale
     known = [stated(reach, kind) or 0 for kind in KINDS] if reach.main else []
     waited = [length // scale for length in known if length // scale <= LONGEST]
+    short = [length for length in known if is_short(length)]
     each = max([30 * SECOND // scale + 5 * SECOND, *waited])
-    return Needs(-(-len(KINDS) // users) * (each + 5 * SECOND), jobs=3 * len(KINDS))
+    places = PLACES * 15 * SECOND // scale if short else 0
+    return Needs(
+        -(-len(KINDS) // users) * (each + 5 * SECOND + places),
+        jobs=3 * len(KINDS) + 2 * PLACES * len(short),
+    )
 
 
 COOLDOWNS = Profile(

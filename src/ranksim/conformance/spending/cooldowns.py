@@ -158,6 +158,7 @@ def judge_enforced(runs: CooldownGroups, kind: CooldownInterpretation, trials: T
         if not length or not runs.minded(spend):
             continue
         last: dict[str, SpendWork] = {}
+        early: list[tuple[SpendWork, SpendWork]] = []
         for work in sorted((w for w in works if w.sure), key=lambda w: w.low):
             if kind.scope == "domain" and not work.domain:
                 continue
@@ -165,12 +166,87 @@ def judge_enforced(runs: CooldownGroups, kind: CooldownInterpretation, trials: T
             first, last[subject] = last.get(subject), work
             if first is not None:
                 _judge_pair(runs, first, work, length, kind, trials)
+                if _early(runs, first, work, length, kind):
+                    early.append((first, work))
             elif (
                 kind.scope == "domain"
                 and runs.activity.domains.get(work.domain) is not None
                 and len(last) > 1
             ):
                 trials.covers("cooldown.refused", kind, "on another domain", work.exchange.id)
+        _judge_early(runs, early, length, kind, trials)
+
+
+def _early(
+    runs: CooldownGroups, first: SpendWork, second: SpendWork, length: Micros, kind: CooldownInterpretation
+) -> bool:
+    """Return whether the second surely came too early, by less than what whole seconds hide."""
+    latest = max(first.high, second.high)
+    gap, slack = (latest - first.low) * runs.rate, runs.slack(latest - first.low)
+    if not length - slack <= gap < length - (slack - SECOND) or first.high >= second.low:
+        return False
+    if kind.begins == "finish" and not runs.fate(first).done < second.low:
+        return False
+    return runs.unfailed(first, latest) is True and not runs.may_clear(first, second, kind)
+
+
+def _judge_early(
+    runs: CooldownGroups,
+    pairs: Sequence[tuple[SpendWork, SpendWork]],
+    length: Micros,
+    kind: CooldownInterpretation,
+    trials: Trials,
+) -> None:
+    """Break when no reckoning in whole seconds explains all pairs that came too early by less than one.
+
+    Lemma. A cooldown may count from the last whole second before its begin, or end with the whole second in
+    which a call comes. Let a pair miss m of the cooldown, from the first's sending to the second's answer. By
+    the first reckoning no whole second of the deployment's clock lies in the m before that sending, by the
+    second none in the m after that answer. Whole seconds of one clock lie a second apart: where such spans of
+    all pairs, laid upon each other, leave no place in a second for one, that reckoning explains them not.
+    Both at once hide more than a second, which no pair may. Spans are trimmed by what clocks drift meanwhile.
+    """
+    for start in range(len(pairs)):
+        near = [pair for pair in pairs[start:] if pair[0].low - pairs[start][0].low <= NEAR]
+        if len(near) < 2:
+            continue
+        spans: tuple[list[tuple[Micros, Micros]], ...] = ([], [])
+        for first, second in near:
+            latest = second.high
+            drift = runs.slack(latest - near[0][0].low) - SECOND
+            begun, missing = first.low * runs.rate, length - (latest - first.low) * runs.rate
+            spans[0].append((begun - missing + drift, begun - drift))
+            spans[1].append((latest * runs.rate + drift, latest * runs.rate + missing - drift))
+        if all(_leave_no_place(one) for one in spans):
+            gaps = ", ".join(f"{(b.high - a.low) * runs.rate / SECOND:.3f} s" for a, b in near)
+            says = (
+                f"{near[0][0].spend} was accepted again within {gaps}, with a cooldown of "
+                f"{length // SECOND} s, and no count in whole seconds explains all of it"
+            )
+            ids = tuple(work.exchange.id for pair in near for work in pair)
+            expected = f"{near[0][0].spend} accepted once in {length // SECOND} s"
+            evidence = Evidence(says, ids, (), runs.about(near[0][0]), near[0][1].low, expected)
+            trials.add("cooldown.enforced", kind, False, evidence)
+            return
+
+
+NEAR = 60 * SECOND
+"""Pairs within it are laid upon each other: what clocks drift meanwhile is little of a second."""
+
+
+def _leave_no_place(spans: Sequence[tuple[Micros, Micros]]) -> bool:
+    """Return whether spans, each at its place in a second, cover all of it."""
+    pieces: list[tuple[Micros, Micros]] = []
+    for low, high in spans:
+        if high > low:
+            place, long = low % SECOND, min(high - low, SECOND)
+            pieces += [(place, min(place + long, SECOND)), (0, place + long - SECOND)]
+    reached = 0
+    for low, high in sorted(pieces):
+        if low > reached:
+            return False
+        reached = max(reached, high)
+    return reached >= SECOND
 
 
 def _judge_pair(
