@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ranksim
-from ranksim import cli, files
+from ranksim import cli, command_line, files
 from ranksim.__main__ import main
 from ranksim.report import figure, frames
 
@@ -499,7 +499,7 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
     def interrupted(command: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "tell_variables_when_asked", interrupted)
+    monkeypatch.setattr(command_line, "tell_variables_when_asked", interrupted)
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 130
@@ -521,6 +521,21 @@ def test_an_interrupt_while_the_command_line_loads_is_no_traceback(
         main()
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "ranksim: interrupted; nothing was written\n"
+
+
+def test_serve_reads_no_other_command_and_no_client() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['serve', '--help']\n"
+        "from ranksim.__main__ import main\n"
+        "late = {'ranksim.cli', 'ranksim.check.cli', 'httpcore', 'uvicorn', 'ranksim.facade.http_sender'}\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted(late & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout.startswith("Usage: -c serve [OPTIONS]")
+    assert done.stdout.endswith("[]\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")

@@ -1,15 +1,33 @@
 """`ranksim` and `python -m ranksim` are the command line."""
 
+import gc
+import os
 import sys
 
 
 def main() -> None:
-    """Run the command line. An interrupt while it still loads is told as one later is."""
+    """Run the command line. An interrupt while it still loads is told as one later is.
+
+    Nothing that is read at the start is garbage, so none is looked for meanwhile; `ranksim serve` looks for
+    it once it serves. Plugins of pydantic, which other programs may have installed, are not asked for.
+    """
+    gc.disable()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
+        if sys.argv[1:2] == ["serve"]:  # alone: whoever waits for it does not wait for the other commands
+            from ranksim import command_line
+
+            app = command_line.new_app()
+            command_line.add_serve(app)
+            command_line.run(app)
+            return
         from ranksim import cli
     except KeyboardInterrupt:
+        gc.enable()
         print("ranksim: interrupted; nothing was written", file=sys.stderr)
         sys.exit(130)
+    gc.freeze()
+    gc.enable()
     cli.main()
 
 

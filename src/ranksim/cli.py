@@ -6,10 +6,7 @@ Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 in
 141 the reader of a pipe went away.
 """
 
-import io
-import os
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,16 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import ranksim
 from ranksim.capacity import cli as planning
 from ranksim.check import cli as checking
+from ranksim.command_line import FAILED, add_serve, new_app, run, spoken
 from ranksim.conformance import cli as judging
 from ranksim.conformance.calibrate import cli as calibrating
 from ranksim.errors import BadInput
 from ranksim.extras import install_line
-from ranksim.facade import cli as serving
 from ranksim.facade import state_cli, webhook_cli
-from ranksim.help import tell_variables_when_asked
 from ranksim.load import cli as loading
 from ranksim.mirror import cli as mirroring
 from ranksim.pricing import cli as pricing
@@ -43,69 +38,12 @@ if TYPE_CHECKING:
     from ranksim.sim.results import Result
     from ranksim.sim.scenario import Scenario
 
-FAILED, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
-
-app = typer.Typer(
-    name="ranksim",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={
-        "auto_envvar_prefix": "RANKSIM",
-        "help_option_names": ["-h", "--help"],
-        "max_content_width": 100,
-    },
-)
+app = new_app()
 
 
 def main() -> None:
     """Run the command line with the arguments of this process."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants no remains either
-    _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without "±" shows "?" and goes on
-    try:
-        command = typer.main.get_command(app)
-        tell_variables_when_asked(command)
-        command()
-    except KeyboardInterrupt:  # before a command has begun
-        say("interrupted; nothing was written")
-        sys.exit(INTERRUPTED)
-
-
-def _open_closed_streams() -> None:
-    """Put the null device where a standard stream was closed, before a file or socket gets its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        with _spoken():
-            print_out(f"ranksim {ranksim.__version__}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_version,
-            is_eager=True,
-            allow_from_autoenv=False,
-            help="Print the version and stop.",
-        ),
-    ] = False,
-) -> None:
-    """A digital twin of a rank-tracking API: its limits, spending guards, jobs and webhooks, simulated.
-
-    Begin with: ranksim run scenarios/quickstart.yaml
-    """
+    run(app)
 
 
 @app.command("run", short_help="Simulate a scenario and print a summary.")
@@ -165,7 +103,7 @@ def run_command(
       ranksim run scenarios/quickstart.yaml
       ranksim run scenarios/quickstart.yaml --replications 20 --out results
     """  # fmt: skip
-    with _spoken():
+    with spoken():
         from ranksim.files import check_outputs
         from ranksim.sim.telling import heading_of
 
@@ -203,7 +141,7 @@ def assumptions_command(
 
     Example: ranksim assumptions U1 U48
     """
-    with _spoken():
+    with spoken():
         from ranksim.contract.policy import Policy
         from ranksim.report import assumptions
         from ranksim.report.document import as_text, document
@@ -228,7 +166,7 @@ def plans_command(
 
     Example: ranksim plans --catalogue illustrative-metered
     """
-    with _spoken():
+    with spoken():
         from ranksim.contract.located import Located
         from ranksim.contract.policy import read_catalogue
         from ranksim.report import plans
@@ -255,7 +193,7 @@ def schema_command(
 
     Example: ranksim schema scenario > scenario.schema.json
     """
-    with _spoken():
+    with spoken():
         from json import dumps
 
         from ranksim.schema import schema
@@ -385,65 +323,41 @@ def _summary(result: "Result", heading: "Heading") -> str:
     return rendered(summary(heading, result.tables))
 
 
-# Speaking to the user
-
-
-@contextmanager
-def _spoken() -> Iterator[None]:
-    """Turn what can go wrong into one line on stderr and an exit code."""
-    try:
-        yield
-    except BadInput as error:
-        say(str(error))
-        raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        say("interrupted; nothing was written")
-        raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # What is left in the buffer must not be tried again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(PIPE_CLOSED) from None
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        say(f"{where}cannot be written or read ({error.strerror}); free some space or give another path")
-        raise typer.Exit(BAD_INPUT) from None
-
-
 # Commands that live with their drivers
 
-app.command("serve", short_help="Serve a fake deployment of the API.")(_spoken()(serving.serve))
+add_serve(app)
 state = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-state.command("export", short_help="Write a world into one file.")(_spoken()(state_cli.export_state))
-state.command("import", short_help="Begin a state file with it.")(_spoken()(state_cli.import_state))
+state.command("export", short_help="Write a world into one file.")(spoken()(state_cli.export_state))
+state.command("import", short_help="Begin a state file with it.")(spoken()(state_cli.import_state))
 app.add_typer(state, name="state", help="Back up the world that a deployment serves.")
-app.command("trigger", short_help="Let a webhook event come about.")(_spoken()(webhook_cli.trigger))
-app.command("resend", short_help="Deliver a webhook event once more.")(_spoken()(webhook_cli.resend))
-app.command("view", short_help="Show a run in a browser.")(_spoken()(viewing.view))
-app.command("receive", short_help="Record webhook deliveries.")(_spoken()(receive_cli.receive))
+app.command("trigger", short_help="Let a webhook event come about.")(spoken()(webhook_cli.trigger))
+app.command("resend", short_help="Deliver a webhook event once more.")(spoken()(webhook_cli.resend))
+app.command("view", short_help="Show a run in a browser.")(spoken()(viewing.view))
+app.command("receive", short_help="Record webhook deliveries.")(spoken()(receive_cli.receive))
 app.command("check", short_help="Check a deployment in one command: plan, run, judge.")(
-    _spoken()(checking.check)
+    spoken()(checking.check)
 )
-app.command("load", short_help="Drive a deployment and record a trace.")(_spoken()(loading.load))
-app.command("why", short_help="Tell when something became inevitable.")(_spoken()(asking.why))
-app.command("study", short_help="Run a study: many runs compared.")(_spoken()(studying.study))
+app.command("load", short_help="Drive a deployment and record a trace.")(spoken()(loading.load))
+app.command("why", short_help="Tell when something became inevitable.")(spoken()(asking.why))
+app.command("study", short_help="Run a study: many runs compared.")(spoken()(studying.study))
 
 capacity = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 for _name, (_question, _help) in planning.QUESTIONS.items():
-    capacity.command(_name, short_help=_help)(_spoken()(_question))
+    capacity.command(_name, short_help=_help)(spoken()(_question))
 app.add_typer(capacity, name="capacity", help="Answer a question of capacity planning.")
 
 price = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 for _name, (_question, _help) in pricing.QUESTIONS.items():
-    price.command(_name, short_help=_help)(_spoken()(_question))
+    price.command(_name, short_help=_help)(spoken()(_question))
 app.add_typer(price, name="price", help="Answer a question of pricing.")
-app.command("import", short_help="Make columns of recorded calls.")(_spoken()(importing.import_recording))
-app.command("compare", short_help="Judge a recorded trace, rule by rule.")(_spoken()(judging.compare))
+app.command("import", short_help="Make columns of recorded calls.")(spoken()(importing.import_recording))
+app.command("compare", short_help="Judge a recorded trace, rule by rule.")(spoken()(judging.compare))
 trace_commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 trace_commands.callback()(lambda: None)
-trace_commands.command("show", short_help="Print exchanges whole.")(_spoken()(judging.show))
+trace_commands.command("show", short_help="Print exchanges whole.")(spoken()(judging.show))
 app.add_typer(trace_commands, name="trace", help="Look into a recorded trace.")
-app.command("mirror", short_help="Make a twin of your account, by reading.")(_spoken()(mirroring.mirror))
-app.command("explain", short_help="Tell what an id in a report means.")(_spoken()(judging.explain))
+app.command("mirror", short_help="Make a twin of your account, by reading.")(spoken()(mirroring.mirror))
+app.command("explain", short_help="Tell what an id in a report means.")(spoken()(judging.explain))
 app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(
-    _spoken()(calibrating.calibrate)
+    spoken()(calibrating.calibrate)
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ranksim.contract.policy import Policy
     from ranksim.facade.app import Deprecation, Facade
+    from ranksim.facade.http_sender import HttpSender
     from ranksim.facade.journal.write_ahead import WriteAheadLog
     from ranksim.facade.twin import Twin
 
@@ -151,8 +152,7 @@ def serve(
     try:
         for name in ("httptools", "uvicorn"):  # all of the extra is asked for before anything is opened
             import_module(name)
-        from ranksim.facade.http_sender import HttpSender
-        from ranksim.facade.sender import Receivers
+        from ranksim.facade.sender import LateSender, Receivers
         from ranksim.facade.terminal import Terminal
         from ranksim.facade.twin import Twin
     except ModuleNotFoundError as error:
@@ -172,7 +172,13 @@ def serve(
         raise BadInput("--any-receiver: expected without --public-receivers-only")
     token = chosen_token(control_token, none=no_control_token, host=host)
     receivers: Receivers = "any" if any_receiver else "public" if public_receivers_only else "others"
-    sender = HttpSender(receivers=receivers, tls=_tls(ca_file))
+    tls, own_ports = _tls(ca_file), set[int]()
+
+    def sender() -> "HttpSender":
+        from ranksim.facade.http_sender import HttpSender
+
+        return HttpSender(receivers=receivers, tls=tls, own_ports=own_ports)
+
     twin = Twin(
         wanted,
         seed,
@@ -181,7 +187,7 @@ def serve(
         traffic_clock=traffic_clock,
         signature_clock=signature_clock,
         settle_timeout=settle_timeout,
-        sender=sender,
+        sender=LateSender(sender),
         plan=plan,
     )
     deprecation = _deprecation(deprecated_since, sunset)
@@ -202,7 +208,7 @@ def serve(
                 facade.terminal = Terminal(twin, sys.stdout)
             server.set_up_logging(log_format)
             port = listener.getsockname()[1]
-            sender.own_ports.add(port)
+            own_ports.add(port)
             limits = Limits(max_connections, max_arriving * MIB)
             server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=json), limits)
         finally:

@@ -38,9 +38,15 @@ class HttpSender:
     connected to. The server's own addresses are those of this machine at `own_ports`.
     """
 
-    def __init__(self, *, receivers: Receivers = "others", tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        receivers: Receivers = "others",
+        tls: ssl.SSLContext | None = None,
+        own_ports: set[int] | None = None,
+    ) -> None:
         self._receivers, self._tls = receivers, tls
-        self.own_ports: set[int] = set()
+        self.own_ports = set() if own_ports is None else own_ports
         self._pool: httpcore.AsyncConnectionPool | None = None
         self._turns: dict[str, asyncio.Semaphore] = {}
 

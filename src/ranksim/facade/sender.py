@@ -36,3 +36,22 @@ class Scripted:
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+
+class LateSender:
+    """A sender that is made when the first attempt goes out, as what it is made of takes long to read."""
+
+    def __init__(self, make: Callable[[], Sender]) -> None:
+        self._make = make
+        self._sender: Sender | None = None
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        """Send an attempt."""
+        if self._sender is None:
+            self._sender = self._make()
+        return await self._sender.send(attempt, timeout_s)
+
+    async def close(self) -> None:
+        """Close the connections, if there are any."""
+        if self._sender is not None:
+            await self._sender.close()

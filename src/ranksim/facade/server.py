@@ -21,7 +21,13 @@ from ranksim.serving.uvicorn_protocol import Limits, configured
 M_MMAP_THRESHOLD = -3
 """glibc's number for the size from which a block is one of the system's own."""
 
-WANTED_LATER = ("ranksim.facade.control.dispatch", "httpx", "numpy", "ranksim.facade.http.graphql")
+WANTED_LATER = (
+    "ranksim.facade.control.dispatch",
+    "ranksim.facade.http_sender",
+    "httpx",
+    "numpy",
+    "ranksim.facade.http.graphql",
+)
 """What the control API, webhooks, drawn positions and GraphQL want, the first of them first."""
 
 BACKLOG = 2048
@@ -67,9 +73,9 @@ def spare_the_collector() -> None:
     The state of the service has no cycles and grows with every call; looking through it again and again takes
     a tenth of the time. What is new is looked at in portions, each of which takes some milliseconds.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 5, 200)
+    gc.enable()
 
 
 def give_memory_back() -> None:
