@@ -150,7 +150,7 @@ def test_what_it_takes_is_said() -> None:
     assert any("money: stops spending at 2.00 USD" in line for line in capped)
     assert "spends nothing: dry runs only" in lines(planned(with_target(reached(*ALL), dry_run_only=True)))
     [long] = [line for line in said if line.startswith("  not webhooks-long")]
-    assert long.endswith("; would want --time 9 h 41 min")
+    assert long.endswith("; would want --time 9 h 43 min")
 
 
 def test_amounts_are_those_of_all_rounds_too() -> None:
@@ -212,8 +212,20 @@ def test_what_wants_its_account_alone_keeps_nothing_waiting() -> None:
     assert chosen.name == "webhooks"
 
 
-def test_what_decides_most_for_its_time_and_cost_comes_first() -> None:
+def test_what_wants_its_account_quiet_comes_before_what_it_keeps_waiting_but_for_what_is_short() -> None:
     plan = planned(reached(*ALL))
+    undecided, running = dict.fromkeys(plan.rules, 1), []
+    while (task := choose(plan, running, {one.name: 1 for one in running}, undecided, plan.time)) is not None:
+        running.append(task)
+    assert running[0].name == "scope"
+    assert not any(task.name in ("everyday", "breadth", "webhooks") for task in running)
+    later = choose(plan, running[1:], {one.name: 1 for one in running}, undecided, plan.time)
+    assert later is not None
+    assert later.name == "ladder of main"
+
+
+def test_what_decides_most_for_its_time_and_cost_comes_first() -> None:
+    plan = planned(reached(*ALL), time=4 * MINUTE)
     undecided = dict.fromkeys(plan.rules, 1)
     first = choose(plan, [], {}, undecided, plan.time)
     assert first is not None

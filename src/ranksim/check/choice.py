@@ -15,6 +15,11 @@ from ranksim.conformance.verdict.verdicts import Finding, Verdict
 MOST_ROUNDS = 3
 """How often a task is begun: what three rounds left open, a fourth hardly decides."""
 
+LONGER = 5
+
+QUIET = 3
+"""The part of the time that one task may have others wait for its account."""
+
 
 def open_cases(findings: Collection[Finding]) -> dict[str, int]:
     """Return how many cases of each rule are undecided; none of a rule that deviates, which is decided."""
@@ -89,10 +94,13 @@ def choose(
     `rounds` says how often each was begun, `undecided` how many cases of each rule are open, and `left` is
     how much time there is (µs). Every task that time allows is begun once, since one case that held is thin
     evidence; the first is the one that decides most a second and a unit spent of what no running task is for.
-    What wants a key alone keeps it from those that come after it, since a call that gets lost there blurs all
-    that is counted later; what wants an account alone keeps nothing waiting, or it would for half the time.
-    A task is begun `again` while it is for something undecided, unless it would slow down one that runs for
-    the first time and calls with its keys, or keep one waiting that was not begun yet.
+    Before it comes one that wants an account quiet for a third of the time at most, where what it keeps
+    waiting has time after it: later, something would always be under way there; and first of all what would
+    wait there for `LONGER` times as long as it takes. What wants a key alone keeps it from those that come
+    after it, since a call that gets lost there blurs all that is counted later; what else wants an account
+    quiet keeps nothing waiting, or it would for half the time. A task is begun `again` while it is for
+    something undecided, unless it would slow down one that runs for the first time and calls with its keys,
+    or keep one waiting that was not begun yet.
     """
     others = {
         rule: cases for rule, cases in undecided.items() if not any(one.serves(rule) for one in running)
@@ -102,7 +110,14 @@ def choose(
         return worth(plan, task, others), worth(plan, task, undecided)
 
     able = [task for task in plan.tasks if task.needs.length <= left and task not in running]
-    waiting = [task for task in able if not rounds.get(task.name)]
+    waiting = sorted((task for task in able if not rounds.get(task.name)), key=rank, reverse=True)
+    quiet = [task for task in waiting if _quiet_first(task, waiting, left)]
+    short = [
+        task
+        for task in waiting
+        if any(not task.beside(one) and task.needs.length * LONGER <= one.needs.length for one in quiet)
+    ]
+    waiting.sort(key=lambda task: 2 * (task in short) + (task in quiet), reverse=True)
     firsts = [one for one in running if rounds.get(one.name, 0) <= 1]
     repeated = [
         task
@@ -113,14 +128,21 @@ def choose(
         and all(task.beside(other) for other in waiting)
         and not any(task.uses & one.uses for one in firsts)
     ]
-    for candidates in (waiting, repeated):
+    for candidates in (waiting, sorted(repeated, key=rank, reverse=True)):
         kept: list[CheckTask] = []
-        for task in sorted(candidates, key=rank, reverse=True):
+        for task in candidates:
             if all(task.beside(other) for other in (*running, *kept)):
                 return task
-            if task.alone:
+            if task.alone or task in quiet:
                 kept.append(task)
     return None
+
+
+def _quiet_first(task: CheckTask, waiting: Collection[CheckTask], left: Micros) -> bool:
+    """Return whether a task wants an account quiet, not for long, and what it keeps waiting fits after it."""
+    kept = [other.needs.length for other in waiting if other is not task and not task.beside(other)]
+    brief = task.needs.length <= left // QUIET
+    return bool(task.quiet and kept) and brief and task.needs.length + max(kept) <= left
 
 
 def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:

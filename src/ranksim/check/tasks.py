@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.profiles import profile
-from ranksim.callers.profiles.ladder import climbers
+from ranksim.callers.profiles.ladder import climbers, needs_of
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.steps import Program
 
@@ -128,8 +128,7 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
     climbing = climbers(reach)
     for number, key in enumerate(climbing):
         account = frozenset({_account(key)})
-        alone = replace(reach, keys={key.name: key})
-        needs = profile("ladder").once(alone, 1)
+        needs = needs_of(reach, [key], 1)
         yield CheckTask(
             f"ladder of {key.name}",
             "ladder",

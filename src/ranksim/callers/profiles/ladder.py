@@ -6,7 +6,7 @@ before all others, an account near its limits shows 4, 5 and 6 in all pairs.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,6 @@ KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
 
 MOST_WORDS = 9_000
 """Keywords in one call that shall be too many."""
-
-STEEP = ("full", "near_limit")
-"""Purposes of the keys that climb up to the cost ceiling."""
 
 MOST_JOBS = 16
 """Jobs that are started in order to reach the cost ceiling."""
@@ -88,6 +85,14 @@ def climbers(reach: Reach) -> list[KeyReach]:
             climbing.setdefault((key.environment, key.account or key.name, key.purpose), key)
     last = ("scoped", "other_account", "other_environment")
     return sorted(climbing.values(), key=lambda key: key.purpose in last)
+
+
+def steep(reach: Reach, key: KeyReach) -> bool:
+    """Return whether to climb with a key up to the cost ceiling: with one near it, else with a full one.
+
+    Nobody who has a key near its limits pays for reaching the ceiling of another, which ends all jobs there.
+    """
+    return key.purpose == "near_limit" or (key.purpose == "full" and not reach.of("near_limit"))
 
 
 def _watch(reach: Reach) -> Program:
@@ -216,7 +221,7 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
 
 def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
     """Start jobs on new domains until something refuses, then every kind again: 3 before 4, 5 and 6."""
-    if rung.key.purpose not in STEEP:
+    if not steep(reach, rung.key):
         return
     kinds, reached = ["site_optimization", "ai_scan", "crawl"], False
     for number in range(MOST_JOBS):
@@ -235,6 +240,9 @@ def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
             yield Pause(20 * SECOND // reach.target.time_scale)
         elif not id_of(answer):
             break
+    # What has ended gives nothing back any more, so that what is spent stays spent.
+    yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
+    yield from _used(rung)
     for send in (*_one_by_one(rung), *_too_much(rung)):
         if send.operation != "jobs.create":
             yield from politely(replace(send, body={**(send.body or {}), "dry_run": True}))
@@ -242,6 +250,7 @@ def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
         body = job_body(kind, rung.domain)
         yield from _paced(reach, Send("jobs.create", rung.key.name, body={**body, "dry_run": True}))
         yield from _paced(reach, Send("jobs.create", rung.key.name, body=body, idempotency_key=rung.once()))
+    yield from _used(rung)
 
 
 def _reads(rung: Rung) -> Program:
@@ -250,15 +259,15 @@ def _reads(rung: Rung) -> Program:
         yield from politely(Send(operation, rung.key.name))
 
 
-def _needs(reach: Reach, users: int) -> Needs:
-    climbing = climbers(reach)
-    steep = [key for key in climbing if key.purpose in STEEP]
-    length = (5 * MINUTE * len(steep) + 2 * MINUTE * (len(climbing) - len(steep))) // max(1, users)
-    length = max(length, 5 * MINUTE if steep else 2 * MINUTE)
+def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
+    """Return what it takes so many users to climb once with these keys."""
+    steep_ones = sum(steep(reach, key) for key in climbing)
+    length = 5 * MINUTE * steep_ones + 2 * MINUTE * (len(climbing) - steep_ones)
+    length = max(length // max(1, users), 5 * MINUTE if steep_ones else 2 * MINUTE)
     most = [key.left("brief") for key in climbing]
     return Needs(
         length // reach.target.traffic_scale + 30 * SECOND // reach.target.time_scale,
-        12 * len(climbing) + (MOST_JOBS + len(KINDS)) * len(steep),
+        12 * len(climbing) + (MOST_JOBS + len(KINDS)) * steep_ones,
         sum(503 if left is None else min(left, 503) for left in most),
         60 * len(climbing),
     )
@@ -271,5 +280,5 @@ LADDER = Profile(
     users=5,
     duration=6 * MINUTE,
     program=ladder,
-    needs=_needs,
+    needs=lambda reach, users: needs_of(reach, climbers(reach), users),
 )

@@ -47,6 +47,7 @@ SHORT = (
     ("204", True, ()),
     ("410,200", True, ()),
     ("201", True, COMPLETED),
+    ("500", True, FAILED),  # three attempts within minutes, and six of them where time runs faster
     *((f"{status}:/elsewhere,200", True, FAILED) for status in (301, 303, 307, 308)),
 )
 """Endpoints of the short run: script, whether bound to one domain, event types."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.clock import DAY, DISTANT_FUTURE, SECOND, Micros
-from ranksim.conformance.history.fields import body_of, moment, thing_of
+from ranksim.conformance.history.fields import STATES, body_of, moment, state_of, thing_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
@@ -56,7 +56,6 @@ RULES = (
     Rule(WRONG_KIND, "A job is found under its own kind only", (16,), (44,), "scope"),
 )
 
-STATES = ("queued", "running", "done", "failed")
 RANK = {"queued": 0, "running": 1, "done": 2, "failed": 2}
 ENDED = ("done", "failed")
 KIND_NAMES = frozenset(map(str, JobKind))
@@ -90,8 +89,8 @@ class JobStatement:
 
     @property
     def rank(self) -> int:
-        """How far the job had come, -1 for a state that is not of the four assumed."""
-        return RANK.get(str(self.job.get("status")), -1)
+        """How far the job had come, -1 for a state that is none of the four."""
+        return RANK.get(state_of(self.job), -1)
 
 
 Pair: TypeAlias = tuple[JobStatement | None, JobStatement | None]
@@ -262,15 +261,15 @@ def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
     if status not in STATES:
         found = Evidence(f"{seen.id} shows status {status!r}", (seen.id,), about=job["id"], at=seen.sent)
         tally.differs(39, ", ".join(STATES), repr(status), found)
-    else:
+    state = state_of(job)
+    if state:
         says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
-        _check(REASON, bool(reason) == (status == "failed"), says, seen, job["id"], tally, str(status))
+        _check(REASON, bool(reason) == (state == "failed"), says, seen, job["id"], tally, state)
     finished = job.get("finished_at")
-    if status in ENDED or (status == "error" and reason):  # another name of an error ending (U39)
+    if state in ENDED:
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
-        ended = "done" if status == "done" else "failed"
-        _check(FINISHED, isinstance(finished, str) and finished != "", says, seen, job["id"], tally, ended)
-    elif status in STATES and finished is not None:
+        _check(FINISHED, isinstance(finished, str) and finished != "", says, seen, job["id"], tally, state)
+    elif state and finished is not None:
         says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
         tally.differs(43, "null", repr(finished), Evidence(says, (seen.id,), about=job["id"], at=seen.sent))
 
@@ -343,23 +342,23 @@ def _conclude(job_id: str, named: JobsOfName, tally: Tally) -> None:
 
 
 def _judge_pair(job_id: str, one: JobStatement, other: JobStatement, tally: Tally) -> None:
-    before, after = one.job.get("status"), other.job.get("status")
+    before, after = state_of(one.job), state_of(other.job)
     pair = (one, other)
     if one.rank < 0 or other.rank < 0:
-        tally.open(PROGRESS, "a status that is not of the four assumed")
+        tally.open(PROGRESS, "a status that is none of the four (U39)")
     elif before in ENDED and after != before:
         says = f"the job was {before} and then {after}"
-        _check_pair(PROGRESS, False, says, pair, job_id, tally, str(before))
+        _check_pair(PROGRESS, False, says, pair, job_id, tally, before)
     elif other.rank < one.rank:
         tally.differs(39, ", ".join(STATES), f"{after} after {before}", _evidence("", pair, job_id))
     else:
-        ended = str(before) if before in ENDED else None
+        ended = before if before in ENDED else None
         tally.held(PROGRESS, case=ended, by=_evidence("", pair, job_id).exchanges)
     if before not in ENDED or after != before:
         return
     changed = [name for name in LASTING if _differ(one, other, name)]
     says = f"the job had ended, and then its {' and '.join(changed)} changed" if changed else ""
-    _check_pair(FINAL, not changed, says, pair, job_id, tally, str(before))
+    _check_pair(FINAL, not changed, says, pair, job_id, tally, before)
 
 
 def _differ(one: JobStatement, other: JobStatement, name: str) -> bool:

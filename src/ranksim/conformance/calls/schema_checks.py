@@ -425,10 +425,14 @@ def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tall
         else:
             tally.held(META, case=code, by=(seen.id,))
     elif code == "cost_cap_reached":
-        told = len(list(leaves(meta)))
+        told = sum(re.search("[0-9]", str(value)) is not None for value in leaves(meta))
         if told < SPENT_VALUES:
             _broke(
-                META, f"is {code}, and its meta tells {told} things, not {SPENT_VALUES}", seen, tally, code
+                META,
+                f"is {code}, and its meta tells {told} numbers or dates, not {SPENT_VALUES}",
+                seen,
+                tally,
+                code,
             )
         else:
             tally.held(META, case=code, by=(seen.id,))

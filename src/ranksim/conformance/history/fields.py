@@ -79,6 +79,29 @@ def kind_of_answer(seen: Observation) -> str:
     return "dry run" if seen.dry_run else "created" if seen.method == "POST" else "success"
 
 
+STATES: Final = ("queued", "running", "done", "failed")
+"""The states of a job by the names that are assumed (U39)."""
+
+STATE_OF: Final = {
+    **{name: name for name in STATES},
+    **dict.fromkeys(("pending", "waiting", "scheduled", "accepted"), "queued"),
+    **dict.fromkeys(("in_progress", "processing", "started"), "running"),
+    **dict.fromkeys(("completed", "complete", "succeeded", "success", "finished"), "done"),
+    **dict.fromkeys(("error", "errored", "failure"), "failed"),
+}
+
+
+def state_of(job: Mapping[str, Json]) -> str:
+    """Return a job's state by the name that is assumed for it, "" for one of a name that is not usual (U39).
+
+    An end by another name than the assumed one is taken for an end only if it says when, or why, it ended.
+    """
+    said = str(job.get("status")).lower()
+    state = STATE_OF.get(said, "")
+    ended = state in ("done", "failed") and said != state
+    return "" if ended and not (job.get("finished_at") or job.get("error_detail")) else state
+
+
 def whole(value: Json) -> int | None:
     """Read an integer, which JSON may write as 20.0; None for anything else."""
     if isinstance(value, float) and value.is_integer():

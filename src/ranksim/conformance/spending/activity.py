@@ -171,6 +171,8 @@ class AccountActivity:
     """The keyword lists that it made, likewise."""
     begins: Micros = DISTANT_FUTURE
     """When the trace first saw the account."""
+    others_ended: Micros = DISTANT_FUTURE
+    """From when on a list shows that every job had ended which no call of the trace began."""
 
     @property
     def about(self) -> str:
@@ -199,6 +201,21 @@ class NoActivity:
     def count(self, low: Micros, high: Micros) -> int:
         """Count the works and changes that may have happened in [low, high]."""
         return self._lows.upto(high) - self._highs.before(low)
+
+
+class JobsUnderWay:
+    """Tells how many jobs may have been under way, to be settled or given back, at some time."""
+
+    def __init__(self, activity: AccountActivity) -> None:
+        jobs = [work for work in activity.works if work.spend in JOBS or not work.spend]
+        self._lows = RunningSums((work.low, 1) for work in jobs)
+        ends = (activity.fates.get(work.id, JobLifetime()) for work in jobs)
+        self._ends = RunningSums((min(end.done, end.failed), 1) for end in ends)
+        self._since = activity.others_ended
+
+    def within(self, low: Micros, high: Micros, own: int = 0) -> bool:
+        """Return whether a job beside so many `own` may have been begun by `high` and not ended by `low`."""
+        return low < self._since or self._lows.upto(high) - self._ends.before(low) > own
 
 
 def minds(activity: AccountActivity, spend: str, check: int, options: Options) -> bool:

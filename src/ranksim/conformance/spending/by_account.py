@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, HOUR, Micros
-from ranksim.conformance.history.fields import body_of, plain, snaked, thing_of
+from ranksim.conformance.history.fields import body_of, plain, snaked, state_of, thing_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.conformance.history.observation_log import ObservationLog
@@ -142,6 +142,7 @@ class ObservedAccounts:
             activity.meters = {metric: aligned(found) for metric, found in activity.meters.items()}
             activity.cost, activity.slots = sharpened(aligned(activity.cost)), aligned(activity.slots)
             activity.alone = _alone(run, self.used[activity.environment]) and not _runs_by_itself(activity)
+            activity.others_ended = _others_ended(activity, run)
             _settle_rank_runs(activity, options)
             activity.works.sort(key=lambda work: work.low)
             yield activity
@@ -279,7 +280,7 @@ class AccountRecord:
         meter = statements.meter_of(exchange, meta, low, exchange.received)
         if meter is not None:
             self.activity.meters[meter.metric].append(meter)
-        elif "requested" in meta:
+        elif "requested" in meta or "needed" in meta:
             slots = statements.slots_of(exchange, meta, low, exchange.received)
             self.activity.slots += [] if slots is None else [slots]
         else:
@@ -333,7 +334,7 @@ class AccountRecord:
         if exchange.old or not isinstance(job, dict) or not isinstance(job.get("status"), str):
             return
         if exchange.idempotency_key is not None:
-            state = {name: job.get(name) for name in ("id", "kind", "status", "error_detail")}
+            state = {name: job.get(name) for name in ("id", "kind", "status", "error_detail", "finished_at")}
             self.shown.append((exchange.idempotency_key, exchange, state))
         else:
             self._tell(exchange, job)
@@ -341,12 +342,12 @@ class AccountRecord:
     def _tell(self, exchange: Observation, job: Mapping[str, Json]) -> None:
         """Note when a job was observed alive, done or failed."""
         fate = self.activity.fates[job_name(job)]
-        status = job["status"].lower()
-        if status == "done":
+        state = state_of(job)
+        if state == "done":
             fate.end("job.completed", exchange.received)
-        elif job.get("error_detail") or status in ("failed", "error"):
+        elif job.get("error_detail") or state == "failed" or job["status"].lower() == "error":
             fate.end("job.failed", exchange.received)
-        elif status in ("queued", "running"):
+        elif state in ("queued", "running"):
             fate.alive = max(fate.alive, exchange.sent)
 
 
@@ -365,6 +366,19 @@ def _writes(exchange: Observation) -> bool:
     return any(name.rpartition(".")[2] in ("create", "update", "delete") for name in named)
 
 
+def _others_ended(activity: AccountActivity, run: ObservedRun) -> Micros:
+    """Return when a whole list came, of all domains, with no job under way that no call began."""
+    asked = {work.id for work in activity.works}
+    for exchange in activity.polls:
+        known = run.header.keys.get(exchange.key)
+        whole = exchange.ok and exchange.operation == "jobs.list" and exchange.has_more is False
+        if whole and not set(exchange.query) - {"limit"} and known is not None and known.domain_id is None:
+            jobs = [job for job in snaked(exchange.items or []) if isinstance(job, dict)]
+            if all(state_of(job) in ("done", "failed") or job_name(job) in asked for job in jobs):
+                return exchange.received
+    return DISTANT_FUTURE
+
+
 def _runs_by_itself(activity: AccountActivity) -> bool:
     """Return whether a rank run is under way that no call asked for, dry or not: one of a scan."""
     asked = {work.id for work in activity.works}
@@ -374,7 +388,7 @@ def _runs_by_itself(activity: AccountActivity) -> bool:
     tried = {domain_of(body, {}) for exchange, body in dry if spend_of(exchange, body) in ("", RANK_RUN)}
     return any(
         str(job.get("kind")).lower() == RANK_RUN
-        and str(job.get("status")).lower() in ("queued", "running")
+        and state_of(job) in ("queued", "running")
         and job_name(job) not in asked
         and str(job.get("domain_id")) not in tried
         for exchange in activity.polls

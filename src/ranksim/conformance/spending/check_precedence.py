@@ -19,6 +19,7 @@ from ranksim.conformance.spending.activity import (
     ROWS,
     AccountActivity,
     DryRunReport,
+    JobsUnderWay,
     NoActivity,
     RefusedSpend,
     SpendWork,
@@ -208,6 +209,8 @@ class FailedChecks:
         self.health = Bracket([(h.exchange.sent, h.exchange.received, h) for h in activity.health])
         self.entitled = Bracket([(e.exchange.sent, e.exchange.received, e) for e in activity.entitled])
         self.cost = Bracket([(c.low, c.high, c) for c in activity.cost if c.settled is not None])
+        self.spent = Bracket([(c.low, c.high, c) for c in activity.cost if c.settled is None])
+        self.running = JobsUnderWay(activity)
         self.meters = {
             metric: Bracket([(m.low, m.high, m) for m in found if m.ends is not None])
             for metric, found in activity.meters.items()
@@ -304,13 +307,35 @@ class FailedChecks:
         In a month it never falls, but for what was given back of other jobs than the call's `own` (U49).
         """
         before = self.cost.before(low)
-        if before is None or before.settled is None or before.ceiling is None or before.ends is None:
+        if before is None:
+            return self._spent_up(low, high, own)
+        if before.settled is None or before.ceiling is None or before.ends is None:
             return None
         if before.settled - before.blur < before.ceiling or not self._same_month(before, high):
             return None
         if bisect_right(self.refunded, high) > (own is not None and own.index in self.refundable):
             return None
         says = f"{before.settled / 1_000_000} of {before.ceiling / 1_000_000} USD had been settled"
+        return CheckFailure(3, says, (before.exchange.id,))
+
+    def _spent_up(self, low: Micros, high: Micros, own: Observation | None) -> CheckFailure | None:
+        """Return the same evidence where one amount is told: what is spent, or reserved for what runs.
+
+        With no job under way nothing of it is reserved, nor will be given back.
+        """
+        before, after = self.spent.before(low), self.spent.after(high)
+        if before is None or after is None or before.spent is None or before.ceiling is None:
+            return None
+        if before.spent < before.ceiling or before.ends is None or not self.activity.alone:
+            return None
+        if (after.ends, after.ceiling) != (before.ends, before.ceiling):
+            return None
+        begun = own is not None and any(work.exchange is own for work in self.activity.works)
+        if self.running.within(before.low, high, int(begun)):
+            return None
+        says = (
+            f"{before.spent / 1_000_000} of {before.ceiling / 1_000_000} USD had been spent, and no job ran"
+        )
         return CheckFailure(3, says, (before.exchange.id,))
 
     def _same_month(self, before: CostStatement | MeterStatement, high: Micros) -> bool:

@@ -15,6 +15,7 @@ from ranksim.conformance.spending.activity import (
     JOBS,
     ROWS,
     AccountActivity,
+    JobsUnderWay,
     NoActivity,
     RefusedSpend,
     SpendWork,
@@ -27,6 +28,7 @@ from ranksim.conformance.spending.statements import (
     BusinessClock,
     CostStatement,
     money,
+    spent_of,
 )
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Rule, Tally
@@ -117,7 +119,7 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Opt
     the request itself would cost; that is not known, so only the default can be excluded, and what costs
     nothing at once leaves no such excuse (S57, S58).
     """
-    spent, ceiling = (money(refused.exchange.meta.get(name)) for name in ("spent", "ceiling"))
+    spent, ceiling = spent_of(refused.exchange.meta), money(refused.exchange.meta.get("ceiling"))
     if spent is None or ceiling is None:
         tally.open("cost.refused", "the refusal states no spent and ceiling")
         return
@@ -217,7 +219,7 @@ def judge_tracking(activity: AccountActivity, ordered: Sequence[CostStatement], 
     """Between two readings with additions and surely no other work, nothing is reserved or spent (S57, S58).
 
     Settling and releasing only lower what is reserved; and where cost is reserved, with none reserved nothing
-    is under way that could settle.
+    is under way that could settle. Where only what is spent is told, a job under way could raise it.
     """
     if not activity.alone:
         return
@@ -228,7 +230,8 @@ def judge_tracking(activity: AccountActivity, ordered: Sequence[CostStatement], 
     )
     added = sorted((w for w in activity.works if w.sure and w.spend in ADDS), key=lambda work: work.low)
     lows, reserves = [work.low for work in added], any(cost.reserved for cost in ordered)
-    stated = [cost for cost in ordered if cost.ends is not None and cost.reserved is not None]
+    running = JobsUnderWay(activity)
+    stated = [cost for cost in ordered if cost.ends is not None]
     for first, second in pairwise(stated):
         if first.high >= second.low or first.ends != second.ends:
             continue
@@ -236,15 +239,30 @@ def judge_tracking(activity: AccountActivity, ordered: Sequence[CostStatement], 
         inside = [work for work in added[place : place + MOST_ADDED] if work.high < second.low]
         if not inside or begun.upto(second.high) - ended.before(first.low):
             continue
-        settles = reserves and first.reserved == 0 and second.settled != first.settled
+        if first.reserved is not None and second.reserved is not None:
+            paid = _rose(first, second) or (
+                reserves and first.reserved == 0 and second.settled != first.settled
+            )
+        elif (
+            first.spent is not None
+            and second.spent is not None
+            and not running.within(first.low, second.high)
+        ):
+            paid = second.spent - first.spent > first.apart + second.apart
+        else:
+            continue
         says = (
-            f"{inside[0].spend} was added and nothing else accepted; reserved cost was "
-            f"{usd(first.reserved or 0)} and is {usd(second.reserved or 0)}, settled cost was "
-            f"{usd(first.settled or 0)} and is {usd(second.settled or 0)}"
+            f"{inside[0].spend} was added and nothing else accepted; {_told(first)}, and then {_told(second)}"
         )
         ids = (first.exchange.id, inside[0].exchange.id, second.exchange.id)
         evidence = activity.evidence(says, ids, second.low)
-        tally.check("cost.tracking", not (_rose(first, second) or settles), evidence, case=inside[0].spend)
+        tally.check("cost.tracking", not paid, evidence, case=inside[0].spend)
+
+
+def _told(cost: CostStatement) -> str:
+    """Say what a reading tells of a month's cost."""
+    told = {"spent": cost.spent, "settled": cost.settled, "reserved": cost.reserved}
+    return ", ".join(f"{usd(amount)} was {name}" for name, amount in told.items() if amount is not None)
 
 
 def judge_timing(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:

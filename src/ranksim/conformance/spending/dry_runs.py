@@ -274,6 +274,9 @@ def judge_verdicts(activity: AccountActivity, options: Options, tally: Tally) ->
             tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
         else:
             tally.check("dry_run.verdict", agrees, evidence, case=_said(check) if check else before.spend)
+            if not agrees and 0 < check < (before.check or 0):
+                pair = f"{CHECK_NAMES[check - 1]} before {CHECK_NAMES[(before.check or 0) - 1]}"
+                tally.broke("dry_run.order", evidence, case=pair)
 
 
 def _nothing_between(quiet: NoActivity, report: DryRunReport, outcome: RefusedSpend | SpendWork) -> bool:

@@ -28,6 +28,9 @@ CUT = 2
 ROUNDING = 5 * SECOND
 """How far the same instant may be told apart, and the clock of calendars be from that of the Date headers."""
 
+SPENT = ("spent", "amount_spent")
+"""Names of what a month has cost (U96)."""
+
 RICHEST = 15
 """Digits of an amount of dollars; what has more is none."""
 
@@ -139,14 +142,18 @@ def cost_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Cost
     """Read the cost of a month, of usage or of the meta of cost_cap_reached; None when it states nothing."""
     if not isinstance(row, dict):
         return None
-    spent, settled, reserved, ceiling = (
-        money(row.get(name)) for name in ("spent", "settled", "reserved", "ceiling")
-    )
+    settled, reserved, ceiling = (money(row.get(name)) for name in ("settled", "reserved", "ceiling"))
+    spent = spent_of(row)
     if spent is None and settled is None:
         return None
     ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
     apart = sum(blur_of(row.get(name)) for name in ("spent", "settled", "reserved")) + CUT
     return CostStatement(exchange, low, high, spent, settled, reserved, ceiling, ends, blur, apart)
+
+
+def spent_of(row: Mapping[str, Json]) -> int | None:
+    """Read what a month has cost, µUSD: S99 has it as the amount spent."""
+    return next((found for name in SPENT if (found := money(row.get(name))) is not None), None)
 
 
 def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> SlotStatement | None:
@@ -155,6 +162,8 @@ def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Slo
         return None
     numbers = {name: whole(row.get(name)) for name in ("used", "active", "held", "available", "requested")}
     numbers["limit"] = limit_of(row.get("limit"))
+    if numbers["requested"] is None:
+        numbers["requested"] = whole(row.get("needed"))
     used = numbers.pop("used")
     if used is None:
         return None
@@ -191,7 +200,9 @@ def limit_of(value: Json) -> int | None:
 
 
 def money(value: Json) -> int | None:
-    """Read an amount of dollars, text or number, as µUSD; None for anything else."""
+    """Read an amount of dollars, text or number or one beside its currency, as µUSD; None for all else."""
+    if isinstance(value, dict):
+        value = value.get("amount")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
+from ranksim.conformance.history.fields import state_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
@@ -62,9 +63,9 @@ class CompletenessJudge:
         owner = seen.environment, seen.account
         for job in jobs_in(seen):
             name = owner, job_name(job)
-            if seen.operation == "jobs.create" and not seen.old and str(job.get("status")) not in ENDED:
+            if seen.operation == "jobs.create" and not seen.old and state_of(job) not in ENDED:
                 self.created.setdefault(name, seen)
-            elif str(job.get("status")) in ENDED and name in self.created and name not in self.ended:
+            elif state_of(job) in ENDED and name in self.created and name not in self.ended:
                 self.ended.add(name)
                 self.ends[owner].append(EndedJob(job, self.created[name], seen))
         self.log.add(seen)
@@ -153,7 +154,7 @@ def _judge_sent(
                 continue
             named = told.get(job_name(end.job), {})
             if endpoint.id in named:
-                case = f"{end.job.get('kind')} {end.job.get('status')}"
+                case = f"{end.job.get('kind')} {state_of(end.job)}"
                 tally.held(SENT, case=case, by=(end.created.id, end.shown.id))
             elif any((endpoint.id, event) in listed for event in named.values()):
                 tally.open(SENT, "it is listed and did not arrive: it was lost")
@@ -188,7 +189,7 @@ def _takes(endpoint: ObservedEndpoint, job: dict[str, Json]) -> bool:
     types, domain = endpoint.settings[0].types, endpoint.settings[0].domain
     if types is None or domain is None:
         return False
-    return (not types or ENDED[job["status"]] in types) and domain in ("", job.get("domain_id"))
+    return (not types or ENDED[state_of(job)] in types) and domain in ("", job.get("domain_id"))
 
 
 def _judge_missing(
@@ -214,7 +215,7 @@ def _judge_missing(
     )
     assert endpoint.created is not None
     found = Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent)
-    tally.broke(SENT, found, case=f"{end.job.get('kind')} {end.job.get('status')}")
+    tally.broke(SENT, found, case=f"{end.job.get('kind')} {state_of(end.job)}")
 
 
 # What the trace tells
