@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.conformance.ways import Departure, ways
+from ranksim.service.operations import OPERATIONS
 
 RESERVE = {"booking": "reserve"}
 OFTEN = {"failing": 0.4}
 """Jobs that fail, which no client can bring about."""
+
+AT_CEILING = {"at_ceiling": True}
+"""Where spending is refused at the ceiling, not before it."""
+
+ALL_GATED = AT_CEILING | {"all_gated": True}
+"""Where the ceiling stops what takes slots or an allowance too: no job takes of both."""
 
 FAST = 60
 """Times as fast, so that retries of hours come within minutes."""
@@ -117,17 +124,20 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     (f"a second {WORD} is joined", r"joins \1"),
     ("keywords are paid when they are added", "tracking-costs keywords"),
     ("a scan is paid when it is created", "tracking-costs scans"),
+    (r"(quota|slots) refuses where (cost_ceiling) fails too", r"order \1 \2", ALL_GATED),
+    (r"(\w+) refuses where (cost_ceiling) fails too", r"order \1 \2", AT_CEILING),
     (f"{WORD} refuses where {WORD} fails too", r"order \1 \2"),
+    (r"a dry run names (quota|slots) where (cost_ceiling) fails too", r"dry-order \1 \2", ALL_GATED),
     (f"a dry run names {WORD} where {WORD} fails too", r"dry-order \1 \2"),
     ("what the plan lacks is granted", "granted capability site_optimization"),
     ("AI scans are granted without the capability", "granted capability ai_scan"),
     ("a past-due account cannot read", "reads-refused past-due"),
     ("an account in order is refused as inactive", "healthy-refused"),
     (f"a past-due account is granted {WORD}", r"granted subscription \1"),
-    (f"{WORD} is granted at the ceiling", r"granted cost_ceiling \1"),
+    (f"{WORD} is granted at the ceiling", r"granted cost_ceiling \1", AT_CEILING),
     ("cost_cap_reached comes before the ceiling", "ceiling-early"),
     ("spent is not what is settled and reserved", "cost-sum", RESERVE),
-    ("settled cost falls within a month", "cost-falls"),
+    ("settled cost falls within a month", "cost-falls", RESERVE | OFTEN),
     ("the month's spend resets at another time", "reset cost"),
     ("more is admitted than the allowance", "quota-more"),
     ("quota_exhausted comes while it would fit", "quota-early"),
@@ -144,7 +154,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     (f"a dry run of {WORD} says another thing than the call", r"dry-allows \1"),
     (f"a dry run of {WORD} starts a job, which turns up later", r"dry-starts \1"),
     (f"a dry run does not tell of {WORD}", r"dry-blind \1"),
-    ("reads are refused at the ceiling", "reads-refused ceiling"),
+    ("reads are refused at the ceiling", "reads-refused ceiling", AT_CEILING),
     (r"a (read|write) works without a key", r"keyless none \1"),
     (r"a (read|write) works with an unknown key", r"keyless unknown \1"),
     (f"a scoped key reads {WORD} of another domain", r"reads-beyond \1"),
@@ -222,6 +232,11 @@ NOT_BROKEN = {
         for status in (301, 302, 303, 307, 308)
     },
     **{
+        f"{says}{one} {where} {other} fails too": "no operation of this deployment passes both checks"
+        for says, where in (("", "refuses where"), ("a dry run names ", "where"))
+        for one, other in (("quota", "capability"), ("slots", "capability"), ("slots", "quota"))
+    },
+    **{
         f"{what} is missing (GraphQL)": "this deployment has no GraphQL"
         for what in ("a RateLimit header", "X-Request-Id")
     },
@@ -265,14 +280,24 @@ def breakages() -> list[Breakage]:
 
 
 ALONE = re.compile(
-    "key-refused|any-environment|reads-refused|healthy-refused|walk-ends|cursor-|not-json|no-data account"
-    "|more-on-last|page-twice|time-form|rate-|always-in-flight|other-class|slots-none|patient|retry-early|offset"
-    "|no-data|other-kind|error-in-data|no-header x-request-id success|keyless|events-keyed|other-wait"
-    "|patch-ignored"
+    "key-refused|reads-refused|healthy-refused|no-data|always-in-flight|error-in-data"
+    "|no-header x-request-id success"
 )
 """What would keep others from being seen."""
 
-TOGETHER = {"spending": 4, "webhook": 5, "access": 3, "error": 3, "header": 3, "resource": 3, "job": 2}
+RATES = re.compile("rate-|other-class|retry-early")
+"""What has calls refused, or admitted, that others wait for."""
+
+TOGETHER = {
+    "rate": 3,
+    "spending": 4,
+    "webhook": 5,
+    "access": 4,
+    "error": 3,
+    "header": 3,
+    "resource": 3,
+    "job": 2,
+}
 """How many ways of a family are tried in one run at most; of other families one is."""
 
 
@@ -286,7 +311,7 @@ def groups(found: list[Breakage]) -> list[list[Breakage]]:
             if all(beside(one, other) for other in group)
             and sum(family(one) == family(other) for other in group) < TOGETHER.get(family(one), 1)
         )
-        group = None if ALONE.match(one.breaks) else next(fitting, None)
+        group = next(fitting, None)
         if group is None:
             made.append([one])
         else:
@@ -302,4 +327,14 @@ def family(one: Breakage) -> str:
 def beside(one: Breakage, other: Breakage) -> bool:
     agree = all(other.chosen.get(name, value) == value for name, value in one.chosen.items())
     same = one.scale == other.scale and agree and one.way.rule != other.way.rule
-    return same and not ALONE.match(other.breaks)
+    if rate_class(one) or rate_class(other):
+        return same and bool(rate_class(one) and rate_class(other)) and rate_class(one) != rate_class(other)
+    return same and not ALONE.match(one.breaks) and not ALONE.match(other.breaks)
+
+
+def rate_class(one: Breakage) -> str:
+    """The class of calls whose limit is broken, "" where none is: each may be broken in one way at a time."""
+    if not RATES.match(one.breaks):
+        return ""
+    of = one.breaks.rpartition(" ")[2]
+    return OPERATIONS[of].rate.label if of in OPERATIONS else of
