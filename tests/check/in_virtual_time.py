@@ -54,8 +54,10 @@ def check(
     return check_in(Rehearsal(service, target, network, seed), time, seed=seed, only=only)
 
 
-def check_in(rehearsal: Rehearsal, time: Micros, *, seed: int = 0, only: tuple[str, ...] = ()) -> Checked:
-    """Run a check in a rehearsal."""
+def check_in(
+    rehearsal: Rehearsal, time: Micros, *, seed: int = 0, only: tuple[str, ...] = (), again: bool = True
+) -> Checked:
+    """Run a check in a rehearsal; not `again`, without the rounds that come of what was judged meanwhile."""
     target = rehearsal.target
     reach: Reach = rehearsal.alone(explore(target))
     rehearsal.alone(state(reach))
@@ -63,7 +65,7 @@ def check_in(rehearsal: Rehearsal, time: Micros, *, seed: int = 0, only: tuple[s
     checked.budget = Budget(target.spend_cap, target.dry_run_only)
     checked.budget.accounts = {key.name: key.account for key in reach.keys.values()}
     start = rehearsal.now
-    supervising = _supervised(checked, reach, rehearsal, start, seed)
+    supervising = _supervised(checked, reach, rehearsal, start, seed, again)
     rehearsal.together([supervising], start + time - CLOSING)
     rehearsal.alone(guarded(resolve_lost(reach, rehearsal.unknown), checked.budget))
     rehearsal.alone(state(reach))
@@ -71,7 +73,9 @@ def check_in(rehearsal: Rehearsal, time: Micros, *, seed: int = 0, only: tuple[s
     return checked
 
 
-def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Micros, seed: int) -> Program:
+def _supervised(
+    checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Micros, seed: int, again: bool
+) -> Program:
     rounds, pacer = Rounds.of(checked.plan), Pacer(window_of(reach))
     checked.begun = rounds.begun
     programs: Counter[int] = Counter()
@@ -99,7 +103,7 @@ def _supervised(checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Mic
         if not rounds.running:  # what was not begun has no time left
             return
         yield Pause(SECOND)
-        if changed > judged and rehearsal.now - judged >= JUDGED_EVERY:
+        if again and changed > judged and rehearsal.now - judged >= JUDGED_EVERY:
             judged, checked.judged = rehearsal.now, checked.judged + 1
             rounds.judged(compare(rehearsal.so_far(reach)).findings)
             stopped.update(rounds.needless())
