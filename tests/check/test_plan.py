@@ -165,7 +165,7 @@ def test_amounts_are_those_of_all_rounds_too() -> None:
 
 
 def test_what_gets_no_turn_is_said_with_the_time_that_it_would_want() -> None:
-    plan = planned(reached("main", environments=1))
+    plan = planned(reached(*ALL), time=6 * MINUTE)
     in_time = turns(plan, plan.time)
     assert "ladder of main" not in in_time
     [said] = [line for line in lines(plan) if line.startswith("  not ladder of main")]

@@ -9,7 +9,7 @@ What each run came to is appended to a file of its process in `.cache/bench`, so
 interrupted goes on where it stopped: delete the files after a change. RANKSIM_BENCH_PART=1/2 does every
 second of the runs, so that two processes share them. A way is tried with default settings; the same capture
 is judged as one of shared accounts and with half of its exchanges missing, and a second one is made with 2 %
-of the replies lost. Each task of a check comes once: what it would do again costs more to judge than it shows.
+of the replies lost. Each task of a check comes once: further rounds cost more to judge than they show.
 """
 
 from __future__ import annotations
@@ -254,8 +254,9 @@ def page() -> str:
         "`tests/conformance/elsewhere` has a deployment that was written from the specification alone. Its",
         "numbers vary by a seed, and it can be broken in most of the ways of",
         "[what is judged](what-is-judged.md). Each run is a check of ten minutes of its clock with default",
-        "settings, in virtual time, in which each task comes once. Ways of different rules are tried together in one run, and those that",
-        "their case did not show alone, as far as runs were made. `bench.py` there writes this page.",
+        "settings, in virtual time, in which each task comes once. Ways of different rules are tried",
+        "together in one run, and those that their case did not show alone, as far as runs were made.",
+        "`bench.py` there writes this page.",
         "",
         f"- Runs that conform: {len(runs)}, alarms in {sum(bool(row['alarms']) for row in runs)} of them; at",
     ]
