@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.schema import FILES, schema
+from ranksim.schema import FILES, as_text, schema, write
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = [
@@ -87,3 +87,25 @@ def test_mistakes_are_found(change: dict[str, Any]) -> None:
 def test_another_kind_is_refused_with_what_is_near() -> None:
     with pytest.raises(BadInput, match="did you mean 'scenario'"):
         schema("scenari")
+
+
+# Where editors find them
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_shipped_schema_is_that_which_is_printed(kind: str) -> None:
+    """`ranksim schema --out src/ranksim/data/schemas` writes them anew."""
+    text = (ROOT / "src/ranksim/data/schemas" / f"{kind}.json").read_text("utf-8")
+    assert text == as_text(schema(kind))
+
+
+@pytest.mark.parametrize(("kind", "path"), SHIPPED, ids=lambda given: getattr(given, "name", str(given)))
+def test_shipped_files_name_theirs(kind: str, path: Path) -> None:
+    first = path.read_text("utf-8").partition("\n")[0]
+    named = path.parent / first.removeprefix("# yaml-language-server: $schema=")
+    assert named.resolve() == ROOT / "src/ranksim/data/schemas" / f"{kind}.json"
+
+
+def test_all_are_written_into_a_folder(tmp_path: Path) -> None:
+    write(tmp_path / "schemas")
+    assert {path.stem for path in (tmp_path / "schemas").iterdir()} == set(FILES)

@@ -183,22 +183,54 @@ def plans_command(
 @app.command("schema", short_help="Print the JSON Schema of a kind of file.")
 def schema_command(
     kind: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="KIND", help="One of scenario, policy, catalogue, population, study, target, trace."
+            metavar="KIND",
+            help="One of scenario, policy, catalogue, population, study, target, trace, and result, which is "
+            "what --json prints.",
         ),
-    ],
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the schemas of all kinds here, as KIND.json.")
+    ] = None,
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind of file, by which editors complete and check it.
 
-    Example: ranksim schema scenario > scenario.schema.json
+    An editor with a YAML language server finds it by a first line such as
+    # yaml-language-server: $schema=schemas/scenario.json
+
+    Examples:
+
+    \b
+      ranksim schema scenario > scenario.json
+      ranksim schema --out schemas
+    """  # fmt: skip
+    with spoken():
+        from ranksim.schema import FILES, as_text, schema, write
+
+        if (kind is None) == (out is None):
+            raise BadInput(f"schema: expected a kind ({', '.join(FILES)}), or --out for all of them")
+        if kind is not None:
+            print_out(as_text(schema(kind)))
+        if out is not None:
+            write(out)
+            print_out(f"Written to {out}\n")
+
+
+@app.command("init", short_help="Begin a project: a scenario, tests, CI.")
+def init_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Where; files that are there are never replaced.")
+    ] = Path(),
+) -> None:
+    """Write a starting scenario, tests, what a CI runs, and schemas for editors.
+
+    Example: ranksim init my-project
     """
     with spoken():
-        from json import dumps
+        from ranksim.project import begin
 
-        from ranksim.schema import schema
-
-        print_out(dumps(schema(kind), indent=1, ensure_ascii=False) + "\n")
+        print_out(begin(folder))
 
 
 # Running

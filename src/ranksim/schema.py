@@ -6,6 +6,8 @@ account that is not there, the commands tell that read the file.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, create_model
@@ -15,6 +17,7 @@ from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, no_such
+from ranksim.files import new_file
 from ranksim.fleet.population import Population
 from ranksim.report.document import ResultDocument
 from ranksim.sim.scenario import Scenario
@@ -60,6 +63,18 @@ def schema(kind: str) -> dict[str, Any]:
         told["anyOf"] = told.pop("oneOf")  # a note may have any fields beside its own
     about = "A line of a trace of ranksim" if kind == "trace" else f"A {kind} of ranksim"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **told, "title": about}
+
+
+def write(folder: Path) -> None:
+    """Write the schemas of all kinds into a folder, each as KIND.json. Raises BadInput."""
+    for kind in FILES:
+        with new_file(folder / f"{kind}.json") as temporary:
+            temporary.write_text(as_text(schema(kind)), encoding="utf-8")
+
+
+def as_text(told: dict[str, Any]) -> str:
+    """Return a schema as JSON text."""
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
 
 JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}

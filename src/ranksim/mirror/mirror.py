@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.callers.target import Target
+from ranksim.editors import copy_schemas, schema_line
 from ranksim.errors import BadInput
 from ranksim.files import new_directory
 from ranksim.load.driver import drive
@@ -47,10 +48,15 @@ def write(twin: MirroredWorld, out: Path) -> None:
     """Write world.yaml, policy.yaml and catalogue.yaml into a new directory. Raises BadInput."""
     with new_directory(out) as folder:
         heading = "".join(f"# {note}\n" for note in twin.notes)
-        (folder / "catalogue.yaml").write_text(_yaml(twin.catalogue), encoding="utf-8")
         policy = {"name": "twin", "catalogue": "catalogue.yaml"}
-        (folder / "policy.yaml").write_text(_yaml(policy), encoding="utf-8")
-        (folder / "world.yaml").write_text(heading + _yaml(twin.scenario), encoding="utf-8")
+        texts = {
+            "catalogue.yaml": schema_line("catalogue") + _yaml(twin.catalogue),
+            "policy.yaml": schema_line("policy") + _yaml(policy),
+            "world.yaml": schema_line("scenario") + heading + _yaml(twin.scenario),
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        copy_schemas(folder, ("catalogue", "policy", "scenario"))
 
 
 def _yaml(data: dict[str, Any]) -> str:

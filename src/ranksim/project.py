@@ -1,0 +1,50 @@
+"""What a new project starts with: `ranksim init`."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from ranksim.editors import FOLDER, copy_schemas
+from ranksim.errors import BadInput
+from ranksim.files import new_file
+
+KINDS = ("scenario", "policy", "catalogue", "study")
+"""What a project is likely to write files of."""
+
+NEXT = """
+next:
+  cd {folder}
+  ranksim run scenarios/first.yaml     what the service allows and refuses, and whether that was expected
+  pip install -r requirements.txt      pytest, and what ranksim.testing needs
+  pytest                               the scenario and the tests; .github/workflows/ranksim.yml runs the same
+"""
+
+
+def begin(folder: Path) -> str:
+    """Write the files of a new project and return what to say. Raises BadInput where one is there already."""
+    start = files("ranksim") / "data" / "project"
+    texts = {folder / name: text for name, text in _files(start)}
+    schemas = [folder / FOLDER / f"{kind}.json" for kind in KINDS]
+    there = [str(path) for path in (*texts, *schemas) if path.exists()]
+    if there:
+        raise BadInput(f"init: {', '.join(there)} is there already; move it or give another directory")
+    for path, text in texts.items():
+        with new_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    copy_schemas(folder, KINDS)
+    written = "".join(f"  {path}\n" for path in sorted([*texts, folder / FOLDER]))
+    return f"Written:\n{written}{NEXT.format(folder=folder)}"
+
+
+def _files(folder: Traversable, above: str = "") -> list[tuple[str, str]]:
+    found = []
+    for one in folder.iterdir():
+        name = f"{above}{one.name}"
+        if one.is_dir():
+            found += _files(one, f"{name}/") if one.name != "__pycache__" else []
+        else:
+            shown = name.replace("github/", ".github/", 1)  # what is hidden is not shipped
+            found.append((shown, one.read_text(encoding="utf-8")))
+    return sorted(found)
