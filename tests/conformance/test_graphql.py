@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.conformance.building import Entry, a_trace, call, error, found, judged
 
-from ranksim.conformance.calls import access, idempotency, updates
+from ranksim.conformance.calls import access, idempotency, schema_checks, updates
 from ranksim.conformance.compare import compare
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import read
@@ -147,3 +147,24 @@ def test_nobody_promised_graphql_where_a_recorder_looked_for_it(
     asked = asked.model_copy(update={"path": "/graphql", "method": "POST", "response_headers": told})
     judgement = compare(a_trace([asked]))
     assert not [(one.rule.name, one.evidence) for one in judgement.deviating]
+
+
+@pytest.mark.fact("U83")
+@pytest.mark.parametrize(
+    ("extensions", "numbers"),
+    [
+        (error("cooldown_active", 409), set()),
+        (
+            {"requestId" if name == "request_id" else name: value for name, value in error("x", 409).items()},
+            set(),
+        ),
+        ({"code": "cooldown_active"}, {83}),
+        (None, {83}),
+    ],
+    ids=["whole", "in the names of GraphQL", "a code alone", "none"],
+)
+def test_an_error_carries_the_error_body(extensions: Any, numbers: set[int]) -> None:
+    reply = {"data": None, "errors": [{"message": "no", "extensions": extensions}]}
+    tally = judged(schema_checks, [mutation("jobs.create", 0, "createJob", reply)])
+    assert {one.number for one in tally.differences} == numbers
+    assert found(tally, schema_checks.ERROR) in ("nothing", "differs 83")

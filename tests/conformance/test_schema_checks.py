@@ -112,6 +112,16 @@ TABLE: dict[str, tuple[str, Entry, str]] = {
         limited("cost_cap_reached", a="1", b="2", c="3"),
         "held",
     ),
+    "two numbers of a ceiling, and their currency": (
+        schema_checks.META,
+        limited("cost_cap_reached", spent="5.00", ceiling="5.00", currency="USD"),
+        "broken",
+    ),
+    "all of a ceiling": (
+        schema_checks.META,
+        limited("cost_cap_reached", spent=5, ceiling="5.00", currency="USD", until="2026-04-01"),
+        "held",
+    ),
     "two numbers of a ceiling": (schema_checks.META, limited("cost_cap_reached", a="1", b="2"), "broken"),
     "another code's": (schema_checks.META, limited("slot_limit_exceeded"), "nothing"),
     "a collection": (schema_checks.ENVELOPE, domains(), "held"),

@@ -160,6 +160,14 @@ def test_nothing_deviates(run: Run) -> None:
     assert decided >= 0.8 * exercised
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["everyday", "breadth", "retry", "race", "scope"])
+def test_where_every_choice_is_the_default_none_differs(name: str) -> None:
+    service, target = make_world(compact(Policy()), seed=77)
+    trace = rehearse(profile(name), service, target, users=1, duration=90 * SECOND, seed=77)
+    assert compare(trace).differences == ()
+
+
 @pytest.mark.heavy
 def test_nothing_deviates_in_more_than_two_hundred_runs() -> None:
     assert len(RUNS) >= 200

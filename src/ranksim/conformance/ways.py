@@ -481,6 +481,7 @@ def _forms() -> Iterator[Departure]:
         (71, "410 ends a delivery"),
         (73, "a disabled endpoint has no disabled_reason"),
         (81, "Deprecation and Sunset on /v1"),
+        (83, "an error over GraphQL does not carry the error body as its extensions"),
         (89, "checks are listed in another order, or up to the first failure"),
         (106, "a job or a scan costs several units"),
     ):

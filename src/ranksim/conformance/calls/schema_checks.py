@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, get_args, get_type_hints
 
 from ranksim.clock import DISTANT_FUTURE, Micros, instant
 from ranksim.conformance.calls import choices
-from ranksim.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
+from ranksim.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer, snaked
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, leaves
 from ranksim.conformance.verdict.options import Options
@@ -204,7 +204,10 @@ QUOTA = stated_fields(QuotaMeta)
 """The meta of quota_exhausted, whose names are stated (S98); other codes' are assumed (U7, U26)."""
 
 SPENT_VALUES = 3
-"""What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99)."""
+"""What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99).
+
+Each has a digit, which a currency beside them has not.
+"""
 
 CRAWLED = "last_full_crawl_at"
 FINISHED = "finished_at"
@@ -294,6 +297,8 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
     given, said = _headers_of(exchange)
     _check_headers(exchange, seen, given, tally)
     _check_rare(exchange, seen, tally)
+    if exchange.surface == "graphql" and isinstance(reply, dict) and seen.status == 200:
+        _check_extensions(reply, seen, tally)
     if exchange.surface != "rest" or seen.method in ("OPTIONS", "HEAD") or seen.status in (204, 304):
         return
     if not exchange.response and seen.status < 400:
@@ -415,6 +420,17 @@ def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: T
     elif given:
         tally.held(ID, case=case if seen.idempotency_key is None else None, by=(seen.id,))
     _check_meta(code, reply["meta"], seen, tally)
+
+
+def _check_extensions(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    """An error that GraphQL tells of a field carries the whole error body as its extensions (U83)."""
+    errors = reply.get("errors")
+    for one in errors if isinstance(errors, list) else ():
+        told = snaked(one.get("extensions")) if isinstance(one, dict) else None
+        if wrong := _wrong(told, ERROR_FIELDS):
+            says = f"{seen.id} tells an error with wrong or missing {', '.join(wrong)} in its extensions"
+            found = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
+            tally.differs(83, "the error body in extensions", "another form", found)
 
 
 def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tally) -> None:
