@@ -106,6 +106,26 @@ def test_a_finding_follows_where_each_of_its_instances_does(
     assert {name: cause.rule for name, cause in found.items()} == expected
 
 
+@pytest.mark.parametrize(
+    ("live", "dry", "follows"),
+    [
+        (["before slots"], ["quota before slots"], True),
+        (["before slots", "before cooldown"], ["quota before slots"], True),
+        (["before cooldown"], ["quota before slots"], False),
+        (["before slots"], ["quota before slots", "slots before cooldown"], False),
+    ],
+)
+def test_dry_runs_that_are_out_of_order_follow_from_calls_that_are_in_the_same_pairs(
+    live: list[str], dry: list[str], follows: bool
+) -> None:
+    told = Tally([Rule(name, name, (59,)) for name in ("guards.quota", "dry_run.order")])
+    for number, case in enumerate(live):
+        told.broke("guards.quota", Evidence("no", (f"x{number}",)), case=case)
+    for number, case in enumerate(dry):
+        told.broke("dry_run.order", Evidence("no", (f"y{number}",)), case=case)
+    assert ("dry_run.order" in causes(told.findings())) == follows
+
+
 def test_consequences_name_rules_and_lead_to_a_first_cause() -> None:
     names = {rule.name for rule in RULES}
     assert names.issuperset(FOLLOWS)

@@ -2,8 +2,8 @@
 
 A wrong status breaks the error's body and the rule of its code; a window that admits too many tells wrong
 headers. Such pairs are named here, each with its reason. A finding follows from another only where every one
-of its instances rests on an exchange or an attempt that breaks the other rule, too, or is about the same
-window: a single one that does not makes it a finding of its own.
+of its instances rests on an exchange or an attempt that breaks the other rule, too, is about the same
+window, or is of the same pair of checks: a single one that does not makes it a finding of its own.
 """
 
 from __future__ import annotations
@@ -13,15 +13,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from ranksim.conformance.verdict.verdicts import Finding, Verdict
+from ranksim.contract.facts import CHECK_NAMES
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The rule from which a finding follows, and why; `place` where both are about one window."""
+    """The rule from which a finding follows, and why; `place` where both are about one window.
+
+    With `check` both break in the same pairs of checks: the follower's case is "CHECK before LATER", the
+    cause's "before LATER".
+    """
 
     rule: str
     because: str
     place: bool = False
+    check: str = ""
 
 
 _CHECKS: Final = "a dry run reports by the same checks"
@@ -46,7 +52,10 @@ FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
         Cause("rate.traffic_only", "the refusal that comes too early is one with calls left"),
     ),
     "dry_run.order": tuple(
-        Cause(f"guards.{name}", _CHECKS) for name in ("capability", "health", "ceiling", "quota", "slots")
+        Cause(f"guards.{name}", _CHECKS, check=check)
+        for name, check in zip(
+            ("capability", "health", "ceiling", "quota", "slots"), CHECK_NAMES, strict=False
+        )
     ),
     "error.meta": (Cause("quota.meta", _BODY), Cause("cost.meta", _BODY)),
     "guards.codes": (Cause("error.body", _BODY),),
@@ -85,10 +94,17 @@ def causes(findings: Iterable[Finding]) -> dict[str, Cause]:
         for cause in FOLLOWS.get(name, ()):
             known = (places if cause.place else calls).get(cause.rule, set())
             told = [by[:1] if cause.place else by[1:] for by in finding.breaches]
-            if all(not known.isdisjoint(by) for by in told):
+            pairs = _pairs(broken.get(cause.rule), cause.check)
+            if all(not known.isdisjoint(by) for by in told) or (cause.check and _pairs(finding, "") <= pairs):
                 found[name] = cause
                 break
     return {name: _first(cause, found) for name, cause in found.items()}
+
+
+def _pairs(finding: Finding | None, check: str) -> set[str]:
+    """Return the cases in which a rule broke, with the check that its name stands for before them."""
+    cases = finding.cases if finding is not None else ()
+    return {f"{check} {case.name}".strip() for case in cases if case.broken}
 
 
 def _first(cause: Cause, found: Mapping[str, Cause]) -> Cause:

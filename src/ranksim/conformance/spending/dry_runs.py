@@ -339,7 +339,9 @@ def judge_order(activity: AccountActivity, report: DryRunReport, options: Option
             says = f"dry run of {report.spend}: {wrong}"
             evidence = Evidence(says, (exchange.id,), about=about, at=report.low)
             pairs = _pairs(report, report.failing)
-            tally.check("dry_run.order", not wrong, evidence, case=ANY if wrong else None)
+            said, first = report.check or 0, min(report.failing, default=0)
+            pair = f"{CHECK_NAMES[first - 1]} before {CHECK_NAMES[said - 1]}" if 0 < first < said else ANY
+            tally.check("dry_run.order", not wrong, evidence, case=pair if wrong else None)
             for pair in pairs if not wrong else ():
                 tally.covers("dry_run.order", pair, (exchange.id,))
             if report.names != CHECK_NAMES and whole:
