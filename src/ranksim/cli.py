@@ -130,7 +130,8 @@ def run_command(
 @app.command("assumptions", short_help="List what the specification leaves open.")
 def assumptions_command(
     numbers: Annotated[
-        list[str] | None, typer.Argument(metavar="NUMBER", help="Only these, such as U1 U48; all without.")
+        list[str] | None,
+        typer.Argument(metavar="NUMBER|WORD", help="Only these, such as U1 or window; all without."),
     ] = None,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Show the values of this policy file.")

@@ -1,5 +1,10 @@
 """The one exception a user can meet, and the words for a name that is not known."""
 
+TYPE_CHECKING = False  # as type checkers know it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class BadInput(ValueError):
     """Input of ours is wrong: a scenario, a policy, a trace line, a flag.
@@ -7,6 +12,20 @@ class BadInput(ValueError):
     The message is one sentence: where (file and line, or dotted path), what was expected, what to do.
     The command line prints it and exits with 2.
     """
+
+
+def near(name: object, known: "Iterable[str]") -> str:
+    """What to add to a refusal of a name, a hint at those that come near: "; did you mean 'pro'?", or ""."""
+    from difflib import get_close_matches  # late: errors are read before an interrupt can be caught
+
+    close = get_close_matches(str(name), [str(one) for one in known], n=2)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def listed(known: "Iterable[str]", name: object) -> str:
+    """What there is, with commas between, and what of it comes near a name that is none of it."""
+    names = list(known)
+    return f"{', '.join(names)}{near(name, names)}"
 
 
 def no_such(what: str, name: str, known: tuple[str, ...], otherwise: str = "") -> str:

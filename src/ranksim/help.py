@@ -1,5 +1,6 @@
 """Help that tells what is asked for: environment variables only by --help-all, which every command has."""
 
+from collections.abc import Callable
 from typing import Any
 
 from typer.core import TyperGroup, TyperOption
@@ -20,9 +21,26 @@ def tell_variables_when_asked(command: Any) -> None:
             help="Show this message with the environment variables that stand for options.",
         )
     )
+    command.parse_args = _parsing(command, command.parse_args)
     if isinstance(command, TyperGroup):
         for below in command.commands.values():
             tell_variables_when_asked(below)
+
+
+def _parsing(command: Any, parse: Callable[..., Any]) -> Callable[..., Any]:
+    """Parse as a command does, but suggest for an unknown option what begins so, if anything does."""
+
+    def parse_args(*given: Any) -> Any:
+        try:
+            return parse(*given)
+        except Exception as error:  # "no such option", of Click's or of the copy that typer has
+            if hasattr(error, "possibilities") and hasattr(error, "option_name"):
+                names = sorted(name for one in command.params for name in one.opts)
+                begun = [name for name in names if name.startswith(error.option_name)]
+                error.possibilities = begun or error.possibilities
+            raise
+
+    return parse_args
 
 
 def _tell_all(context: Any, parameter: TyperOption, wanted: bool) -> None:

@@ -227,6 +227,10 @@ def entries(source: str | Path | Iterable[str]) -> Iterator[Header | Exchange | 
     Unknown fields are ignored (E46). Raises BadInput naming the line that is broken, or that names a target
     or a key which the header does not declare.
     """
+    if isinstance(source, str | Path) and Path(source).suffix in (".yaml", ".yml"):
+        from ranksim.contract.yamlfile import refuse_yaml  # most read no YAML, and it takes long to read
+
+        refuse_yaml(source, "trace")
     where, lines = _lines_of(source)
     number, header = 0, Header()
     for number, line in enumerate(lines, 1):

@@ -125,7 +125,8 @@ def test_a_partial_table_keeps_the_rest() -> None:
             "[rank_run]}",
             "[rank_runs]}",
             "c.yaml:8: plans.only.quotas.rank_runs.consumed_by[0]: expected one of rank_run, crawl, "
-            "site_optimization, ai_scan, keyword_briefs, keywords, scans, found 'rank_runs'",
+            "site_optimization, ai_scan, keyword_briefs, keywords, scans, found 'rank_runs'; did you "
+            "mean 'rank_run'?",
         ),
         (
             "period: month",
@@ -136,7 +137,7 @@ def test_a_partial_table_keeps_the_rest() -> None:
             "{rank_run: 1h}",
             "{rankrun: 1h}",
             "c.yaml:12: plans.only.cooldowns.rankrun: expected one of rank_run, crawl, site_optimization, "
-            "ai_scan, keyword_briefs, keywords, scans, found 'rankrun'",
+            "ai_scan, keyword_briefs, keywords, scans, found 'rankrun'; did you mean 'rank_run'?",
         ),
         (
             "slot_limit: 10",

@@ -33,7 +33,7 @@ def service(**books: int) -> Any:
     key.rings = [[], [], []]
     state.keys["rk_1"] = key
     state.endpoints["whk_1"] = Endpoint("whk_1", "acct_1", "https://shop.example/hook", [], None, "s", START)
-    return SimpleNamespace(state=state)
+    return SimpleNamespace(state=state, consulted=tuple)
 
 
 def tally(length: int = HOUR, every: int = MINUTE, **options: Any) -> ReplicationTally:

@@ -42,7 +42,7 @@ class TinyWorld:
     def __init__(self, scenario: Any, *, seed: int, tally: Any, trace: Any = None) -> None:
         self.scenario, self.seed, self.tally, self.trace = scenario, seed, tally, trace
         account = Account("acct_1", "acme", "production", "pro", "active", 0, Books(month_ends=2**60))
-        self.service = SimpleNamespace(state=State(accounts={"acct_1": account}))
+        self.service = SimpleNamespace(state=State(accounts={"acct_1": account}), consulted=tuple)
 
     def run(self) -> None:
         for minute in range(self.scenario.length // MINUTE):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 import typer
 
 from ranksim import clock
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed
 from ranksim.report.terminal import check_results, waiting
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ def _jobs(texts: Sequence[str]) -> Any:
     found = _counts("jobs", texts)
     for kind in found:
         if kind not in tuple(JobKind):
-            raise BadInput(f"--jobs: no kind {kind!r}; expected one of {', '.join(JobKind)}")
+            raise BadInput(f"--jobs: no kind {kind!r}; expected one of {listed(JobKind, kind)}")
     return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ranksim.clock import Micros, duration, instant
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed, near
 
 WITHOUT_END = 10**15
 """A ceiling (µUSD) or a number of slots that nobody reaches."""
@@ -17,7 +17,7 @@ def plan_named(policy: Policy, name: str) -> Plan:
     """Return a plan of a policy's catalogue. Raises BadInput when there is none of that name."""
     plans = policy.catalogue.plans
     if name not in plans:
-        raise BadInput(f"plan: no plan {name!r}; expected one of {', '.join(plans)}")
+        raise BadInput(f"plan: no plan {name!r}; expected one of {listed(plans, name)}")
     return plans[name]
 
 
@@ -25,6 +25,12 @@ def expect(holds: bool, what: str, expected: str, found: object) -> None:
     """Raise BadInput, naming what was expected, unless a condition on the input holds."""
     if not holds:
         raise BadInput(f"{what}: expected {expected}, found {found}")
+
+
+def expect_one_of(known: Iterable[str], what: str, found: str) -> None:
+    """Raise BadInput, with what comes near, unless a word is among those known."""
+    names = list(known)
+    expect(found in names, what, f"one of {', '.join(names)}", f"{found}{near(found, names)}")
 
 
 def micros(what: str, given: Micros | str) -> Micros:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ranksim.capacity.common import expect
+from ranksim.capacity.common import expect, expect_one_of
 from ranksim.capacity.workload import MONTH, Workload
 from ranksim.clock import WEEK, Micros
 from ranksim.contract.facts import CHECK_OF
@@ -172,7 +172,7 @@ def check_add_ons(add_ons: Mapping[str, int], policy: Policy) -> None:
     """Raise BadInput for an add-on that the catalogue does not sell, and for fewer than none."""
     known = policy.catalogue.add_ons
     for name, count in add_ons.items():
-        expect(name in known, "add_ons", f"one of {', '.join(known)}", name)
+        expect_one_of(known, "add_ons", name)
         expect(count >= 0, f"add_ons.{name}", "0 or more", count)
 
 

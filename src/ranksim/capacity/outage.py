@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import DurationField, expect
+from ranksim.capacity.common import DurationField, expect, expect_one_of
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.inference.estimate import Estimate
@@ -82,7 +82,7 @@ class Outage:
         expect(self.length > 0, "length", "a duration above 0", self.length)
         expect(self.every > 0, "every", "a duration above 0", self.every)
         expect(self.together >= 1, "together", "1 or more", self.together)
-        expect(self.law in ("poisson", "regular"), "law", "poisson or regular", self.law)
+        expect_one_of(("poisson", "regular"), "law", self.law)
         if self.law == "regular":
             least = -(-self.length // MANY)
             expect(
@@ -91,7 +91,7 @@ class Outage:
                 f"{duration(least)} or more with law regular",
                 duration(self.every),
             )
-        expect(self.failure in ("down", "late"), "failure", "down or late", self.failure)
+        expect_one_of(("down", "late"), "failure", self.failure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from ranksim.capacity.common import DurationField, expect, plan_named
+from ranksim.capacity.common import DurationField, expect, expect_one_of, plan_named
 from ranksim.capacity.limits import MOST, Limit, allowed_alone, check_add_ons, limits
 from ranksim.capacity.workload import MONTH, PlannedWork, Workload
 from ranksim.clock import DAY, HOUR, WEEK
@@ -169,7 +169,7 @@ def largest(
     The number that `portfolio` has of what is varied does not matter. Raises BadInput.
     """
     policy = policy or Policy()
-    expect(vary in ("keywords", "domains"), "vary", "keywords or domains", vary)
+    expect_one_of(("keywords", "domains"), "vary", vary)
     check_add_ons(portfolio.add_ons, policy)
     bought = plan_named(policy, plan)
     allows = allowed_alone(lambda n: _workload(portfolio, vary, n), bought, policy)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import expect, moment
+from ranksim.capacity.common import expect, expect_one_of, moment
 from ranksim.clock import DAY, Micros, billing_month, iso
 from ranksim.extras import imported
 from ranksim.inference.estimate import Estimate
@@ -71,7 +71,7 @@ class Churn:
         for what, rate in (("adds", self.adds), ("removals", self.removals)):
             expect(0 <= rate <= MANY_A_DAY, what, f"words a day, from 0 to {MANY_A_DAY}", rate)
             expect(self.law == "poisson" or rate == int(rate), what, "a whole number with law fixed", rate)
-        expect(self.law in ("poisson", "fixed"), "law", "poisson or fixed", self.law)
+        expect_one_of(("poisson", "fixed"), "law", self.law)
 
     @property
     def slots_per_keyword(self) -> int:

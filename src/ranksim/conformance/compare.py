@@ -30,7 +30,7 @@ from ranksim.conformance.verdict.verdicts import (
     merged_findings,
 )
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
 """Every rule that a trace can show to be broken."""
@@ -136,7 +136,11 @@ def check_required(required: Iterable[str]) -> dict[str, bool]:
         bare = name.removesuffix(IN_ALL_CASES)
         named = [rule.name for rule in RULES if _is_named(rule, bare)]
         if not named:
-            raise BadInput(f"--require: no rule is named {bare!r}; `ranksim compare --rules` lists them")
+            families = dict.fromkeys(rule.name.partition(".")[0] for rule in RULES)
+            hint = near(bare, [*families, *(rule.name for rule in RULES)])
+            raise BadInput(
+                f"--require: no rule is named {bare!r}; `ranksim compare --rules` lists them{hint}"
+            )
         for rule in named:
             wanted[rule] = wanted.get(rule, False) or bare != name
     return wanted

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 
 Part = str | int
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -110,10 +110,12 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
             return _no_such_field(model, details["loc"])
         case "literal_error" | "enum":
             options = context["expected"].replace("'", "").replace(" or ", ", ")
-            return f"expected one of {options}, found {given}"
+            return f"expected one of {options}, found {given}{near(details['input'], options.split(', '))}"
         case "union_tag_invalid":
             options = context["expected_tags"].replace("'", "")
-            return f"expected {_bare(context)} to be one of {options}, found {context['tag']!r}"
+            found = context["tag"]
+            hint = near(found, options.split(", "))
+            return f"expected {_bare(context)} to be one of {options}, found {found!r}{hint}"
         case "union_tag_not_found":
             return f"{_bare(context)} is missing; add it"
         case "too_short":

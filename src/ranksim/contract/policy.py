@@ -14,6 +14,7 @@ from ranksim.contract.facts import Facts
 from ranksim.contract.located import Located, explain, validate
 from ranksim.contract.plans import HOW_JOBS_RUN, Catalogue
 from ranksim.contract.quantities import Distribution, Frozen
+from ranksim.errors import near
 
 if TYPE_CHECKING:
     from ruamel.yaml.comments import CommentedMap
@@ -55,7 +56,7 @@ class Policy(Frozen):
         """Read a policy file. Raises BadInput naming the line of the first mistake."""
         from ranksim.contract.yamlfile import read_yaml  # most worlds read no YAML, and it takes long to read
 
-        return cls.read(read_yaml(path), Path(path).parent)
+        return cls.read(read_yaml(path, "policy"), Path(path).parent)
 
     @classmethod
     def parse(cls, text: str, where: str = "policy") -> Self:
@@ -139,9 +140,10 @@ def read_catalogue(located: Located, folder: Path) -> Catalogue:
             raise located.error(f"no such file as {str(path)!r}; the path is relative to {str(folder)!r}")
         from ranksim.contract.yamlfile import read_yaml
 
-        return validate(Catalogue, read_yaml(path))
+        return validate(Catalogue, read_yaml(path, "catalogue"))
     raise located.error(
         f"expected one of {', '.join(CATALOGUES)}, a path ending in .yaml or a mapping, found {name!r}"
+        f"{near(name, CATALOGUES)}"
     )
 
 

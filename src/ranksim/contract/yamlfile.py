@@ -10,22 +10,50 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from ranksim.contract.file_kinds import BEGIN, kind_of, other_kind, told_other
 from ranksim.contract.located import Located, Part, dotted
 from ranksim.errors import BadInput
 
 
-def read_yaml(path: str | Path) -> Located:
-    """Read a YAML file. Raises BadInput when it is missing, not text or not YAML."""
+def read_yaml(path: str | Path, expected: str = "") -> Located:
+    """Read a YAML file. Raises BadInput when it is missing, not text or not YAML.
+
+    So it does when the file is plainly of another kind than is `expected`, such as "scenario".
+    """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
+        begun = next((kind for how, kind in BEGIN.items() if content.startswith(how)), "")
+        if expected and begun:
+            raise BadInput(f"{path}: {told_other(begun, expected)}")
+        text = content.decode("utf-8")
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; check the path, which is read from {Path.cwd()}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path}: not UTF-8 text; save the file as UTF-8") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a readable file") from None
-    return load_yaml(text, str(path))
+    located = load_yaml(text, str(path))
+    kind = other_kind(located.data, expected) if expected and isinstance(located.data, dict) else ""
+    if kind:
+        raise located.error(told_other(kind, expected))
+    return located
+
+
+def refuse_yaml(path: str | Path, expected: str) -> None:
+    """Raise BadInput where a file that is no YAML was expected, and a YAML file of a known kind is given.
+
+    Only what is named as YAML is read: a recording may be large.
+    """
+    if Path(path).suffix not in (".yaml", ".yml"):
+        return
+    try:
+        located = read_yaml(path)
+    except BadInput:
+        return
+    kind = kind_of(located.data) if isinstance(located.data, dict) else ""
+    if kind:
+        raise located.error(told_other(kind, expected))
 
 
 def load_yaml(text: str, where: str) -> Located:

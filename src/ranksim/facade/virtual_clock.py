@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ranksim.clock import Micros, instant
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 from ranksim.serving.wall_clock import wall
 
 TRAFFIC_CLOCKS = ("same", "wall")
@@ -198,5 +198,5 @@ class VirtualClock:
 
 def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:
     if found not in known:
-        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}")
+        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}{near(found, known)}")
     return found

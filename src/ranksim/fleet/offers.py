@@ -8,7 +8,7 @@ import numpy as np
 from ranksim.contract.facts import Decision, JobKind, RateClass, Spend
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 from ranksim.fleet.population import Population
 from ranksim.fleet.rows import (
     ACTIVITIES,
@@ -89,6 +89,7 @@ def _expect(at: str, what: str, name: str, known: Mapping[str, object]) -> None:
     if name not in known:
         raise BadInput(
             f"{at}: no {what} {name!r}; expected one of {', '.join(known) or 'none, for there are none'}"
+            f"{near(name, known)}"
         )
 
 

@@ -223,7 +223,7 @@ class Population(Frozen):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a population file. Raises BadInput naming the line of the first mistake."""
-        return cls.read(read_yaml(path))
+        return cls.read(read_yaml(path, "population"))
 
     @classmethod
     def parse(cls, text: str, where: str = "population") -> Self:

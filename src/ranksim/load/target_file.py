@@ -25,7 +25,7 @@ from ranksim.contract.yamlfile import read_yaml
 
 def read_target(path: str | Path) -> Target:
     """Read a target file; its `policy` is relative to it. Raises BadInput naming the line."""
-    located = read_yaml(path)
+    located = read_yaml(path, "target")
     target = validate(Target, located, os.environ)
     if target.policy is None:
         return target

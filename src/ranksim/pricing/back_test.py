@@ -50,7 +50,7 @@ class Accounts(Frozen):
 
 def read_accounts(path: str | Path) -> dict[str, AccountSpec]:
     """Read the accounts of a file, which may be a whole scenario. Raises BadInput."""
-    located = read_yaml(path)
+    located = read_yaml(path, "accounts")
     if not isinstance(located.data, dict) or "accounts" not in located.data:
         raise BadInput(f"{path}: expected accounts by name, as in a scenario")
     only = Located(located.where, {"accounts": located.data["accounts"]}, located.lines)

@@ -12,7 +12,7 @@ from ranksim.capacity.common import WITHOUT_END
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import MICRO_USD
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed
 from ranksim.fleet.engine import simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
@@ -197,7 +197,7 @@ def break_even(
     served = tuple(dict.fromkeys(p for segment in population.segments.values() for p in segment.plans))
     for plan in plans:
         if plan not in served:
-            raise BadInput(f"plan: no customer is on {plan!r}; expected one of {', '.join(served)}")
+            raise BadInput(f"plan: no customer is on {plan!r}; expected one of {listed(served, plan)}")
     base = Policy() if policy is None else policy
 
     def run(sold: Catalogue) -> list[FleetResult]:

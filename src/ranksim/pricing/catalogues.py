@@ -9,7 +9,7 @@ from ranksim.contract.located import validate
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import CATALOGUES, Policy, check_whole, shipped_catalogue
 from ranksim.contract.yamlfile import read_yaml
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed, near
 from ranksim.fleet.population import Population
 
 Moves = Mapping[str, str]
@@ -23,9 +23,9 @@ def read_catalogue(source: str | Path) -> Catalogue:
     if not Path(source).is_file():
         raise BadInput(
             f"{source}: no such catalogue; give a YAML file, or one of {', '.join(CATALOGUES)}, "
-            "which are shipped"
+            f"which are shipped{near(source, CATALOGUES)}"
         )
-    return validate(Catalogue, check_whole(read_yaml(source)))
+    return validate(Catalogue, check_whole(read_yaml(source, "catalogue")))
 
 
 def alike(a: Catalogue, b: Catalogue) -> tuple[Catalogue, Catalogue]:
@@ -50,7 +50,7 @@ def check_moves(population: Population, moves: Moves) -> None:
     plans = dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans)
     for old in moves:
         if old not in plans:
-            raise BadInput(f"move: no customer is on {old!r}; expected one of {', '.join(plans)}")
+            raise BadInput(f"move: no customer is on {old!r}; expected one of {listed(plans, old)}")
 
 
 def check_sold(population: Population, catalogue: Catalogue, side: str) -> None:
@@ -66,15 +66,15 @@ def check_plan(plan: str, catalogue: Catalogue, at: str, side: str, movable: boo
     """Raise BadInput at a place unless a side's catalogue has a plan; `movable`: a move would help."""
     if plan not in catalogue.plans:
         hint = f", or say where its customers go with --move {plan}=PLAN" if movable else ""
-        known = ", ".join(catalogue.plans)
-        raise BadInput(f"{at}: {side} has no plan {plan!r}; expected one of {known}{hint}")
+        known = f"{', '.join(catalogue.plans)}{hint}{near(plan, catalogue.plans)}"
+        raise BadInput(f"{at}: {side} has no plan {plan!r}; expected one of {known}")
 
 
 def check_add_ons(add_ons: Iterable[str], catalogue: Catalogue, at: str, side: str) -> None:
     """Raise BadInput at a place unless a side's catalogue has all of some add-ons."""
     for add_on in add_ons:
         if add_on not in catalogue.add_ons:
-            known = ", ".join(catalogue.add_ons) or "none, for there are none"
+            known = listed(catalogue.add_ons, add_on) or "none, for there are none"
             raise BadInput(f"{at}: {side} has no add-on {add_on!r}; expected one of {known}")
 
 

@@ -16,7 +16,7 @@ from ranksim.clock import Micros
 from ranksim.contract.located import validate
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.views import created_by
-from ranksim.contract.yamlfile import read_yaml
+from ranksim.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.errors import BadInput
 from ranksim.pricing.common import told_reasons
 from ranksim.records import parsed_object, read_access_log, read_lines
@@ -116,11 +116,12 @@ class Rules(Frozen):
 
 def read_rules(path: str | Path) -> tuple[RecordingRule, ...]:
     """Read a file of rules. Raises BadInput."""
-    return validate(Rules, read_yaml(path)).rules
+    return validate(Rules, read_yaml(path, "map")).rules
 
 
 def read_recording(path: str | Path, rules: Sequence[RecordingRule] = ()) -> Recording:
     """Read a trace, or an access log in common or combined format; .gz and .xz too. Raises BadInput."""
+    refuse_yaml(path, "trace")
     first = next(read_lines(path), "")
     made = _of_trace(path) if first.lstrip().startswith("{") else _of_log(path, rules)
     if not made.calls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +18,30 @@ CONFIDENCE = {"H": "high", "M": "medium", "L": "low"}
 
 
 def select(numbers: Iterable[str]) -> list[Assumption]:
-    """The assumptions of these numbers ("U48", "48"), in the order asked for; all of them when none is given.
+    """The assumptions of these numbers ("U48", "48") or words, in the order asked for; all of them without.
 
-    Raises BadInput for a number that does not exist.
+    Raises BadInput for a number that does not exist, and for a word that no assumption has.
     """
     by_number = {str(assumption.number): assumption for assumption in ASSUMPTIONS}
     chosen = []
     for number in numbers:
         found = by_number.get(number.removeprefix("U").removeprefix("u"))
-        if found is None:
+        having = [found] if found is not None else _about(number)
+        if not having:
             raise BadInput(f"{number}: no such assumption; they are U1 to U{len(ASSUMPTIONS)}")
-        chosen.append(found)
+        chosen += having
     return chosen or list(ASSUMPTIONS)
+
+
+def _about(word: str) -> list[Assumption]:
+    """The assumptions that name a word in what is open, in their settings or their options."""
+    if re.fullmatch("[A-Za-z_]{4,}", word) is None:
+        return []
+    return [
+        one
+        for one in ASSUMPTIONS
+        if word.lower() in " ".join((one.statement, *one.fields, *map(str, one.options))).lower()
+    ]
 
 
 def row(assumption: Assumption, policy: Policy) -> dict[str, Any]:
@@ -51,7 +64,14 @@ def row(assumption: Assumption, policy: Policy) -> dict[str, Any]:
 def overrides(policy: Policy) -> tuple[tuple[str, str, str], ...]:
     """Number, statement and values of every assumption that a policy changes."""
     rows = (row(assumption, policy) for assumption in ASSUMPTIONS)
-    return tuple((r["number"], r["statement"], _settings(r["values"])) for r in rows if r["changed"])
+    return tuple((r["number"], r["statement"], settings(r["values"])) for r in rows if r["changed"])
+
+
+def rests_on(policy: Policy, consulted: Iterable[str]) -> tuple[dict[str, Any], ...]:
+    """The assumptions that set one of these fields of a policy, as rows, those that differ first."""
+    read = set(consulted)
+    rows = [row(one, policy) for one in ASSUMPTIONS if read & set(one.fields)]
+    return tuple(sorted(rows, key=lambda one: not one["changed"]))
 
 
 def render(shown: dict[str, Any]) -> RenderableType:
@@ -66,8 +86,8 @@ def render(shown: dict[str, Any]) -> RenderableType:
     grid.add_column(overflow="fold")
     lines = {
         "assumed": shown["default"],
-        "changed to": _settings(shown["values"]) if shown["changed"] else "",
-        "set by": "" if shown["changed"] else _settings(shown["values"]),
+        "changed to": settings(shown["values"]) if shown["changed"] else "",
+        "set by": "" if shown["changed"] else settings(shown["values"]),
         "options": ", ".join(shown["options"]),
         "because": shown["reason"],
         "confidence": shown["confidence"],
@@ -93,7 +113,8 @@ def _at(document: Any, path: str) -> Any:
     return document
 
 
-def _settings(values: dict[str, Any]) -> str:
+def settings(values: dict[str, Any]) -> str:
+    """The fields that set an assumption, with their values."""
     return ", ".join(f"{path} = {_plain(value)}" for path, value in values.items())
 
 

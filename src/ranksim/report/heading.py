@@ -21,7 +21,8 @@ class ExpectationVerdict:
 class Heading:
     """The plain facts of a run. `start` is an instant, `length` a duration (µs); `command` repeats the run.
 
-    `overrides` are the assumptions that differ from their default: U number, statement, value. `invoice` is
+    `overrides` are the assumptions that differ from their default: U number, statement, value; `rests_on` are
+    the rows of those that the service was asked about. `invoice` is
     what all accounts pay a month (µUSD), by the plans and add-ons that they start with.
     """
 
@@ -38,6 +39,7 @@ class Heading:
     verdicts: tuple[ExpectationVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     overrides: tuple[tuple[str, str, str], ...] = ()
+    rests_on: tuple[Mapping[str, Any], ...] = ()
     command: str = ""
     invoice: int | None = None
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ranksim.report.assumptions import settings
 from ranksim.report.heading import Heading, numbers_of
 from ranksim.report.tables import View, bounded, views
+from ranksim.report.units import many
 
 MOST_ROWS = 200
 """Rows of one table that a page shows; all are in the tables beside it."""
@@ -186,16 +189,47 @@ def _rows(view: View) -> list[str]:
 
 
 def _assumptions(heading: Heading) -> list[str]:
-    if not heading.overrides:
-        return []
-    rows = [
-        "<tr>" + "".join(_cell("td", cell, False) for cell in (number, statement, value)) + "</tr>"
-        for number, statement, value in heading.overrides
-    ]
-    return [
-        "<h2>Assumptions that differ from their default</h2>",
-        *_table(("number", "what is open", "assumed here"), 3, rows),
-    ]
+    """What the result rests on: each assumption that was read, what it is here, and where more stands."""
+    parts = []
+    if heading.rests_on:
+        rows = [
+            f"<tr><td>{linked(one['number'], one['reason'])}</td><td>{escape(one['statement'])}</td>"
+            f"<td>{escape(settings(one['values']))}</td><td>{escape(one['confidence'])}</td>"
+            f"<td>{'<b>differs</b>' if one['changed'] else 'the default'}</td></tr>"
+            for one in heading.rests_on
+        ]
+        parts += [
+            "<h2>Assumptions that the result rests on</h2>",
+            f"<p>The service read {many(len(rows), 'open point')} of the specification in this run. "
+            "“ranksim explain U1” tells why one is assumed, and how a deployment shows it.</p>",
+            *_table(("number", "what is open", "set here by", "confidence", "is"), 5, rows),
+        ]
+    read = {one["number"] for one in heading.rests_on}
+    unread = [one for one in heading.overrides if one[0] not in read]
+    if unread:
+        cells = [
+            "<tr>" + "".join(_cell("td", cell, False) for cell in (number, statement, value)) + "</tr>"
+            for number, statement, value in unread
+        ]
+        title = "Assumptions that differ from their default" + (", but were not read" if read else "")
+        parts += [f"<h2>{title}</h2>", *_table(("number", "what is open", "assumed here"), 3, cells)]
+    return parts
+
+
+DOCS = "RANKSIM_DOCS"
+"""The environment variable with the address of the documents' site, to which pages link where it is set."""
+
+PAGES = {"S": "facts", "U": "assumptions", "E": "edge-cases"}
+"""The page of the site that tells of a fact, an assumption, an edge case."""
+
+
+def linked(name: str, told: str) -> str:
+    """Return an id, with what is told of it: as a link to its page, where the site is known."""
+    base = os.environ.get(DOCS, "").rstrip("/")
+    if not base:
+        return f'<abbr title="{escape(told)}">{name}</abbr>'
+    address = f"{base}/reference/{PAGES[name[0]]}.html#{name.lower()}"
+    return f'<a href="{escape(address)}" title="{escape(told)}">{name}</a>'
 
 
 def _notes(heading: Heading) -> list[str]:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from ranksim.clock import calendar_anchor
 from ranksim.contract.facts import CHECK_NAMES, RateClass
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 from ranksim.rules import admission, windows
 from ranksim.rules.admission import MONTH, WEEK
 from ranksim.rules.books import Books, Meter, Window
@@ -25,7 +25,7 @@ LIMITS = ("rate", *CHECK_NAMES)
 
 def _expect(what: str, found: str, known: tuple[str, ...]) -> None:
     if found not in known:
-        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}")
+        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}{near(found, known)}")
 
 
 def open_account(

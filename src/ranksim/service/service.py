@@ -22,6 +22,7 @@ from ranksim.rules.access import resolve
 from ranksim.rules.books import Books
 from ranksim.service import administration, deliveries, jobs
 from ranksim.service.calls import Answer, Call, Fault, Reply, StartJob, Step
+from ranksim.service.consulted import Consulting
 from ranksim.service.context import JOB_ENDS, Context, Request
 from ranksim.service.errors import problem
 from ranksim.service.events import CallGranted, CallJoined, CallRefused, WindowRefused
@@ -69,21 +70,36 @@ class Service:
     """The rulebook with its state. Deterministic: the same calls at the same instants give the same replies.
 
     `policy` says what the service promises, `seed` addresses its draws, and `pooled` names the job kinds that
-    a driver's worker pools run; the service runs the other kinds itself. All instants are µs since the epoch
-    and must not go backwards.
+    a driver's worker pools run; the service runs the other kinds itself. One that is `consulting` knows which
+    assumptions it read. All instants are µs since the epoch and must not go backwards.
     """
 
-    def __init__(self, policy: Policy | None = None, seed: int = 0, pooled: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        seed: int = 0,
+        pooled: Iterable[str] = (),
+        *,
+        consulting: bool = False,
+    ) -> None:
         kinds = frozenset(pooled)
         if unknown := kinds - frozenset(JobKind):
             raise BadInput(f"pooled: expected job kinds ({', '.join(JobKind)}), found {min(unknown)!r}")
-        self._ctx = Context(policy or Policy(), State(seed=seed), kinds)
+        policy = policy or Policy()
+        self._consulting = Consulting(policy) if consulting else None
+        self._ctx = Context(self._consulting.policy if self._consulting else policy, State(seed=seed), kinds)
+        if self._consulting is not None:
+            self._ctx.terms = self._consulting.noted(self._ctx.terms)
         self._charged = charged_classes(self._ctx.policy)
 
     @property
     def state(self) -> State:
         """All state, as plain data; read it, do not write it."""
         return self._ctx.state
+
+    def consulted(self) -> tuple[str, ...]:
+        """Return the fields of assumptions and statuses that were read so far, if it is `consulting`."""
+        return () if self._consulting is None else self._consulting.names()
 
     @property
     def policy(self) -> Policy:

@@ -124,7 +124,7 @@ class Scenario(Frozen):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a scenario file. Raises BadInput naming the line of the first mistake."""
-        return cls.read(read_yaml(path), Path(path))
+        return cls.read(read_yaml(path, "scenario"), Path(path))
 
     @classmethod
     def parse(cls, text: str, where: str = "scenario") -> Self:

@@ -65,6 +65,7 @@ class Replication:
       attempt, sent, acknowledged, failed), `answers` (status or error to count), `delay` (histogram, µs)
     - `series` by table: rows of its names, `peak`, and lists of equal length: t and the columns of `COLUMNS`
     - `notes`: text to how often it was noted
+    - `consulted`: the fields of the policy that the service read, which are no statistics
     - `network` by client that calls over one: `unanswered`, how many calls got no reply in time, and
       `response_time`, of the others (histogram, µs); empty without a network
     """
@@ -78,10 +79,12 @@ class Replication:
     series: dict[str, list[dict[str, Any]]]
     notes: dict[str, int]
     network: dict[str, dict[str, Any]] = field(default_factory=dict)
+    consulted: tuple[str, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the replication as one dict, for JSON; without `network` where there is none."""
+        """Return the statistics as one dict, for JSON; without `network` where there is none."""
         plain = asdict(self)
+        del plain["consulted"]
         if not self.network:
             del plain["network"]
         return plain
@@ -383,6 +386,7 @@ class ReplicationTally:
                 client: {"unanswered": row.unanswered, "response_time": row.response_time.to_plain()}
                 for client, row in sorted(self._travels.items())
             },
+            consulted=service.consulted(),
         )
 
     # Jobs and deliveries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import ranksim
-from ranksim.report.assumptions import overrides
+from ranksim.report.assumptions import overrides, rests_on
 from ranksim.report.heading import ExpectationVerdict, Heading
 from ranksim.sim.expectations import judge
 
@@ -32,6 +32,7 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         ),
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
         overrides=overrides(scenario.policy),
+        rests_on=rests_on(scenario.policy, (name for one in result.replications for name in one.consulted)),
         command=command,
         invoice=_invoice(scenario),
     )

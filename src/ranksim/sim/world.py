@@ -107,7 +107,7 @@ class World(SimpyClock):
         self.seed = scenario.seed if seed is None else seed
         self.tally = tally
         self.trace = trace
-        self.service = Service(scenario.policy, seed=self.seed, pooled=JobKind)
+        self.service = Service(scenario.policy, seed=self.seed, pooled=JobKind, consulting=True)
         if trace is not None:
             trace.watch(self.service.state)
         self.pools: dict[str, Pool] = {}

@@ -9,7 +9,7 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed
 from ranksim.study.engines import Engine
 from ranksim.study.parameters import Settings
 from ranksim.study.spec import CheckedSpec, Spec
@@ -100,7 +100,8 @@ def check_baseline(study: CheckedSpec, design: list[Point]) -> None:
     known = list(spec.variants or ()) if several else [one.label for one in design]
     if spec.baseline and spec.baseline not in known:
         raise study.located.error(
-            f"no point {spec.baseline!r}; expected one of {', '.join(known)}", "baseline"
+            f"no point {spec.baseline!r}; expected one of {listed(known, spec.baseline)}",
+            "baseline",
         )
 
 

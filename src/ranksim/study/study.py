@@ -33,7 +33,7 @@ class Study(CheckedSpec):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study file. Raises BadInput naming the line of the first mistake."""
-        return cls._read(read_yaml(path), Path(path))
+        return cls._read(read_yaml(path, "study"), Path(path))
 
     @classmethod
     def parse(cls, text: str, where: str = "study") -> Self:

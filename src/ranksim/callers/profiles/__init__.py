@@ -13,7 +13,7 @@ from ranksim.callers.profiles.soak import SOAK
 from ranksim.callers.profiles.walk import WALK
 from ranksim.callers.profiles.webhooks import WEBHOOKS, WEBHOOKS_LONG
 from ranksim.callers.profiles.windows import BURST, WINDOWS
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 
 __all__ = ["PROFILES", "Profile", "profile"]
 
@@ -42,5 +42,5 @@ def profile(name: str) -> Profile:
     for known in PROFILES:
         if known.name == name:
             return known
-    names = ", ".join(known.name for known in PROFILES)
-    raise BadInput(f"profile: expected one of {names}, found {name!r}")
+    names = [known.name for known in PROFILES]
+    raise BadInput(f"profile: expected one of {', '.join(names)}, found {name!r}{near(name, names)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ranksim.clock import iso
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 from ranksim.facade.control import schemas
 from ranksim.facade.control.control_request import ControlRequest, Missing
 from ranksim.facade.twin import Twin
@@ -70,7 +70,9 @@ def _known(policy: Policy, body: schemas.AccountPatch) -> None:
     ):
         for name in names:
             if name not in known:
-                raise BadInput(f"body: {what}: expected one of {', '.join(known)}, found {name!r}")
+                raise BadInput(
+                    f"body: {what}: expected one of {', '.join(known)}, found {name!r}{near(name, known)}"
+                )
 
 
 async def list_keys(twin: Twin, request: ControlRequest) -> schemas.KeyList:

@@ -11,7 +11,7 @@ from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.why.changes import Knob, dotted, knobs
-from ranksim.sim.why.futures import Question, Rerunner, narrowed, other
+from ranksim.sim.why.futures import Question, Rerunner, narrowed, other, tried
 from ranksim.sim.why.moments import MomentSearch
 from ranksim.sim.why.told import Happening, Remedy, TurningPoint, Why
 
@@ -35,7 +35,8 @@ def why(
     """Tell why something happened in one of the runs of a scenario, whose `seeds` these are.
 
     `asked` is a metric that only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`.
-    `futures` is how many other futures of a moment, and other worlds for a change, are tried. `progress` is
+    `futures` is how many other futures of a moment, and other worlds for a change, are tried at most: half of
+    them are enough where they agree, and never fewer than ten. `progress` is
     told how many worlds have been run. Raises BadInput where it did not happen.
     """
     if futures < 1:
@@ -58,7 +59,7 @@ def why(
     moment = search.moment(first, before)
     prevention = _Prevention(worlds, plain, small, seed, futures, moment)
     changes = prevention.changes(_account_of(plain, question, first))
-    others = [worlds.happens(small, other(seed, "world", number)) for number in range(futures)]
+    others = tried(lambda number: worlds.happens(small, other(seed, "world", number)), futures)
     return Why(
         str(question),
         scenario.name,
@@ -68,7 +69,7 @@ def why(
         first,
         moment,
         tuple(search.chances(moment, first, before)),
-        chance(sum(others), futures),
+        chance(*others),
         tuple(changes),
         worlds.runs,
     )
@@ -174,12 +175,12 @@ class _Prevention:
     def _change(self, knob: Knob, index: int, trials: int) -> Remedy:
         """Tell a change, with its success in worlds that it was not chosen by."""
         changed = knob.turned(self.small, index)
-        kept = sum(not self._happens(changed, other(self.seed, "fresh", number)) for number in range(trials))
+        kept = tried(lambda number: not self._happens(changed, other(self.seed, "fresh", number)), trials)
         return Remedy(
             dotted(knob.path),
             knob.write(knob.old),
             knob.write(knob.value(index)),
             knob.size(index),
-            chance(kept, trials),
+            chance(*kept),
             self._kind(knob),
         )

@@ -23,7 +23,12 @@ def why(
         ),
     ],
     futures: Annotated[
-        int, typer.Option(min=1, help="Other futures of a moment, and other worlds of a change, to try.")
+        int,
+        typer.Option(
+            min=1,
+            help="Other futures of a moment, and other worlds of a change, to try; half, but 10 at least, "
+            "where these agree.",
+        ),
     ] = 20,
     seed: Annotated[
         int | None, typer.Option(help="Seed of a scenario file's run; its own if not given.")

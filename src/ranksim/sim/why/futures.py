@@ -266,6 +266,19 @@ class Rerunner:
         return World(scenario, seed=seed, tally=tally, fork=fork)
 
 
+FEW = 10
+"""So many trials at least, and half of those there may be, are enough where they agree."""
+
+
+def tried(succeeds: Callable[[int], bool], most: int) -> tuple[int, int]:
+    """Return how many of how many trials succeed: of `most`, or of the first few where these all agree."""
+    few = min(most, max(FEW, most // 2))
+    hits = sum(succeeds(number) for number in range(few))
+    if hits in (0, few):
+        return hits, few
+    return hits + sum(succeeds(number) for number in range(few, most)), most
+
+
 def other(seed: int, kind: str, number: int) -> int:
     """Return the seed of another future or world; those of different kinds are independent."""
     return derive(seed, entity(f"why/{kind}"), number, Purpose.REPLICATION)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ranksim.clock import Micros
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.timeline import IssueKey
-from ranksim.sim.why.futures import Rerunner, other
+from ranksim.sim.why.futures import FEW, Rerunner, other, tried
 from ranksim.sim.why.told import Chance, Happening, Path, TurningPoint
 from ranksim.sim.world import Fork
 
@@ -66,19 +66,18 @@ def as_of(scenario: Scenario, now: Micros) -> Scenario:
     return scenario.model_copy(update=changes)
 
 
-PROBES = 10
-"""How many futures of a moment are looked at to see whether it was inevitable from there on."""
-
-
 @dataclass(slots=True)
 class MomentSearch:
-    """Looks for the moment in one run: the worlds, the scenario, the run's seed, and futures of a moment."""
+    """Looks for the moment in one run: the worlds, the scenario, the run's seed, and futures of a moment.
+
+    Each future is run once, and what came of it kept in `seen`.
+    """
 
     worlds: Rerunner
     scenario: Scenario
     seed: int
     futures: int
-    inevitable: dict[Micros, bool] = field(default_factory=dict)
+    seen: dict[tuple[Micros, int], bool] = field(default_factory=dict)
 
     def moment(self, first: Happening, before: Sequence[Happening]) -> TurningPoint:
         """Return the moment from which on what `first` shows was inevitable; `before` is what led there."""
@@ -112,7 +111,7 @@ class MomentSearch:
             marks.setdefault(earlier[-1].at, f"just before: {earlier[-1].text}")
         marks[moment.at] = moment.text
         rows = [self._chance(at, marks[at]) for at in sorted(marks) if at < first.at]
-        return [*rows, Chance(first.at, first.text, self.futures, self.futures)]
+        return [*rows, Chance(first.at, first.text, *tried(lambda _: True, self.futures))]
 
     def _between(self, times: Sequence[Micros]) -> tuple[Micros, Micros]:
         """Narrow [not yet inevitable, …, inevitable] down to two neighbours."""
@@ -127,21 +126,20 @@ class MomentSearch:
 
     def _is_inevitable(self, at: Micros) -> bool:
         """Return whether some futures of a moment all come to it; the first that does not decides."""
-        if at not in self.inevitable:
-            scenario = as_of(self.scenario, at)
-            self.inevitable[at] = all(self._comes(scenario, at, number) for number in range(PROBES))
-        return self.inevitable[at]
+        return all(self._comes(at, number) for number in range(FEW))
 
     def _chance(self, at: Micros, text: str) -> Chance:
-        scenario = as_of(self.scenario, at)
-        hits = sum(self._comes(scenario, at, number) for number in range(self.futures))
-        return Chance(at, text, hits, self.futures)
+        return Chance(at, text, *tried(lambda number: self._comes(at, number), self.futures))
 
-    def _comes(self, scenario: Scenario, at: Micros, number: int) -> bool:
-        seed = other(self.seed, "future", number)
-        if at <= self.scenario.start:  # nothing is past yet
-            return self.worlds.happens(scenario, seed)
-        return self.worlds.happens(scenario, self.seed, Fork(at, seed))
+    def _comes(self, at: Micros, number: int) -> bool:
+        if (at, number) not in self.seen:
+            scenario, seed = as_of(self.scenario, at), other(self.seed, "future", number)
+            if at <= self.scenario.start:  # nothing is past yet
+                comes = self.worlds.happens(scenario, seed)
+            else:
+                comes = self.worlds.happens(scenario, self.seed, Fork(at, seed))
+            self.seen[at, number] = comes
+        return self.seen[at, number]
 
 
 def _told(action: Any) -> str:
