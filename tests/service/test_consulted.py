@@ -19,10 +19,10 @@ def test_what_was_read_is_known_and_what_was_not() -> None:
         f"{HEAD}clients: {{look: {{kind: poller, account: acme, operation: slots.get, every: 1h}}}}"
     )
     runs = consulted(f"{HEAD}clients: {{runs: {{kind: schedule, account: acme, job: rank_run}}}}")
-    assert "assumptions.refused_calls_count" in reads
-    assert {"assumptions.join", "assumptions.cooldown_from"} & reads == set()
-    assert {"assumptions.join", "assumptions.cost_gate", "assumptions.cooldown_from"} <= runs
-    assert "assumptions.retry_jitter_percent" not in reads | runs
+    assert {"assumptions.window", "assumptions.cost_gate"} <= reads < runs
+    assert runs - reads == {"statuses.job_accepted"}
+    unread = {"assumptions.join", "assumptions.retry_jitter_percent", "statuses.cooldown_active"}
+    assert not unread & runs
 
 
 def test_a_service_that_is_not_asked_tells_nothing() -> None:
