@@ -9,7 +9,7 @@ from ranksim.contract.policy import Policy
 from ranksim.rules.books import Terms
 
 
-class Noted:
+class NotedValues:
     """Values that know which of them were read; from the second time on a read costs what it did."""
 
     def __init__(self, values: object) -> None:
@@ -35,18 +35,18 @@ class Consulting:
     """A policy whose assumptions and statuses are noted as they are read, and the terms made of it."""
 
     def __init__(self, policy: Policy) -> None:
-        self.assumptions, self.statuses = Noted(policy.assumptions), Noted(policy.statuses)
+        self.assumptions, self.statuses = NotedValues(policy.assumptions), NotedValues(policy.statuses)
         self.policy = policy.model_copy(
             update={
                 "assumptions": cast("Assumptions", self.assumptions),
                 "statuses": cast("Statuses", self.statuses),
             }
         )
-        self.terms = Noted(None)
+        self.terms = NotedValues(None)
 
     def noted(self, terms: Terms) -> Terms:
         """Return terms that are noted as they are read; to have made them is no reading of assumptions."""
-        self.terms = Noted(terms)
+        self.terms = NotedValues(terms)
         for name in Terms.__slots__:
             vars(self.assumptions).pop(TERMS.get(name, name), None)
         return cast("Terms", self.terms)
