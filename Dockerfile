@@ -21,7 +21,7 @@ RUN /opt/ranksim/bin/pip install --no-cache-dir --no-compile -c constraints.txt 
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ranksim/lib
 
 FROM ${BASE}
-# Slim bases have their own library uncompiled, which costs every start a second where nobody may write there.
+# A base may have Python's own library uncompiled, which costs every start a second, as nobody may write there.
 RUN useradd --uid 10001 --no-create-home ranksim && mkdir /data && chown ranksim /data \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -x '/(test|tests|idlelib|lib2to3|tkinter)/' \
         "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
