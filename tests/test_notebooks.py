@@ -50,10 +50,10 @@ def test_a_notebook_is_committed_as_it_was_executed_without_traces_of_the_machin
     assert not OF_A_MACHINE.findall(images.sub("", text))
 
 
-def test_there_are_five_notebooks_that_begin_with_a_title() -> None:
+def test_there_are_six_notebooks_that_begin_with_a_title() -> None:
     import nbformat
 
-    assert [path.stem[0] for path in NOTEBOOKS] == ["1", "2", "3", "4", "5"]
+    assert [path.stem[0] for path in NOTEBOOKS] == ["1", "2", "3", "4", "5", "6"]
     for path in NOTEBOOKS:
         first = nbformat.read(path, 4).cells[0]
         assert (first.cell_type, first.source[:2]) == ("markdown", "# ")
