@@ -157,8 +157,9 @@ def _resource(seen: Observation) -> Resource:
 def _judge_field(
     name: str, writes: Sequence[Observation], readings: Sequence[Observation], tally: Tally
 ) -> None:
+    values = FieldValues(name, writes, readings)
     for at, patch in enumerate(writes):
-        _judge_reply(name, patch, writes, at, readings, tally)
+        _judge_reply(name, patch, writes, at, readings, values, tally)
     certain = sorted((patch for patch in writes if patch.ok), key=lambda patch: patch.received)
     came = done = 0
     alive: list[Observation] = []
@@ -174,33 +175,48 @@ def _judge_field(
             since = newest.sent
             alive = [write for write in alive if write.received > since]
             last = [write for write in alive if write.sent < seen.received]
-            _judge_reading(name, seen, last, _known(name, writes, readings, since), tally)
+            _judge_reading(name, seen, last, values, since, tally)
 
 
-def _known(
-    name: str, writes: Sequence[Observation], readings: Sequence[Observation], until: Micros
-) -> list[Json]:
-    """Return the values that a field had, or was to have, before an instant."""
-    asked = [value for write in writes if write.received < until for value in _values(name, write)]
-    return asked + [seen.data[name] for seen in readings if seen.received < until]
+class FieldValues:
+    """The values that a field had, or was to have, each with when that was first known."""
+
+    def __init__(self, name: str, writes: Sequence[Observation], readings: Sequence[Observation]) -> None:
+        told = [(write.received, value) for write in writes for value in _values(name, write)]
+        told += [(seen.received, seen.data[name]) for seen in readings]
+        self.first: dict[str, tuple[Micros, Json]] = {}
+        for at, value in sorted(told, key=lambda one: one[0]):
+            self.first.setdefault(repr(value), (at, value))
+
+    def had(self, value: Json, until: Micros) -> bool:
+        """Return whether this value was known before an instant."""
+        return self.first.get(repr(value), (until, None))[0] < until
+
+    def had_another(self, value: Json, until: Micros) -> bool:
+        """Return whether one was known before that this cannot be made of."""
+        return any(at < until and _apart(other, value) for at, other in self.first.values())
 
 
 def _judge_reading(
-    name: str, seen: Observation, writes: Sequence[Observation], before: Sequence[Json], tally: Tally
+    name: str,
+    seen: Observation,
+    writes: Sequence[Observation],
+    values: FieldValues,
+    since: Micros,
+    tally: Tally,
 ) -> None:
     """A reading shows what one of the writes that may be the last asked for, or was told it had made of it.
 
     A deployment may write values its own way, such as a trimmed text, and lists in another order: only plain
-    values prove anything that were told as they had been asked for, or that are another one of `before`.
+    values prove anything that were told as they had been asked for, or that are another from before `since`.
     """
     shown, noun = seen.data[name], _noun(seen)
-    old = any(shown == value for value in before)
+    old = values.had(shown, since)
     fits = [write for write in writes if any(shown == value for value in _values(name, write))]
     if fits:
-        again = any(_apart(value, write.body[name]) for value in before for write in fits)
         by = (writes[-1].id, seen.id)
         tally.held(PATCHED, case=noun, by=by)
-        if again:
+        if any(values.had_another(write.body[name], since) for write in fits):
             tally.covers(PATCHED, f"{noun}, again", by)
     elif any(
         not _as_asked(name, write) and not (old and _apart(shown, write.body[name])) for write in writes
@@ -226,6 +242,7 @@ def _judge_reply(
     writes: Sequence[Observation],
     at: int,
     readings: Sequence[Observation],
+    values: FieldValues,
     tally: Tally,
 ) -> None:
     """The reply to a PATCH does not show what was there before, if that is something else than was asked for.
@@ -235,13 +252,12 @@ def _judge_reply(
     if not patch.ok or not isinstance(patch.data, dict) or name not in patch.data:
         return
     asked, told, noun = patch.body[name], patch.data[name], _noun(patch)
-    before = _known(name, writes[:at], readings, patch.sent)
     if told == asked:
         tally.held(PATCHED, case=noun, by=(patch.id,))
-        if any(_apart(value, asked) for value in before):
+        if values.had_another(asked, patch.sent):
             tally.covers(PATCHED, f"{noun}, again", (patch.id,))
         return
-    if not _apart(told, asked) or all(told != value for value in before):
+    if not _apart(told, asked) or not values.had(told, patch.sent):
         return
     if any(
         other is not patch and other.received > patch.sent and other.sent < patch.received for other in writes
