@@ -102,3 +102,15 @@ def test_what_a_program_begins_beside_itself_is_held_to_the_budget_too() -> None
     assert isinstance(sent, Send)
     assert sent.body == {"kind": "crawl", "domain_id": "d", "dry_run": True}
     assert running.send(None) == Pause(SECOND)
+
+
+def test_one_client_may_be_chosen() -> None:
+    scenario = Scenario.parse(SHOP)
+    able = scenario_clients(scenario)
+    first = able.aim.partition(": ")[2].partition(",")[0].rstrip(".")
+    one = scenario_clients(scenario, [first])
+    assert (one.users, one.aim) == (1, f"The clients of {one.name}: {first}.")
+    with pytest.raises(
+        BadInput, match=r"no client 'nobody' of it can call a deployment; its clients that can"
+    ):
+        scenario_clients(scenario, ["nobody"])

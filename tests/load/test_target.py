@@ -8,6 +8,7 @@ import pytest
 
 from ranksim.callers.target import UNKNOWN, Target
 from ranksim.errors import BadInput
+from ranksim.load.options import LoadOptions
 from ranksim.load.target_file import read_target
 
 WHOLE = """
@@ -165,3 +166,26 @@ def test_each_mistake_is_one_sentence(tmp_path: Path, text: str, says: str) -> N
 def test_a_mistaken_host_is_told_too() -> None:
     with pytest.raises(BadInput, match=r"environments.production: expected a URL"):
         Target.simple("api.example.com", "rk_1")
+
+
+@pytest.mark.parametrize(
+    ("given", "base"),
+    [
+        ("localhost:8080", "http://localhost:8080"),
+        ("127.0.0.1", "http://127.0.0.1"),
+        ("[::1]:8080/v1", "http://[::1]:8080"),
+        ("https://localhost:8080", "https://localhost:8080"),
+    ],
+)
+def test_a_base_url_of_this_machine_needs_no_scheme(
+    given: str, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKSIM_KEY", "rk_1")
+    assert LoadOptions(given).target().environments == {"production": base}
+
+
+def test_another_host_needs_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKSIM_KEY", "rk_1")
+    for given in ("localhost.example.com", "api.example.com"):
+        with pytest.raises(BadInput, match=r"--host: expected a URL such as https://api\.example\.com"):
+            LoadOptions(given).target()

@@ -113,11 +113,11 @@ def check(
         raise BadInput("--host: expected either --host and --key or --target, found both")
     sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
     file = "" if target is None else str(target.resolve())
-    options = LoadOptions(_url(host), file, "", spend_cap, dry_run_only, sharing, gzip, seed)
+    options = LoadOptions(host, file, "", spend_cap, dry_run_only, sharing, gzip, seed)
     deployment = options.target()
     elsewhere = not is_local(deployment)
     if elsewhere and deployment.spend_cap is None and not deployment.dry_run_only:
-        options = LoadOptions(_url(host), file, "", CAUTIOUS_CAP, dry_run_only, sharing, gzip, seed)
+        options = LoadOptions(host, file, "", CAUTIOUS_CAP, dry_run_only, sharing, gzip, seed)
         deployment = options.target()
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
     known = None if pinned is None else Policy.load(pinned)
@@ -289,12 +289,6 @@ def is_local(deployment: "Target") -> bool:
     from ranksim.serving.control_auth import LOOPBACK
 
     return all(urlsplit(url).hostname in LOOPBACK for url in deployment.environments.values())
-
-
-def _url(host: str) -> str:
-    """Return a base URL; one of this machine may be given without its scheme."""
-    bare = host.startswith(("localhost", "127.0.0.1", "[::1]"))
-    return f"http://{host}" if bare else host
 
 
 def _length(text: str) -> Micros:

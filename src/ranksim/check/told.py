@@ -9,7 +9,7 @@ from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.check.choice import rounds_in, turns
 from ranksim.check.plan import CLOSING, CheckPlan
 from ranksim.check.tasks import CheckTask
-from ranksim.clock import DAY, MINUTE
+from ranksim.clock import MINUTE
 from ranksim.report import units
 
 
@@ -48,17 +48,14 @@ def _length(task: CheckTask) -> str:
 
 def _no_turn(plan: CheckPlan, tasks: Sequence[CheckTask]) -> Iterator[str]:
     """Say what does not fit into the time beside what comes before it, and how much time would do."""
-    turn = turns(plan, LONGEST)
     for task in tasks:
-        wants = turn[task.name][1] + CLOSING
+        wants = max(plan.time, task.needs.length + CLOSING)
         wants += -wants % MINUTE
+        while task.name not in turns(plan, wants - CLOSING):
+            wants += max(MINUTE, wants // 10 // MINUTE * MINUTE)
         takes = f"  not {task.name}: going through takes {units.duration(task.needs.length)}"
         first = "" if plan.too_long(task) else ", and what decides more in its time comes first"
         yield f"{takes}{first}; would want --time {units.duration(wants)}"
-
-
-LONGEST = 365 * DAY
-"""More time than all tasks take, one after the other."""
 
 
 def _spending(plan: CheckPlan) -> list[str]:

@@ -44,6 +44,17 @@ def load(
     key: Key = "",
     target: TargetFile = None,
     profile: Annotated[str, typer.Option(help="What to do; --profiles lists them.")] = "everyday",
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Play the clients of this scenario in place of a profile, for as long as it lasts.",
+        ),
+    ] = None,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Of the scenario's clients only this one; may be repeated."),
+    ] = None,
     profiles: Annotated[
         bool,
         typer.Option(
@@ -97,15 +108,22 @@ def load(
     \b
       RANKSIM_KEY=... ranksim load --host http://127.0.0.1:8080 --duration 60s
       ranksim load --target deployment.yaml --profile burst --users 20 --out burst
+      ranksim load --host localhost:8080 --scenario shop.yaml --client nightly --duration 10m
     """  # fmt: skip
     from ranksim.callers import profiles as known
+    from ranksim.load.launch import OF_SCENARIO
     from ranksim.load.options import KEY, LoadOptions
 
     if profiles:
         sys.stdout.write(_listed())
         return
     _check_locust()
-    chosen = known.profile(profile)
+    names, locustfile = tuple(client or ()), ""
+    if names and scenario is None:
+        raise BadInput("--client: expected --scenario FILE beside it, whose client it is")
+    chosen = known.profile(profile) if scenario is None else _of_scenario(scenario, names)
+    if scenario is not None:
+        locustfile = OF_SCENARIO.format(path=str(scenario.resolve()), clients=names)
     if key:
         os.environ[KEY] = key
     if target is not None and host:
@@ -115,10 +133,20 @@ def load(
         host, "" if target is None else str(target.resolve()), "" if out is None else str(out), spend_cap,
         dry_run_only, sharing, gzip, seed,
     )  # fmt: skip
-    _run(options, chosen, users or chosen.users, _length(duration, chosen), processes)
+    _run(options, chosen, locustfile, users or chosen.users, _length(duration, chosen), processes)
 
 
-def _run(options: "LoadOptions", chosen: "Profile", users: int, length: Micros, processes: int) -> None:
+def _of_scenario(path: Path, clients: tuple[str, ...]) -> "Profile":
+    """Return the profile of a scenario's clients. Raises BadInput."""
+    import ranksim
+    from ranksim.callers.profiles.scenario_clients import scenario_clients
+
+    return scenario_clients(ranksim.Scenario.load(path), clients)
+
+
+def _run(
+    options: "LoadOptions", chosen: "Profile", locustfile: str, users: int, length: Micros, processes: int
+) -> None:
     from ranksim.load.loading import run_load
     from ranksim.load.run import trace_path
 
@@ -127,7 +155,13 @@ def _run(options: "LoadOptions", chosen: "Profile", users: int, length: Micros, 
     print(before(chosen, deployment, users, length), file=sys.stderr)
     with _progress(chosen.name) as progress:
         trace = run_load(
-            options, profile=chosen.name, length=length, users=users, processes=processes, progress=progress
+            options,
+            profile=chosen.name,
+            length=length,
+            users=users,
+            processes=processes,
+            progress=progress,
+            locustfile=locustfile,
         )
     _report(trace, deployment)
 
@@ -171,13 +205,17 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
         if number
     ]
     spends = f"uses up at most {', '.join(parts)}" if parts else "spends nothing"
-    if parts and deployment.dry_run_only:
+    unknown = chosen.needs is None  # a scenario's clients
+    if unknown:
+        spends = "uses up what its clients ask for, and what they track from the start"
+    if (parts or unknown) and deployment.dry_run_only:
         spends = "sends dry runs only"
-    elif parts and deployment.spend_cap is not None:
+    elif (parts or unknown) and deployment.spend_cap is not None:
         spends += f", and stops spending at {units.usd(deployment.spend_cap)}"
     return (
         f"{chosen.name}: runs {units.duration(length)}, "
-        f"goes through once in about {units.duration(once.length)}, {spends}"
+        + ("" if unknown else f"goes through once in about {units.duration(once.length)}, ")
+        + spends
     )
 
 

@@ -27,6 +27,13 @@ LOCUSTFILE = """from ranksim.load.users import user_class
 Loading = user_class({profile!r})
 """
 
+OF_SCENARIO = """import ranksim as rs
+from ranksim.callers.profiles.scenario_clients import scenario_clients
+from ranksim.load.users import user_class
+
+Loading = user_class(scenario_clients(rs.Scenario.load({path!r}), {clients!r}))
+"""
+
 STOP_TIMEOUT = 10
 """Seconds that calls in flight have when the load ends; what is not answered then is unknown."""
 
@@ -35,9 +42,9 @@ LOG = "locust.log"
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """One run of Locust: `variables` are the environment variables that carry our options."""
+    """One run of Locust: its locustfile, and the environment variables that carry our options."""
 
-    profile: str
+    locustfile: str
     host: str
     users: int
     seconds: float
@@ -54,7 +61,7 @@ def launch(plan: LaunchPlan, progress: Callable[[float], None] = lambda share: N
     plan.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ranksim-load-") as name:
         folder = Path(name)
-        (folder / "locustfile.py").write_text(LOCUSTFILE.format(profile=plan.profile), encoding="utf-8")
+        (folder / "locustfile.py").write_text(plan.locustfile, encoding="utf-8")
         with (plan.out / LOG).open("wb") as log, _stopping() as asked:
             child = subprocess.Popen(
                 _words(plan), cwd=folder, env=_variables(plan, folder), stdin=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ from pathlib import Path
 from ranksim.callers.profiles import profile as profile_named
 from ranksim.clock import SECOND, Micros, duration
 from ranksim.errors import BadInput
-from ranksim.load.launch import LaunchPlan, launch
+from ranksim.load.launch import LOCUSTFILE, LaunchPlan, launch
 from ranksim.load.options import KEY, LoadOptions
 from ranksim.load.run import trace_path
 
@@ -63,14 +63,18 @@ def run_load(
     users: int,
     processes: int,
     progress: Callable[[float], None],
+    locustfile: str = "",
 ) -> Path:
-    """Run Locust for so long (µs) and return the trace. Raises BadInput where there is one already."""
+    """Run Locust for so long (µs) and return the trace. Raises BadInput where there is one already.
+
+    `locustfile` is the text of one in place of the profile's own.
+    """
     directory = options.directory(profile)
     trace = trace_path(directory, options.gzip)
     if trace.name not in ("trace.jsonl", "trace.jsonl.gz"):
         raise BadInput(f"{directory}: holds a trace already; give another directory with --out")
     plan = LaunchPlan(
-        profile=profile,
+        locustfile=locustfile or LOCUSTFILE.format(profile=profile),
         host=next(iter(options.target().environments.values())),
         users=users,
         seconds=length / SECOND,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,10 +88,16 @@ class LoadOptions:
         if not token:
             raise BadInput(f"no API key: set {KEY} to one, or give --target FILE with keys")
         try:
-            return Target.simple(self.host, token, os.environ)
+            return Target.simple(with_scheme(self.host), token, os.environ)
         except BadInput as error:
             said = str(error).replace("target: environments.production:", "--host:")
             raise BadInput(said.replace("target: keys.main.token:", f"{KEY}:")) from None
+
+
+def with_scheme(host: str) -> str:
+    """Return a base URL; one of this machine may be given without its scheme, as localhost:8080."""
+    bare = re.match(r"(localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)", host)
+    return f"http://{host}" if bare else host
 
 
 def add_arguments(parser: Any) -> None:

@@ -6,7 +6,7 @@ Python of their own. Plans, add-ons, timelines and receivers are the deployment'
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -70,14 +70,22 @@ def key_for(reach: Reach, account: str, key: str | None) -> str:
     return next((name for name in (f"{account}.{key}", account) if name in usable), reach.main)
 
 
-def scenario_clients(scenario: HasClients) -> Profile:
-    """Make a profile of a scenario's clients. Raises BadInput when none of them can call a deployment."""
+def scenario_clients(scenario: HasClients, only: Collection[str] = ()) -> Profile:
+    """Make a profile of a scenario's clients, or of those that `only` names.
+
+    Raises BadInput when none of them can call a deployment, or one that is named.
+    """
     title = scenario.name or "scenario"
     clients = {
         name: spec
         for name, spec in scenario.clients.items()
         if not isinstance(spec, Python) and spec.surface == "rest"
     }
+    for name in only:
+        if name not in clients:
+            has = f"its clients that can: {', '.join(clients)}" if clients else "it has none that can"
+            raise BadInput(f"{title}: no client {name!r} of it can call a deployment; {has}")
+    clients = {name: spec for name, spec in clients.items() if not only or name in only}
     if not clients:
         raise BadInput(f"{title}: no client of it can call a deployment; expected one with surface: rest")
 
