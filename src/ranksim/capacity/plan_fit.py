@@ -263,7 +263,8 @@ class Fit:
         from ranksim.capacity import plots
 
         best = self.cheapest() or self.plans[-1]
-        return plots.fit([use.row() for use in best.limits], self.sentence, _times(self.growth), ax)
+        finding = f"{best.plan}: {_broken(best)}"
+        return plots.fit([use.row() for use in best.limits], finding, _times(self.growth), ax)
 
 
 def fit(

@@ -281,6 +281,8 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
             color=VERMILLION, ha="right", va="top", fontsize=8,
         )  # fmt: skip
     ax.set_ylim(0, top * 1.08 or 1)
+    if top >= 1000:
+        ax.yaxis.set_major_formatter("{x:,.0f}")
     named = {**parts, limit: noun}
     said = [
         ", ".join(
