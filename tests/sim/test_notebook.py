@@ -67,7 +67,9 @@ def test_things_show_themselves(result: rs.Result) -> None:
     assert repr(rs.Policy().catalogue.plans["pro"]) == (
         "<Plan 'pro': 129 USD a month, 5,000 slots, provider cost up to 90 USD a month>"
     )
+    assert "<th>slot_limit</th><td>5000</td>" in rs.Policy().catalogue.plans["pro"]._repr_html_()
     assert repr(rs.World(scenario)) == "<World of 'quickstart' at 2026-01-05T00:00:00Z: seed 1>"
+    assert "jobs" not in rs.World(scenario)._repr_html_()
     html = result._repr_html_()
     assert "All 8 expectations hold." in html
     assert "holds: refusals.rate_limited is 80" in html

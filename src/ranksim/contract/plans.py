@@ -4,6 +4,7 @@ The specification shows hardly any number of a plan (U60), so every one of them 
 """
 
 from collections.abc import Collection, Mapping
+from html import escape
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
@@ -113,6 +114,12 @@ class Plan(Frozen):
             f"<Plan {self.name!r}: {format_money(self.price)} a month, {self.slot_limit:,} slots, "
             f"provider cost up to {format_money(self.cost_ceiling)} a month>"
         )
+
+    def _repr_html_(self) -> str:
+        terms = self.model_dump(mode="json")
+        cells = (f"<th>{escape(name)}</th><td>{escape(str(term))}</td>" for name, term in terms.items())
+        rows = "".join(f"<tr>{row}</tr>" for row in cells)
+        return f"<p><b>{escape(repr(self))}</b></p><table>{rows}</table>"
 
     def metric_of(self, operation: str) -> str | None:
         """The metric that a spending operation consumes, or None (U106)."""

@@ -149,6 +149,20 @@ class World(SimpyClock):
     def __repr__(self) -> str:
         return f"<World of {self.scenario.name!r} at {iso(self.now)}: seed {self.seed}>"
 
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import View
+
+        state = self.service.state
+        jobs: dict[str, int] = {}
+        for job in state.jobs.values():
+            jobs[job.status] = jobs.get(job.status, 0) + 1
+        rows = (
+            ("accounts", str(len(state.accounts))),
+            *((f"jobs {name}", str(n)) for name, n in jobs.items()),
+        )
+        return fragment(repr(self), (), [View("What it holds", ("of", "there are"), 1, tuple(rows))])
+
     @property
     def end(self) -> Micros:
         """The instant at which the scenario ends; nothing of that instant happens any more."""

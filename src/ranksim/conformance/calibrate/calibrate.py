@@ -33,6 +33,10 @@ class Calibration(Found):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        pinned = sum(choice.pinned for choice in self.choices)
+        return f"<Calibration: {pinned} of {len(self.choices)} choices pinned>"
+
     def policy(self) -> Policy:
         """The policy of this deployment, as far as it is pinned; the rest is as in the policy given."""
         return policy_file.policy_of(self)
