@@ -45,6 +45,11 @@ def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
 
     Two calls without an Idempotency-Key in common are two requests, and each gets a job of its own.
     """
+    begun: dict[str | None, Micros] = {}
+    for exchange in activity.asked:  # a repeat of a call that got lost is answered as that one was (E6)
+        begun[exchange.idempotency_key] = min(
+            exchange.sent, begun.get(exchange.idempotency_key, exchange.sent)
+        )
     for work in activity.works:
         if work.spend not in JOBS or not work.id:
             continue
@@ -56,7 +61,9 @@ def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
             wrong = ""
             if work.spend != RANK_RUN:
                 wrong = f"two requests for a {work.spend} were answered with one job"
-            elif done < exchange.sent:
+            elif done < (
+                begun.get(exchange.idempotency_key, 0) if exchange.idempotency_key else exchange.sent
+            ):
                 wrong = "a request was answered with a rank run that had finished before it was sent"
             evidence = activity.evidence(wrong, (first.id, exchange.id), exchange.sent)
             tally.check("cooldown.joins_only", not wrong, evidence, case=work.spend)
