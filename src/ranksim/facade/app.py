@@ -88,13 +88,17 @@ class Deprecation:
 
 @dataclass(slots=True)
 class HttpResponse:
-    """What goes out at an instant of the service's clock, and the replies that it carries."""
+    """What goes out at an instant of the service's clock, and the replies that it carries.
+
+    `kept` where what led to it was waited for already: whatever cannot be kept later is another's.
+    """
 
     status: int
     headers: list[Header]
     body: bytes
     replies: list[Reply]
     at: Micros
+    kept: bool = False
 
 
 def create_app(
@@ -271,7 +275,7 @@ class Facade:
             extra = _allowing(scope["method"], request.allow, given.status)
             at = self.twin.now()
             headers = _headers(given.headers, len(given.body), at, extra)
-            return HttpResponse(given.status, headers, given.body, given.replies, at)
+            return HttpResponse(given.status, headers, given.body, given.replies, at, given.kept)
 
         await self._respond(scope, send, request, ask, began, fault)
 
@@ -292,7 +296,7 @@ class Facade:
         twin = self.twin
         answer = await ask()
         try:
-            while not await self._kept():
+            while not answer.kept and not await self._kept():
                 answer = await ask()
             if request.close:
                 answer.headers.append((b"connection", b"close"))

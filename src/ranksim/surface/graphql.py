@@ -125,12 +125,16 @@ MADE = {
 
 
 class GraphqlResponse(NamedTuple):
-    """The answer to a GraphQL request; report the `replies` as written once it is sent."""
+    """The answer to a GraphQL request; report the `replies` as written once it is sent.
+
+    `kept`: what led to it is, for certain, so that nothing can undo it any more.
+    """
 
     status: int
     headers: dict[str, str]
     body: bytes
     replies: list[Reply]
+    kept: bool = False
 
 
 def execute(

@@ -2,15 +2,18 @@
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
+from ranksim.facade.http import graphql
 from ranksim.facade.journal import write_ahead
+from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.journal.write_ahead import attach
+from ranksim.service.calls import Call
 
 from ..test_serve import serving
 from .test_write_ahead import client_of, make, until
@@ -57,6 +60,42 @@ def test_what_sqlite_cannot_write_has_not_happened(
     again = make()
     attach(again, tmp_path / "state").close()
     assert [domain.host for domain in again.service.state.domains.values()] == made[201]
+
+
+def test_a_long_answer_is_not_asked_again_for_what_another_could_not_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it did was kept before it was written out; the disk runs full while a thread writes it."""
+    monkeypatch.setattr(graphql, "MOST_VALUES_INLINE", 0)
+    monkeypatch.setattr(write_ahead, "RETRY_S", 0.0)
+    ill, well, _ = READ_ONLY
+
+    async def story() -> None:
+        twin = make()
+        log = attach(twin, tmp_path / "state")
+
+        async def meanwhile(work: Callable[[], object]) -> object:
+            if getattr(work, "__name__", "") == "answered":
+                log._file._database.execute(ill)
+                twin.call(Call("domains.create", twin.keys["production"], body={"host": "other.example"}))
+            return work()
+
+        monkeypatch.setattr(graphql, "_in_thread", meanwhile)
+        async with client_of(twin) as client:
+            query = 'mutation { createDomain(input: {host: "one.example"}) { id host } }'
+            reply = await client.post("/graphql", json={"query": query})
+            assert reply.json()["data"]["createDomain"]["host"] == "one.example"
+            with pytest.raises(NotKept):
+                await log.commit()
+            log._file._database.execute(well)
+            await until(lambda: not twin.refuses_writes)
+        await twin.close()
+        log.close()
+
+    asyncio.run(story())
+    again = make()
+    attach(again, tmp_path / "state").close()
+    assert [domain.host for domain in again.service.state.domains.values()] == ["one.example"]
 
 
 @pytest.fixture

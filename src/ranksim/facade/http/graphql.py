@@ -97,7 +97,7 @@ class GraphqlEndpoint:
         for key, one in request.replies.items():  # the service goes on meanwhile, so what it said is copied
             body = from_json(to_json(one.body))
             request.replies[key] = Reply(one.status, body, code=one.code, cursors=one.cursors)
-        return GraphqlResponse(200, headers, await _in_thread(request.answered), replies)
+        return GraphqlResponse(200, headers, await _in_thread(request.answered), replies, kept=True)
 
     async def _read(self, raw: bytes, request: GraphqlRequest) -> Refusal | None:
         """Read a request and run it once, to ask; gives why it is refused, or None.
