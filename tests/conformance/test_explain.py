@@ -20,6 +20,7 @@ from ranksim.conformance.report.as_dict import plain
 from ranksim.contract.assumptions import ASSUMPTIONS, assumption
 from ranksim.contract.facts import CHECK_OF, EVENT_TYPES
 from ranksim.contract.views import QuotaMeta
+from ranksim.errors import BadInput
 from ranksim.report.judgement_page import page
 from ranksim.report.junit import junit
 from ranksim.service.errors import TEXTS
@@ -48,6 +49,12 @@ def exists(place: str) -> bool:
             found = getattr(found, word)
         return True
     return False
+
+
+def test_a_setting_of_a_policy_is_told_as_its_assumption() -> None:
+    assert explain("window").name == "U1"
+    with pytest.raises(BadInput, match="near it are window"):
+        explain("windw")
 
 
 def test_every_id_is_told_and_decided_somewhere() -> None:

@@ -304,6 +304,8 @@ def test_customers_are_moved(tmp_path: Path) -> None:
     lines = recorded(tmp_path, *(brief(n) for n in range(12)))
     found = back_test(lines, [Side(PLANS), Side(only_pro, moves={"starter": "pro"})], accounts=owned)
     assert [row["price"] for row in found.invoices] == [29_000_000, 129_000_000]
+    with pytest.raises(BadInput, match=r"move: no customer is on 'startr'; expected one of .*starter"):
+        back_test(lines, [Side(PLANS), Side(PLANS, moves={"startr": "pro"})], accounts=owned)
     with pytest.raises(BadInput, match=r"new has no plan 'starter'.*--move starter=PLAN"):
         back_test(lines, [Side(PLANS), Side(only_pro)], accounts=owned)
 

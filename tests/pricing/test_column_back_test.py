@@ -167,6 +167,8 @@ def test_moves_and_own_plans() -> None:
     reads = columns(CallRow(at=START, key=0, activity=READ))
     moved = back_test_columns(reads, [Side(PLANS), Side(only, moves={"starter": "pro"})], compiled=False)
     assert [int(one.revenue.sum()) for one in moved.served] == [2 * 29 * USD, 2 * 129 * USD]
+    with pytest.raises(BadInput, match="move: no customer is on 'startr'; expected one of starter"):
+        back_test_columns(reads, [Side(PLANS), Side(PLANS, moves={"startr": "pro"})], compiled=False)
     with pytest.raises(BadInput, match=r"new has no plan 'starter'.*--move starter=PLAN"):
         back_test_columns(reads, [Side(PLANS), Side(only)], compiled=False)
     with pytest.raises(BadInput, match="nobody says which plan account a0 is on"):

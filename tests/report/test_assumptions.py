@@ -19,9 +19,15 @@ def test_numbers_are_taken_in_the_order_asked_for() -> None:
     assert [assumption.number for assumption in assumptions.select(["U48", "1", "u3"])] == [48, 1, 3]
 
 
-@pytest.mark.parametrize("number", ["U113", "0", "S1", "-1", "48.0", "all"])
+@pytest.mark.parametrize("number", ["U113", "0", "-1", "48.0", "all"])
 def test_a_number_that_does_not_exist_is_refused(number: str) -> None:
     with pytest.raises(BadInput, match=f"^{number}: no such assumption; they are U1 to U112$"):
+        assumptions.select([number])
+
+
+@pytest.mark.parametrize("number", ["S1", "e50"])
+def test_what_tells_of_other_ids_is_named(number: str) -> None:
+    with pytest.raises(BadInput, match=f"U1 to U112; `ranksim explain {number}` tells of facts and edge"):
         assumptions.select([number])
 
 

@@ -77,6 +77,8 @@ class Explanation:
 def explain(name: str) -> Explanation:
     """Return what an id means: S105, U34, E12, rate.headers, rate, quota_exhausted; letters of any case.
 
+    So is the name of an assumption's setting in a policy: `window` is U1.
+
     Raises BadInput for an unknown one, with names that are near it.
     """
     wanted = name.strip()
@@ -90,6 +92,8 @@ def explain(name: str) -> Explanation:
         return _rule(lowered)
     if any(rule.name.startswith(f"{lowered}.") for rule in RULES):
         return _family(lowered)
+    if lowered in _settings():
+        return _assumption(_settings()[lowered])
     near = get_close_matches(lowered, [known.lower() for known in names()], n=4, cutoff=0.5)
     by_lower = {known.lower(): known for known in names()}
     hint = f"; near it are {', '.join(by_lower[one] for one in near)}" if near else ""
@@ -111,7 +115,15 @@ def names() -> tuple[str, ...]:
         *families,
         *(rule.name for rule in RULES),
         *TEXTS,
+        *_settings(),
     )
+
+
+@cache
+def _settings() -> Mapping[str, int]:
+    """Return the number of the first assumption that a setting of a policy is of."""
+    fields = [(name.rpartition(".")[2], known.number) for known in ASSUMPTIONS for name in known.fields]
+    return dict(reversed(fields))
 
 
 # The kinds

@@ -19,7 +19,7 @@ from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.fleet.offers import add_ons_price
-from ranksim.pricing.catalogues import Moves, alike, check_add_ons, check_plan, moved, selling
+from ranksim.pricing.catalogues import Moves, alike, check_add_ons, check_moves, check_plan, moved, selling
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view
 from ranksim.pricing.common import told_reasons
 from ranksim.pricing.recording import RecordedCall, Recording, lacking
@@ -289,6 +289,7 @@ def _specs(
         else:
             check_add_ons(spec.add_ons, sold, f"accounts.{name}.add_ons", of)
             specs[name] = spec.model_copy(update={"plan": plan})
+    check_moves((spec.plan for spec in specs.values()), side.moves)
     return specs
 
 

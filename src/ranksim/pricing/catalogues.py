@@ -45,9 +45,9 @@ def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:
     return catalogue.model_copy(update={"plans": catalogue.plans | served})
 
 
-def check_moves(population: Population, moves: Moves) -> None:
-    """Raise BadInput unless somebody is on every plan that customers are moved from."""
-    plans = dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans)
+def check_moves(plans: Iterable[str], moves: Moves) -> None:
+    """Raise BadInput unless somebody is on every plan that customers are moved from: `plans` are theirs."""
+    plans = dict.fromkeys(plans)
     for old in moves:
         if old not in plans:
             raise BadInput(f"move: no customer is on {old!r}; expected one of {listed(plans, old)}")

@@ -236,7 +236,7 @@ def compare(
     check_replications(replications)
     if precision is not None and not 0 < precision < 1:
         raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
-    check_moves(population, moves or {})
+    check_moves((plan for one in population.segments.values() for plan in one.plans), moves or {})
     policy = Policy() if policy is None else policy
     taken = taken_over(a, b)
     a, b = alike(a, b)

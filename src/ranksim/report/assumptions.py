@@ -28,7 +28,9 @@ def select(numbers: Iterable[str]) -> list[Assumption]:
         found = by_number.get(number.removeprefix("U").removeprefix("u"))
         having = [found] if found is not None else _about(number)
         if not having:
-            raise BadInput(f"{number}: no such assumption; they are U1 to U{len(ASSUMPTIONS)}")
+            other = re.fullmatch("[SsEe][0-9]+", number) is not None
+            hint = f"; `ranksim explain {number}` tells of facts and edge cases" if other else ""
+            raise BadInput(f"{number}: no such assumption; they are U1 to U{len(ASSUMPTIONS)}{hint}")
         chosen += having
     return chosen or list(ASSUMPTIONS)
 
