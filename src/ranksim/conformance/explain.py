@@ -94,8 +94,8 @@ def explain(name: str) -> Explanation:
         return _family(lowered)
     if lowered in _settings():
         return _assumption(_settings()[lowered])
-    near = get_close_matches(lowered, [known.lower() for known in names()], n=4, cutoff=0.5)
-    by_lower = {known.lower(): known for known in names()}
+    by_lower = {known.lower(): known for known in (*names(), *_settings())}
+    near = get_close_matches(lowered, by_lower, n=4, cutoff=0.5)
     hint = f"; near it are {', '.join(by_lower[one] for one in near)}" if near else ""
     raise BadInput(
         f"explain: {name!r} names nothing{hint}; expected a fact (S1 to S{len(_texts('facts'))}), "
@@ -115,7 +115,6 @@ def names() -> tuple[str, ...]:
         *families,
         *(rule.name for rule in RULES),
         *TEXTS,
-        *_settings(),
     )
 
 
