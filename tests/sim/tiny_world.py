@@ -15,9 +15,13 @@ LENGTH = 100 * MINUTE
 
 
 def scenario(**changes: Any) -> Any:
-    """What the runner reads of a scenario."""
+    """What the runner and its result read of a scenario."""
     fields = {
         "name": "tiny",
+        "title": "",
+        "description": "",
+        "accounts": {},
+        "expect": (),
         "start": 0,
         "length": LENGTH,
         "seed": 1,
