@@ -133,10 +133,10 @@ def header(name: str, change: Callable[[str], str]) -> Alter:
 
 
 def edited(change: Callable[[Send, int, Any], Any]) -> Alter:
-    """Change the parsed body; `change` may give another one, or None for the one it was given."""
+    """Change the parsed body of a REST reply; `change` may give another, or None for the one it was given."""
 
     def alter(send: Send, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
-        if not body:
+        if not body or send.surface == "graphql":
             return status, headers, body
         reply = json.loads(body)
         changed = change(send, status, reply)
