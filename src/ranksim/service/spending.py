@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ranksim import draws
 from ranksim.contract.facts import Decision, JobKind, Spend
-from ranksim.contract.views import KeywordBriefsMadeView, KeywordBriefView, KeywordsAddedView
+from ranksim.contract.views import KeywordBriefsMadeView, KeywordBriefView, KeywordsAddedView, KeywordView
 from ranksim.draws import Purpose
 from ranksim.rules import admission
 from ranksim.rules.books import Ask
@@ -169,16 +169,16 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
         return reply
     slots.apply_widening(account, widening)
     ids = ctx.state.new_ids("kw", len(words))
-    keywords = [
-        Keyword(which, account.id, keyword_list.domain, keyword_list.id, fresh[word], word, now)
-        for which, word in zip(ids, words, strict=True)
-    ]
-    ctx.state.keywords.update(zip(ids, keywords, strict=True))
+    created: list[KeywordView] = []
+    for which, word in zip(ids, words, strict=True):
+        keyword = Keyword(which, account.id, keyword_list.domain, keyword_list.id, fresh[word], word, now)
+        ctx.state.keywords[which] = keyword
+        keyword_list.words[word] = which
+        created.append(show_keyword(keyword))
     account.keywords += ids
-    keyword_list.words.update(zip(words, ids, strict=True))
     answer: KeywordsAddedView = {
         "list_id": keyword_list.id,
-        "created": [show_keyword(keyword) for keyword in keywords],
+        "created": created,
         "already_present": already,
         "slots_added": widening.slots - widening.revived,
     }
