@@ -26,14 +26,13 @@ POLICIES = (
 @pytest.mark.slow
 @pytest.mark.fact("S4", "S9", "U86")
 def test_any_story_goes_every_way(open_desk: Any) -> None:
-    def opened(*given: Any, **more: Any) -> Any:
-        desk = open_desk(*given, **more)
-        desk.service = EveryWay(desk.service)
-        return desk
+    class EveryWayDesk(open_desk):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, **more)
+            self.service = EveryWay(self.service)
 
-    opened.PLAN = open_desk.PLAN  # type: ignore[attr-defined]  # which a story reads
     run_state_machine_as_test(
-        lambda: Stories(opened),
+        lambda: Stories(EveryWayDesk),
         settings=settings(
             max_examples=15,
             stateful_step_count=30,

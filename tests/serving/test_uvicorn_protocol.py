@@ -88,8 +88,10 @@ async def connected() -> tuple[Connection, Wire]:
 def test_uvicorn_has_what_is_relied_on(what: str) -> None:
     async def story() -> None:
         connection, _ = await connected()
-        server = uvicorn.Server(configured(connection.app, lifespan="off"))
-        server.lifespan = None  # type: ignore[assignment]  # set by a listener, as startup wants it
+        config = configured(connection.app, lifespan="off")
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)  # as a listener does
         thing, names = {
             "connection": (connection, OF_THE_CONNECTION),
             "cycle": (connection.cycle, OF_THE_CYCLE),

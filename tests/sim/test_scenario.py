@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ranksim.callers.programs.call_streams import Arrivals
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -264,7 +265,8 @@ def test_recordings_are_found_beside_the_scenario(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(text, "utf-8")
     made = Scenario.load(path).clients["old"]
-    assert getattr(made, "source").rates == str(tmp_path / "rates.txt")  # noqa: B009 - one of many kinds
+    assert isinstance(made, Arrivals)
+    assert made.source.rates == str(tmp_path / "rates.txt")
     path.write_text(text.replace("[acme]", "[acne]"), "utf-8")
     with pytest.raises(BadInput, match=r"s\.yaml:5: clients\.old\.accounts\[0\]: no account 'acne'; did you"):
         Scenario.load(path)

@@ -41,10 +41,9 @@ def precision(of: str = "refusals.total", relative: float = 0.1, max_replication
 class TinyWorld:
     """Each minute a call is refused with one chance in two; in the first twenty minutes ten more are."""
 
-    endpoints: dict[str, str] = {}  # noqa: RUF012 - never written
-
     def __init__(self, scenario: Any, *, seed: int, tally: Any, trace: Any = None) -> None:
         self.scenario, self.seed, self.tally, self.trace = scenario, seed, tally, trace
+        self.endpoints: dict[str, str] = {}
         account = Account("acct_1", "acme", "production", "pro", "active", 0, Books(month_ends=2**60))
         self.service = SimpleNamespace(state=State(accounts={"acct_1": account}), consulted=tuple)
 

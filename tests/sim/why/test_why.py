@@ -6,8 +6,9 @@ from math import comb, exp, factorial
 
 import pytest
 
-from ranksim.clock import DAY, HOUR
+from ranksim.clock import DAY, HOUR, Micros
 from ranksim.errors import BadInput
+from ranksim.service.calls import Call, Reply
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.statistics import ReplicationTally
@@ -32,7 +33,7 @@ class Log(ReplicationTally):
 
     times: list[int]
 
-    def call(self, now, client, call, reply):  # type: ignore[no-untyped-def]  # as above it
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
         self.times.append(now)
 
 

@@ -44,14 +44,8 @@ def why(
     question = Question.parse(asked)
     worlds = Rerunner(question, progress)
     plain = scenario.model_copy(update={"expect": ()})
-    for replication, seed in enumerate(seeds):  # noqa: B007 - told in the answer
-        first, before = worlds.first(plain, seed)
-        if first is not None:
-            break
-    else:
-        raise BadInput(
-            f"why {question}: it did not happen in {units.many(len(seeds), 'replication')} of {scenario.name}"
-        )
+    replication, first, before = _first_of(worlds, plain, seeds)
+    seed = seeds[replication]
     small = narrowed(plain, question, first.client)
     if worlds.question.of_calls and worlds.first(small, seed)[0] != first:
         small = plain
@@ -73,6 +67,18 @@ def why(
         tuple(changes),
         worlds.runs,
     )
+
+
+def _first_of(
+    worlds: Rerunner, scenario: Scenario, seeds: Sequence[int]
+) -> tuple[int, Happening, list[Happening]]:
+    """Return the first replication in which it happened, what made it so, and all before. Raises BadInput."""
+    for replication, seed in enumerate(seeds):
+        first, before = worlds.first(scenario, seed)
+        if first is not None:
+            return replication, first, before
+    many = units.many(len(seeds), "replication")
+    raise BadInput(f"why {worlds.question}: it did not happen in {many} of {scenario.name}")
 
 
 def _account_of(scenario: Scenario, question: Question, first: Happening) -> str:
