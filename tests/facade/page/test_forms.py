@@ -20,18 +20,6 @@ pytestmark = [
 Tab = Any
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser.Browser(tmp_path_factory.mktemp("profile")) as made:
-        yield made
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(plan="pro", seed=1, control_token="hands") as made:
-        yield made
-
-
 @pytest.fixture
 def opened(chromium: Any, server: Server) -> Iterator[Any]:
     """Open pages of the server; in the end nothing went wrong in any."""

@@ -33,18 +33,6 @@ Tab = Any
 LIVE = "document.readyState === 'complete' && document.getElementById('link').dataset.state === 'open'"
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser.Browser(tmp_path_factory.mktemp("profile")) as made:
-        yield made
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(plan="pro", seed=1, control_token="hands") as made:
-        yield made
-
-
 @pytest.fixture
 def domain(server: Server) -> str:
     return str(server.client().post("/v1/domains", json={"host": "a.example"}).json()["data"]["id"])
