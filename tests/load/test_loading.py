@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,12 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "trace.jsonl").touch()
     with pytest.raises(rs.BadInput, match="holds a trace already"):
         rs.load.load("http://127.0.0.1:1", key="k", length="3s", out=tmp_path)
+
+
+def test_a_key_that_is_given_stays_in_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for before in (None, "of another deployment"):
+        if before is not None:
+            monkeypatch.setenv("RANKSIM_KEY", before)
+        with pytest.raises(rs.BadInput, match="ftp"):
+            rs.load.load("ftp://127.0.0.1:1", key="k", length="3s")
+        assert os.environ.get("RANKSIM_KEY") == before

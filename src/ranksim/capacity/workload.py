@@ -18,7 +18,7 @@ MONTH = 31 * DAY
 
 @dataclass(frozen=True, slots=True)
 class PlannedWork:
-    """PlannedWork of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
+    """Planned work of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
 
     `size` is what one comes to: pages, questions, or for keywords that are added slots.
     """

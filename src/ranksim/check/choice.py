@@ -16,6 +16,7 @@ MOST_ROUNDS = 3
 """How often a task is begun: what three rounds left open, a fourth hardly decides."""
 
 LONGER = 5
+"""A task comes before one that it would wait for so many times as long as it takes itself."""
 
 QUIET = 3
 """The part of the time that one task may have others wait for its account."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -12,11 +11,10 @@ from time import monotonic
 from ranksim.check import plan as planning
 from ranksim.check.checking import Checking, CheckRecording
 from ranksim.check.crew import Crew
-from ranksim.clock import Micros, duration
+from ranksim.clock import Micros
 from ranksim.conformance.compare import RULES, Judgement
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
-from ranksim.load.options import KEY, LoadOptions
+from ranksim.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.load.run import reach_from_message
 
 
@@ -99,19 +97,10 @@ def check(
     told by a `target` file. It takes `length` (µs, or text such as "10m") at most and spends `spend_cap` at
     most, an amount or "" for no cap. `only` names families or rules. Nobody is asked. Raises BadInput.
     """
-    if target and host:
-        raise BadInput("host: expected either host and key or target, found both")
-    if key:
-        os.environ[KEY] = key  # as the process that makes the calls is given it, on no command line
-    file = str(Path(target).resolve()) if target else ""
-    sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
-    options = LoadOptions(host, file, str(out), spend_cap, dry_run_only, sharing, False, seed)
-    try:
-        most = duration(length) if isinstance(length, str) else length
-    except ValueError as error:
-        raise BadInput(f"length: {error}") from None
-    wanted = CheckWanted(options, options.directory("check"), most, tuple(only), policy)
-    done = carried_out(wanted, lambda plan: True)
+    options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, seed=seed)
+    wanted = CheckWanted(options, options.directory("check"), length_of(length), tuple(only), policy)
+    with key_in_environment(key):
+        done = carried_out(wanted, lambda plan: True)
     assert done is not None  # all plans are agreed to
     checking, recording = done
     return checking.judgement or recording.judged(policy)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from ranksim.callers.profiles import profile as profile_named
-from ranksim.clock import SECOND, Micros, duration
+from ranksim.clock import SECOND, Micros
 from ranksim.errors import BadInput
 from ranksim.load.launch import LOCUSTFILE, LaunchPlan, launch
-from ranksim.load.options import KEY, LoadOptions
+from ranksim.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.load.run import trace_path
 
 
@@ -38,21 +37,17 @@ def load(
     `spend_cap` is an amount such as "5 USD"; `out` is a new directory unless given. `progress` is told the
     share (0 to 1) of the length that has passed. Raises BadInput.
     """
-    if target and host:
-        raise BadInput("host: expected either host and key or target, found both")
-    if key:
-        os.environ[KEY] = key  # as the process of Locust is given it, on no command line
+    options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, gzip, seed)
     chosen = profile_named(profile)
-    file = str(Path(target).resolve()) if target else ""
-    sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
-    return run_load(
-        LoadOptions(host, file, str(out), spend_cap, dry_run_only, sharing, gzip, seed),
-        profile=chosen.name,
-        length=chosen.duration if length is None else _length(length),
-        users=users or chosen.users,
-        processes=processes,
-        progress=progress,
-    )
+    with key_in_environment(key):
+        return run_load(
+            options,
+            profile=chosen.name,
+            length=chosen.duration if length is None else length_of(length),
+            users=users or chosen.users,
+            processes=processes,
+            progress=progress,
+        )
 
 
 def run_load(
@@ -85,13 +80,3 @@ def run_load(
     )
     launch(plan, progress)
     return trace
-
-
-def _length(given: Micros | str) -> Micros:
-    try:
-        length = duration(given) if isinstance(given, str) else given
-    except ValueError as error:
-        raise BadInput(f"length: {error}") from None
-    if length <= 0:
-        raise BadInput(f"length: expected a length such as 90s, found {given!r}")
-    return length

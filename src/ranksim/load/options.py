@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ranksim.callers.target import Target
+from ranksim.clock import Micros, duration
 from ranksim.contract.quantities import money
 from ranksim.errors import BadInput
 from ranksim.load.target_file import read_target
@@ -45,6 +48,25 @@ class LoadOptions:
             bool(found.gzip),
             found.seed,
         )
+
+    @classmethod
+    def asked(
+        cls,
+        host: str,
+        target: str | Path,
+        out: str | Path,
+        spend_cap: str,
+        dry_run_only: bool,
+        exclusive: bool | None,
+        gzip: bool = False,
+        seed: int | None = None,
+    ) -> LoadOptions:
+        """Return what a caller in Python asks for. Raises BadInput for both a host and a target."""
+        if target and host:
+            raise BadInput("host: expected either host and key or target, found both")
+        file = str(Path(target).resolve()) if target else ""
+        sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
+        return cls(host, file, str(out), spend_cap, dry_run_only, sharing, gzip, seed)
 
     def target(self) -> Target:
         """Read the target file, or make do with a base URL and a key. Raises BadInput."""
@@ -92,6 +114,32 @@ class LoadOptions:
         except BadInput as error:
             said = str(error).replace("target: environments.production:", "--host:")
             raise BadInput(said.replace("target: keys.main.token:", f"{KEY}:")) from None
+
+
+@contextmanager
+def key_in_environment(key: str) -> Iterator[None]:
+    """Have the environment hold a key, if one is given, as long as processes are begun that inherit it."""
+    before = os.environ.get(KEY)
+    if key:
+        os.environ[KEY] = key
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[KEY] = before
+        elif key:
+            del os.environ[KEY]
+
+
+def length_of(given: Micros | str) -> Micros:
+    """Return a length in µs, which may be given as text such as 90s. Raises BadInput."""
+    try:
+        length = duration(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise BadInput(f"length: {error}") from None
+    if length <= 0:
+        raise BadInput(f"length: expected a length such as 90s, found {given!r}")
+    return length
 
 
 def with_scheme(host: str) -> str:
