@@ -30,6 +30,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_given_stays_in_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANKSIM_KEY", raising=False)
     for before in (None, "of another deployment"):
         if before is not None:
             monkeypatch.setenv("RANKSIM_KEY", before)

@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,13 +111,11 @@ def check(
         os.environ[KEY] = key
     if target is not None and host:
         raise BadInput("--host: expected either --host and --key or --target, found both")
-    sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
-    file = "" if target is None else str(target.resolve())
-    options = LoadOptions(host, file, "", spend_cap, dry_run_only, sharing, gzip, seed)
+    options = LoadOptions.asked(host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed)
     deployment = options.target()
     elsewhere = not is_local(deployment)
     if elsewhere and deployment.spend_cap is None and not deployment.dry_run_only:
-        options = LoadOptions(host, file, "", CAUTIOUS_CAP, dry_run_only, sharing, gzip, seed)
+        options = replace(options, spend_cap=CAUTIOUS_CAP)
         deployment = options.target()
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
     known = None if pinned is None else Policy.load(pinned)

@@ -128,11 +128,7 @@ def load(
         os.environ[KEY] = key
     if target is not None and host:
         raise BadInput("--host: expected either --host and --key or --target, found both")
-    sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
-    options = LoadOptions(
-        host, "" if target is None else str(target.resolve()), "" if out is None else str(out), spend_cap,
-        dry_run_only, sharing, gzip, seed,
-    )  # fmt: skip
+    options = LoadOptions.asked(host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed)
     _run(options, chosen, locustfile, users or chosen.users, _length(duration, chosen), processes)
 
 
