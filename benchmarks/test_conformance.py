@@ -33,7 +33,8 @@ from ranksim.service.calls import Call
 from ranksim.service.service import Service
 from ranksim.sim.rehearsal import START, Network, rehearse
 from ranksim.sim.rehearsal_worlds import COMPACT, make_world
-from ranksim.trace import Exchange, Header, Trace, TraceKey, TraceWriter
+from ranksim.trace import Exchange, Header, Trace, TraceKey
+from ranksim.trace_writer import TraceWriter
 
 SIZES = (10_000, 100_000, 1_000_000)
 PROFILES = ("everyday", "burst", "race", "retry", "walk", "ladder", "webhooks", "soak")

@@ -16,7 +16,8 @@ from ranksim.errors import BadInput
 from ranksim.records import LogLine, parsed, parsed_object, read_access_log, read_rates
 from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply
 from ranksim.service.service import Service
-from ranksim.trace import Exchange, Header, Trace, TraceWriter, digest, entries, hide_secrets, safe_headers
+from ranksim.trace import Exchange, Header, Trace, digest, entries, hide_secrets, safe_headers
+from ranksim.trace_writer import TraceWriter
 
 NOW = instant("2026-01-05T09:00:00Z")
 

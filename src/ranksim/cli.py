@@ -275,7 +275,7 @@ def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, fil
         file = file or folder / "trace.jsonl"
     if file is None:
         return None
-    from ranksim.trace import TraceWriter
+    from ranksim.trace_writer import TraceWriter
 
     return stack.enter_context(TraceWriter(file, started=scenario.start))
 

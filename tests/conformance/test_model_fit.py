@@ -173,7 +173,7 @@ def test_the_bootstrap_interval_holds_the_quantile_and_is_the_same_each_time() -
 @pytest.mark.slow
 def test_a_simulated_run_agrees_with_itself(tmp_path: Path) -> None:
     scenario = rs.Scenario.load(Path(__file__).parents[2] / "scenarios/quickstart.yaml")
-    from ranksim.trace import TraceWriter
+    from ranksim.trace_writer import TraceWriter
 
     with TraceWriter(tmp_path / "trace.jsonl", started=scenario.start) as writer:
         result = run(scenario, trace=writer)

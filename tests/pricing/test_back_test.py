@@ -19,7 +19,7 @@ from ranksim.pricing.back_test import BackTest, Side, back_test, read_accounts
 from ranksim.pricing.recording import read_recording, read_rules
 from ranksim.pricing.replay import ReplayedService, spec_for
 from ranksim.report.figure import new_figure
-from ranksim.trace import TraceWriter
+from ranksim.trace_writer import TraceWriter
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "pricing"

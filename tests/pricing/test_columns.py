@@ -32,7 +32,7 @@ from ranksim.pricing.columns import (
 )
 from ranksim.pricing.importing import AGAIN, BESIDE, GONE, LISTED, REPEATS, SCANS, columns_of
 from ranksim.pricing.recording import Recording, read_recording, read_rules
-from ranksim.trace import TraceWriter
+from ranksim.trace_writer import TraceWriter
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "pricing"

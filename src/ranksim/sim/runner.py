@@ -28,7 +28,7 @@ from ranksim.sim.metrics import check_name, scalars, unknown
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication, ReplicationTally
 from ranksim.sim.world import World
-from ranksim.trace import TraceWriter
+from ranksim.trace_writer import TraceWriter
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -19,7 +19,7 @@ from ranksim.facade.journal.journaled_service import JournaledService
 from ranksim.facade.page.overview import state_shown
 from ranksim.service.calls import Reply
 from ranksim.service.service import Service
-from ranksim.trace import TraceWriter
+from ranksim.trace_writer import TraceWriter
 from ranksim.view.recording import Shown, TraceEvents
 
 if TYPE_CHECKING:
