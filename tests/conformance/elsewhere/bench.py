@@ -1,6 +1,7 @@
 """The bench: `ranksim check` against the second deployment in virtual time, conforming and broken.
 
     python -m tests.conformance.elsewhere.bench conforming 1:100     # seeds FIRST:COUNT
+    python -m tests.conformance.elsewhere.bench sockets 1:100        # the same as processes, in real time
     python -m tests.conformance.elsewhere.bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
     python -m tests.conformance.elsewhere.bench alone 1 [PATTERN]    # those that no group showed
     python -m tests.conformance.elsewhere.bench page                 # docs/bench.md, of what was found so far
@@ -22,10 +23,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from tests.check.in_virtual_time import check_in
+from tests.conformance.elsewhere import sockets
 from tests.conformance.elsewhere.breakages import Breakage, breakages, groups, unbroken
+from tests.conformance.elsewhere.sockets import MANY
 from tests.conformance.elsewhere.virtual import elsewhere, rehearsal
 
 from ranksim.callers.network import Network
@@ -49,9 +53,6 @@ T = TypeVar("T")
 
 
 # Conforming
-
-MANY = ("everyday", "retry", "walk", "race")
-"""Profiles for any number of users."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,14 @@ def run_conforming(first: int, count: int) -> None:
             note([conforming(seed)])
 
 
+def run_sockets(first: int, count: int) -> None:
+    done = {row.get("sockets") for row in results()}
+    for seed in part_of(range(first, first + count)):
+        if seed not in done:
+            with TemporaryDirectory() as folder:
+                note([sockets.conforming(seed, Path(folder))])
+
+
 def run_ways(seed: int, columns: tuple[str, ...] = COLUMNS, pattern: str = "") -> None:
     """Try ways in groups; in the default column those that their case did not show are then tried alone."""
     wanted = [one for one in breakages() if re.search(pattern, one.name)]
@@ -264,6 +273,11 @@ def page() -> str:
     windows = sorted({row["window"] for row in runs})
     lines.append("  " + ", ".join(f"{many} users {count}" for many, count in users.items()) + ";")
     lines.append(f"  rate windows: {', '.join(windows)}.")
+    real = [row for row in results() if "sockets" in row]
+    alarms = sum(bool(row["alarms"]) for row in real)
+    lines.append(
+        f"- The same as processes over sockets, in real time: {len(real)}, alarms in {alarms} of them."
+    )
     lines.append(f"- Ways: {len(breakages())} have a switch, {len(unbroken())} have none, as told below.")
     for seed in seeds:
         for column in COLUMNS:
@@ -303,6 +317,9 @@ def main(command: str, *arguments: str) -> None:
     if command == "conforming":
         first, count = map(int, arguments[0].split(":"))
         run_conforming(first, count)
+    elif command == "sockets":
+        first, count = map(int, arguments[0].split(":"))
+        run_sockets(first, count)
     elif command == "ways":
         columns = tuple(arguments[1].split(",")) if len(arguments) > 1 else COLUMNS
         run_ways(int(arguments[0]), columns, *arguments[2:])

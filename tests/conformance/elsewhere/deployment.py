@@ -578,7 +578,9 @@ WINDOWS = dict(zip(WINDOW_NAMES, (ClockWindow, FirstHit, SlidingLog, SlidingCoun
 
 
 def rate_headers(deployment, limit, remaining, reset):
-    shown = reset if deployment.numbers.reset == "epoch" else max(0, reset - now())
+    shown = max(0, reset - now()) * deployment.traffic_scale
+    if deployment.numbers.reset == "epoch":
+        shown = reset
     return {
         "ratelimit-limit": str(limit),
         "ratelimit-remaining": str(max(0, remaining)),
@@ -1681,7 +1683,9 @@ class Deployment:
 
     def respond(self, method, url, headers, raw):
         """Answer a request: (status, headers, body), or None outside the API. Headers are in lower case."""
-        limits = rate_headers(self, RATES["nobody"], RATES["nobody"], now() + 60 * SECOND)
+        limits = rate_headers(
+            self, RATES["nobody"], RATES["nobody"], now() + 60 * SECOND // self.traffic_scale
+        )
         given = headers.get("x-request-id", "")
         printable = 1 <= len(given) <= 255 and given.isascii() and given.isprintable()
         request_id = given if printable and not self.wrong("id-replaced") else new_id()

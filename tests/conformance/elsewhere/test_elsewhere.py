@@ -8,15 +8,10 @@ the program breaks on purpose.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.conformance.elsewhere.sockets import ran, served
 
 from ranksim.conformance.calibrate.calibrate import calibrate
 from ranksim.conformance.compare import Judgement, compare
@@ -24,10 +19,6 @@ from ranksim.conformance.verdict.verdicts import Verdict
 from ranksim.contract.policy import Policy
 
 pytestmark = pytest.mark.heavy
-
-PROGRAM = Path(__file__).with_name("deployment.py")
-FASTER = 10
-"""Rate windows of 6 s, so that 20 s of load see several."""
 
 CONFORMING = {
     "everyday": (("--window", "clock"), 48),
@@ -47,47 +38,9 @@ BROKEN = {
 """What the program breaks → the profile that exposes it, and the rule that deviates."""
 
 
-@contextmanager
-def served(folder: Path, *options: str) -> Iterator[Path]:
-    """Run the program; give a target file of its addresses and keys."""
-    command = [sys.executable, str(PROGRAM), "--traffic-scale", str(FASTER), *options]
-    scale = options[options.index("--scale") + 1] if "--scale" in options else "1"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            about = json.loads(process.stdout.readline())
-            keys, scope = about["keys"], about["scopes"]["scoped"]
-            target = folder / "target.yaml"
-            target.write_text(
-                "exclusive: true\n"
-                f"traffic_scale: {FASTER}\n"
-                f"time_scale: {scale}\n"
-                "environments:\n"
-                f"  production: {about['url']}\n"
-                f"  sandbox: {about['sandbox_url']}\n"
-                "keys:\n"
-                f"  main: {{token: {keys['main']}}}\n"
-                f"  second: {{token: {keys['second']}, purpose: second}}\n"
-                f"  scoped: {{token: {keys['scoped']}, purpose: scoped, domain_id: {scope}}}\n"
-                f"  small: {{token: {keys['small']}, purpose: near_limit}}\n"
-                f"  late: {{token: {keys['late']}, purpose: past_due}}\n"
-                f"  test: {{token: {keys['test_main']}, environment: sandbox, purpose: other_environment}}\n",
-                encoding="utf-8",
-            )
-            yield target
-        finally:
-            process.terminate()
-
-
 def loaded(target: Path, profile: str, length: str = "20s") -> Path:
     """Run `ranksim load`, and give the trace that it wrote."""
-    out = target.parent / profile
-    command = [sys.executable, "-m", "ranksim", "load", "--target", str(target), "--profile", profile]
-    command += ["--duration", length, "--seed", "7", "--out", str(out)]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RANKSIM_", "LOCUST_"))}
-    done = subprocess.run(command, cwd=target.parent, env=kept, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return out / "trace.jsonl"
+    return ran("load", target, "--profile", profile, "--duration", length, "--seed", "7", out=profile)
 
 
 def broken(judgement: Judgement) -> list[tuple[str, str]]:

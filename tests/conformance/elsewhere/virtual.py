@@ -156,18 +156,23 @@ def rehearsal(
     """A rehearsal against a deployment of these numbers, broken in a way or none."""
     made = elsewhere.Deployment(numbers, seed=seed, breaks=breaks, scale=scale)
     driven = Driven(made, scale)
-    keys = {
+    keys = target_keys(made.named, made.scopes)
+    target = Target(environments=URLS, keys=keys, exclusive=exclusive, time_scale=scale)
+    driven.at = START
+    return Elsewhere(driven, target, network, seed)
+
+
+def target_keys(tokens: Mapping[str, str], scopes: Mapping[str, str | None]) -> dict[str, TargetKey]:
+    """The deployment's keys as a target file has them: name → key, of names → tokens and domains."""
+    return {
         name: TargetKey(
             token=token,
             environment="sandbox" if name.startswith("test") else "production",
             purpose="other_environment" if name.startswith("test") else PURPOSES[name],
-            domain_id=made.scopes[name],
+            domain_id=scopes[name],
         )
-        for name, token in made.named.items()
+        for name, token in tokens.items()
     }
-    target = Target(environments=URLS, keys=keys, exclusive=exclusive, time_scale=scale)
-    driven.at = START
-    return Elsewhere(driven, target, network, seed)
 
 
 def parsed(raw: bytes) -> Any:
