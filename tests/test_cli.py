@@ -150,7 +150,7 @@ def test_run_prints_a_summary(scenario: Path) -> None:
     lines = told.out.splitlines()
     assert lines[:5] == [
         "A small world",
-        "6 h from 2026-03-01T00:00:00Z, 1 account, 1 replication, seed 1, policy default",
+        "6h from 2026-03-01T00:00:00Z, 1 account, 1 replication, seed 1, policy default",
         "",
         "The expectation holds.",
         "  holds  calls.total is 18, as expected exactly 18",

@@ -97,6 +97,11 @@ def test_instants_agree_with_datetime(moment: datetime, offset: int) -> None:
         ("2d", 2 * DAY),
         ("1w", WEEK),
         ("-1h30m", -90 * MINUTE),
+        ("1.5s", 1_500_000),
+        ("9m36.717s", 9 * MINUTE + 36 * SECOND + 717_000),
+        ("12.3ms", 12_300),
+        ("0.000001s", 1),
+        ("1.5s250.5ms1us", 1_750_501),
         ("1w2d3h4m5s6ms7us", 9 * DAY + 3 * HOUR + 4 * MINUTE + 5 * SECOND + 6_007),
     ],
 )
@@ -105,7 +110,11 @@ def test_durations_are_read(text: str, us: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-", "5", "m", "1.5h", "5 m", "5m ", "+5m", "1s1m", "1m1m", "--1s", "5M"]
+    "text",
+    [
+        *("", "-", "5", "m", "1.5h", "1.s", ".5s", "1.0000001s", "1.2345ms", "1.5us"),
+        *("5 m", "5m ", "+5m", "1s1m", "1m1m", "--1s", "5M"),
+    ],
 )
 def test_other_texts_are_no_durations(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
@@ -120,8 +129,12 @@ def test_other_texts_are_no_durations(text: str) -> None:
         (24 * HOUR, "1d"),
         (10 * DAY, "10d"),
         (14 * DAY, "2w"),
-        (1_001, "1ms1us"),
-        (-DAY - 1, "-1d1us"),
+        (1_001, "1.001ms"),
+        (1_500_000, "1.5s"),
+        (9 * MINUTE + 36_717_000, "9m36.717s"),
+        (HOUR + 5_000, "1h0.005s"),
+        (999, "999us"),
+        (-DAY - 1, "-1d0.000001s"),
     ],
 )
 def test_durations_are_written(us: int, text: str) -> None:

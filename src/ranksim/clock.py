@@ -31,10 +31,11 @@ _INSTANT = re.compile(
     r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|([+-])([0-9]{2}):?([0-9]{2})))?"
 )
 _DURATION = re.compile(
-    r"(-?)(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?(?:([0-9]+)us)?"
+    r"(-?)(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?"
+    r"(?:([0-9]+)(?:\.([0-9]{1,6}))?s)?(?:([0-9]+)(?:\.([0-9]{1,3}))?ms)?(?:([0-9]+)us)?"
 )
-_UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", MILLISECOND), ("us", 1))
-_UNIT_SIZES = (WEEK, *(size for _, size in _UNITS))
+_WHOLE_UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE))
+_UNIT_SIZES = (WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND, 1)
 _TWO_DIGITS = tuple(f"{number:02d}" for number in range(60))
 
 
@@ -102,25 +103,32 @@ def http_date(t: Micros) -> str:
 
 
 def duration(text: str) -> Micros:
-    """Read a duration such as ``5m``, ``1h30m``, ``250ms`` or ``-2d``.
+    """Read a duration such as ``5m``, ``1h30m``, ``9m36.5s``, ``250ms`` or ``-2d``.
 
-    Whole numbers with the units w, d, h, m, s, ms, us, each at most once and the larger first, behind an
-    optional minus. Raises ValueError for anything else.
+    Numbers with the units w, d, h, m, s, ms, us, each at most once and the larger first, behind an optional
+    minus. They are whole, but for seconds and milliseconds, whose decimals end at microseconds. Raises
+    ValueError for anything else.
     """
     match = _DURATION.fullmatch(text)
     if match is None or not text[-1:].isalpha():
         raise ValueError(
-            f"{text!r} is not a duration, such as 90s, 1h30m or 250ms (units w d h m s ms us, larger first)"
+            f"{text!r} is not a duration, such as 90s, 1h30m, 1.5s or 250ms (units w d h m s ms us, larger "
+            "first)"
         )
-    sign, *counts = match.groups()
-    total = sum(int(count or 0) * size for count, size in zip(counts, _UNIT_SIZES, strict=True))
+    sign, *counts, seconds, s_part, millis, ms_part, micros = match.groups()
+    total = sum(
+        int(count or 0) * size
+        for count, size in zip((*counts, seconds, millis, micros), _UNIT_SIZES, strict=True)
+    )
+    total += int((s_part or "").ljust(6, "0")) + int((ms_part or "").ljust(3, "0"))
     return -total if sign else total
 
 
 def format_duration(us: Micros) -> str:
-    """Write a duration so that `duration` reads the same number back: ``1h30m``, ``0s`` for zero.
+    """Write a duration so that `duration` reads the same number back: ``1h30m``, ``1.5s``, ``0s`` for zero.
 
-    Whole weeks are written in weeks; anything else starts at days.
+    Whole weeks are written in weeks; anything else starts at days. What is no whole second has decimals:
+    of seconds, below a second of milliseconds.
     """
     if us < 0:
         return "-" + format_duration(-us)
@@ -129,11 +137,17 @@ def format_duration(us: Micros) -> str:
     if us % WEEK == 0:
         return f"{us // WEEK}w"
     text = ""
-    for unit, size in _UNITS:
+    for unit, size in _WHOLE_UNITS:
         count, us = divmod(us, size)
         if count:
             text += f"{count}{unit}"
-    return text
+    if us >= SECOND or (us and text):
+        whole, rest = divmod(us, SECOND)
+        return text + f"{whole}.{rest:06d}".rstrip("0").removesuffix(".") + "s"
+    if us >= MILLISECOND:
+        whole, rest = divmod(us, MILLISECOND)
+        return f"{whole}.{rest:03d}".rstrip("0").removesuffix(".") + "ms"
+    return text + (f"{us}us" if us else "")
 
 
 # Days

@@ -23,9 +23,9 @@ COMMANDS = {
 
 SENTENCES = {
     "slots": "30 fresh words fit; by day 20 an addition has been refused with a chance of 100 %.",
-    "sync": "300 requests take 1 min 30 s at best under gcra: call while RateLimit",
-    "workers": "Workers so that 95 % start within 5 min: ",
-    "outage": "Of 12 events in 1 h, 12 are lost and 0 come late; the endpoint is disabled",
+    "sync": "300 requests take 1m30s at best under gcra: call while RateLimit",
+    "workers": "Workers so that 95 % start within 5m: ",
+    "outage": "Of 12 events in 1h, 12 are lost and 0 come late; the endpoint is disabled",
     "fit": "The plan agency fits, for 2,990.00 USD a month; the work costs the provider 446.40 USD. At",
     "portfolio": "The plan agency carries 13,333 keywords; what binds first: keyword slots",
 }

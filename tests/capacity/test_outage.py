@@ -169,7 +169,7 @@ def test_the_curve_ends_at_the_chance_of_being_disabled() -> None:
     [
         ({"length": 0}, {}, "length: expected a duration above 0, found 0"),
         ({"every": 0}, {}, "every: expected a duration above 0, found 0"),
-        ({"every": 1, "law": "regular"}, {}, "every: expected 360 ms or more with law regular, found 1 µs"),
+        ({"every": 1, "law": "regular"}, {}, "every: expected 360ms or more with law regular, found 1us"),
         ({"together": 0}, {}, "together: expected 1 or more, found 0"),
         ({}, {"retry_jitter_percent": 10}, "retry_jitter_percent: expected 0, found 10"),
         ({}, {"on_disable": "pause"}, "on_disable: expected cancel, found pause"),

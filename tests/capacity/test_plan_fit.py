@@ -168,5 +168,5 @@ def test_it_draws_what_grows() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "keyword slots",
         "provider cost a month",
-        "job starts in 1 h",
+        "job starts in 1h",
     ]

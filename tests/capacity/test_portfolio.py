@@ -45,8 +45,8 @@ def test_an_agency_by_hand() -> None:
         # 50 briefs a week and 50 more
         ({"briefs": 7, "add_ons": {"brief_pack": 1}}, "pro", "domains", 14, "keyword_brief_refreshes a week"),
         # 20 a minute for 5 minutes
-        ({"start_within": 5 * MINUTE}, "pro", "domains", 100, "job starts in 5 min"),
-        ({"start_within": 5 * MINUTE, "keys": 3}, "pro", "domains", 300, "job starts in 5 min"),
+        ({"start_within": 5 * MINUTE}, "pro", "domains", 100, "job starts in 5m"),
+        ({"start_within": 5 * MINUTE, "keys": 3}, "pro", "domains", 300, "job starts in 5m"),
         ({"run_every": HOUR // 2}, "pro", "domains", 0, "cooldown of rank_run"),
         ({"pairings": 5}, "pro", "keywords", 0, "engine-device pairings"),
         ({"ai_scans": 1}, "starter", "domains", 0, "capability ai_visibility"),

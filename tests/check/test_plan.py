@@ -150,7 +150,7 @@ def test_what_it_takes_is_said() -> None:
     assert any("money: stops spending at 2.00 USD" in line for line in capped)
     assert "spends nothing: dry runs only" in lines(planned(with_target(reached(*ALL), dry_run_only=True)))
     [long] = [line for line in said if line.startswith("  not webhooks-long")]
-    assert long.endswith("; would want --time 9 h 41 min")
+    assert long.endswith("; would want --time 9h41m")
 
 
 def test_amounts_are_those_of_all_rounds_too() -> None:

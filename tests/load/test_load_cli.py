@@ -155,8 +155,8 @@ def test_profiles_are_listed() -> None:
     result = CliRunner().invoke(app, ["load", "--profiles"])
     assert result.exit_code == 0
     assert result.output.startswith("everyday  ")
-    assert "runs 4 min, goes through once in about 2 min 24 s, uses up at most 72 jobs" in result.output
-    assert "runs 11 min, goes through once in about 10 min, spends nothing" in result.output
+    assert "runs 4m, goes through once in about 2m24s, uses up at most 72 jobs" in result.output
+    assert "runs 11m, goes through once in about 10m, spends nothing" in result.output
 
 
 def test_what_a_run_may_use_up_is_said_before_it_begins() -> None:
@@ -164,10 +164,10 @@ def test_what_a_run_may_use_up_is_said_before_it_begins() -> None:
     capped = target.model_copy(update={"spend_cap": 2_000_000})
     careful = target.model_copy(update={"dry_run_only": True})
     assert before(profile("webhooks"), capped, 4, 4 * MINUTE) == (
-        "webhooks: runs 4 min, goes through once in about 3 min 29 s, uses up at most 32 jobs, "
+        "webhooks: runs 4m, goes through once in about 3m29s, uses up at most 32 jobs, "
         "and stops spending at 2.00 USD"
     )
-    assert before(profile("webhooks"), careful, 4, 4 * MINUTE).endswith("3 min 29 s, sends dry runs only")
+    assert before(profile("webhooks"), careful, 4, 4 * MINUTE).endswith("3m29s, sends dry runs only")
 
 
 def reading(operation: str, client: str, data: object, key: str = "main") -> dict[str, object]:
@@ -246,13 +246,13 @@ def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_pat
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
     assert Summary.of(path).lines() == [
-        "5 calls in 2 s, 2.5 a second",
+        "5 calls in 2s, 2.5 a second",
         "         2  429 rate_limited",
         "         1  200",
         "         1  no reply: timeout",
         "         1  404 without a problem document",
         "5 calls were held back, to spend no more than is allowed",
         "1 call before and after the load, 1 webhook delivery",
-        "latency from sending        50 % 20 ms, 90 % 500 ms, 99 % 500 ms, longest 500 ms",
-        "latency from planned sending 50 % 110 ms, 90 % 110 ms, 99 % 110 ms, longest 110 ms",
+        "latency from sending        50 % 20ms, 90 % 500ms, 99 % 500ms, longest 500ms",
+        "latency from planned sending 50 % 110ms, 90 % 110ms, 99 % 110ms, longest 110ms",
     ]

@@ -77,7 +77,7 @@ def test_a_deviation_is_named_with_its_exchange() -> None:
     assert report.headline(DEVIATING) == "1 rule deviates: header.request_id"
     assert report.fails(DEVIATING)
     assert "broken 1 time, held 1 time" in text
-    assert re.search(r"x1  1970-01-01T00:00:01Z  5 ms  main  GET /v1/keyword-lists → 200", text)
+    assert re.search(r"x1  1970-01-01T00:00:01Z  5ms  main  GET /v1/keyword-lists → 200", text)
 
 
 def test_nothing_exercised_is_no_success() -> None:

@@ -49,7 +49,7 @@ def test_attempts_are_drawn_against_when_they_were_due() -> None:
     assert [one["attempt"] for one in figure["attempts"]] == [1, 2, 3]
     assert [one["marked"] for one in figure["attempts"]] == [False, True, False]
     told = titles(timeline(figure))
-    assert any(said.startswith("attempt 2 came 2 min after the first, ") for said in told)
+    assert any(said.startswith("attempt 2 came 2m after the first, ") for said in told)
     assert "attempt 4 was due" in " ".join(told)
     assert "not due before the end" in timeline(figure)
 

@@ -48,7 +48,7 @@ def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
     read = Reader(page(heading, tables, {"slots": SVG}))
     for text in (
         "A small agency & its <b>nightly</b> runs",
-        "10 d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
+        "10d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
         "One account tracks 300 keywords.",
         "Its pipeline starts rank runs at night.",
         "1 of 2 expectations failed.",

@@ -27,7 +27,7 @@ def test_it_begins_with_the_run_and_the_verdict(heading: Heading, tables: Tables
     lines = [line.rstrip() for line in written(heading, tables, 100)]
     assert lines[:11] == [
         "A small agency & its <b>nightly</b> runs",
-        "10 d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
+        "10d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
         "Numbers are means over the replications, with 95 % intervals where one is known.",
         "",
         "1 of 2 expectations failed.",

@@ -28,7 +28,7 @@ def test_a_file_is_run_by_its_name(result: rs.Result) -> None:
 def test_expectations_and_summary(result: rs.Result) -> None:
     assert len(result.expectations) == 8
     assert all(one.holds for one in result.expectations)
-    assert result.summary().startswith("One agency for a week\n7 d from 2026-01-05T00:00:00Z, 1 account")
+    assert result.summary().startswith("One agency for a week\n1w from 2026-01-05T00:00:00Z, 1 account")
     assert "129.00 USD invoice of a month" in result.summary()
     assert "<title>One agency for a week" in result.page(plots=False)
 
@@ -62,7 +62,7 @@ def test_every_frame_has_the_rows_of_its_table(result: rs.Result, table: str) ->
 
 def test_things_show_themselves(result: rs.Result) -> None:
     scenario = rs.Scenario.load(FILE)
-    assert repr(scenario) == ("<Scenario 'quickstart': 7 d from 2026-01-05T00:00:00Z, 1 account, 5 clients>")
+    assert repr(scenario) == ("<Scenario 'quickstart': 1w from 2026-01-05T00:00:00Z, 1 account, 5 clients>")
     assert "<caption" in scenario._repr_html_()
     assert repr(rs.Policy().catalogue.plans["pro"]) == (
         "<Plan 'pro': 129 USD a month, 5,000 slots, provider cost up to 90 USD a month>"

@@ -144,7 +144,7 @@ class SyncTime:
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        title = f"{self.sync.requests:,} requests at {self.limit} per {self.length // SECOND} s"
+        title = f"{self.sync.requests:,} requests at {self.limit} per {duration(self.length)}"
         note = "; ".join(f"{way}: {what}" for way, what in WAYS.items())
         return views_of(title, self.rows(), COLUMNS, note)
 

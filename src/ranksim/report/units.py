@@ -7,19 +7,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, iso
+from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration, iso
 from ranksim.contract.quantities import MICRO_USD
 
 Number: TypeAlias = int | float
 
 MINUS = "−"
 
-_LADDER = (
-    (MINUTE, SECOND, HOUR, ("min", "s")),
-    (HOUR, MINUTE, DAY, ("h", "min")),
-    (DAY, HOUR, math.inf, ("d", "h")),
+_GRAINS = (
+    (MILLISECOND, 1),
+    (10 * MILLISECOND, 10),
+    (100 * MILLISECOND, 100),
+    (SECOND, MILLISECOND),
+    (MINUTE, 100 * MILLISECOND),
+    (HOUR, SECOND),
+    (DAY, MINUTE),
+    (math.inf, HOUR),
 )
-"""Unit, the part of it that is still shown, the duration from which the next unit takes over, both names."""
+"""Up to which duration which part of it can still be read (µs)."""
 
 
 def count(value: Number) -> str:
@@ -73,18 +78,14 @@ def usd(micros: Number) -> str:
 
 
 def duration(us: Number) -> str:
-    """A duration in microseconds in its two largest units: 250 ms, 1.5 s, 4 min 30 s, 2 d 6 h."""
+    """A duration in microseconds as files write it, rounded to what can be read: 4m30s, 2d6h, 1.5s, 250ms.
+
+    To its two largest units; below a minute to tenths of a second, below a second to three digits.
+    """
     if us < 0:
-        return MINUS + duration(-us)
-    if us < MILLISECOND:
-        return f"{us:.0f} µs"
-    if us < 999.5 * MILLISECOND:
-        return f"{us / MILLISECOND:.3g} ms"
-    if us < 59.95 * SECOND:
-        return f"{us / SECOND:.1f}".removesuffix(".0") + " s"
-    unit, part, _, names = next(step for step in _LADDER if round(us / step[1]) * step[1] < step[2])
-    whole, rest = divmod(round(us / part), unit // part)
-    return f"{whole:,} {names[0]} {rest} {names[1]}" if rest else f"{whole:,} {names[0]}"
+        return (MINUS + duration(-us)).replace(MINUS + "0s", "0s")
+    rounded = (round(us / grain) * grain for _, grain in _GRAINS)
+    return format_duration(next(to for to, (most, _) in zip(rounded, _GRAINS, strict=True) if to < most))
 
 
 def instant(t: Number) -> str:

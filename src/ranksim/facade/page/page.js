@@ -62,12 +62,13 @@
   const usd = (text) => Number(text).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   const ms = (iso) => Date.parse(iso);
 
+  // As the terminal and YAML write durations: 4m30s, 2d6h.
   function span(milliseconds) {
     const seconds = Math.max(0, Math.round(milliseconds / 1000));
-    if (seconds < 60) return `${seconds} s`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-    return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+    if (seconds < 60) return `${seconds}s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+    if (seconds < 86400) return `${Math.floor(seconds / 3600)}h${Math.floor((seconds % 3600) / 60)}m`;
+    return `${Math.floor(seconds / 86400)}d${Math.floor((seconds % 86400) / 3600)}h`;
   }
 
   const now = () => base + (performance.now() - read) * rate;
