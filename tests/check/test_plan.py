@@ -8,10 +8,11 @@ from functools import cache
 import pytest
 
 from ranksim.callers.discovery import Reach, explore
+from ranksim.callers.steps import Send
 from ranksim.callers.target import Target
 from ranksim.check.choice import Rounds, choose, gain, open_cases, turns, worth
 from ranksim.check.plan import CLOSING, CheckPlan, make_plan
-from ranksim.check.tasks import standing_in, tasks
+from ranksim.check.tasks import by_turns, standing_in, tasks
 from ranksim.check.told import lines
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.conformance.compare import RULES
@@ -45,18 +46,19 @@ def with_target(reach: Reach, **changes: object) -> Reach:
 
 def test_one_key_does_all_but_what_wants_others() -> None:
     names = [task.name for task in tasks(reached("main", environments=1))]
-    assert names[:9] == [
+    assert names[:10] == [
         "scope",
         "breadth",
         "everyday",
         "walk",
+        "endpoints",
         "webhooks",
         "retry",
         "twins",
         "cooldowns",
         "race",
     ]
-    assert names[9:] == ["ladder of main", "burst", "windows", "webhooks-long"]
+    assert names[10:] == ["ladder of main", "burst", "windows", "webhooks-long"]
 
 
 def test_without_a_key_that_works_there_is_nothing_to_do() -> None:
@@ -77,6 +79,14 @@ def test_a_key_stands_in_for_the_main_one_and_the_main_one_for_it() -> None:
     reach = standing_in(reached(*ALL), "second")
     assert (reach.main, [key.name for key in reach.of("second")]) == ("second", ["main"])
     assert standing_in(reached(*ALL), "main") is reached(*ALL)
+
+
+def test_what_spends_is_sent_by_turns_and_what_is_sent_again_with_the_same_key() -> None:
+    """An Idempotency-Key may belong to the API key, so that under another one the work would be done twice."""
+    one = Send("jobs.create", "main", body={}, idempotency_key="one")
+    other, read = replace(one, idempotency_key="other"), Send("jobs.list", "main")
+    sent = list(by_turns((step for step in (one, one, read, other, other, one)), ("spare",)))
+    assert [step.key for step in sent] == ["main", "main", "main", "spare", "spare", "main"]
 
 
 def test_tasks_that_want_a_key_or_an_account_alone_are_not_beside_others() -> None:
@@ -132,6 +142,7 @@ def test_only_some_rules() -> None:
         "burst",
         "windows",
         "everyday",
+        "endpoints",
         "webhooks",
         "webhooks-long",
     }
@@ -167,10 +178,10 @@ def test_amounts_are_those_of_all_rounds_too() -> None:
 def test_what_gets_no_turn_is_said_with_the_time_that_it_would_want() -> None:
     plan = planned(reached(*ALL), time=6 * MINUTE)
     in_time = turns(plan, plan.time)
-    assert "ladder of main" not in in_time
-    [said] = [line for line in lines(plan) if line.startswith("  not ladder of main")]
+    assert "race" not in in_time
+    [said] = [line for line in lines(plan) if line.startswith("  not race")]
     assert "what decides more in its time comes first; would want --time " in said
-    assert "ladder of main" in turns(plan, HOUR)
+    assert "race" in turns(plan, HOUR)
 
 
 # What to begin next
@@ -179,10 +190,11 @@ def test_what_gets_no_turn_is_said_with_the_time_that_it_would_want() -> None:
 def test_nothing_comes_again_before_it_is_known_what_is_undecided() -> None:
     plan = planned(reached("main", environments=1), "webhook.sent")
     rounds = Rounds.of(plan)
-    webhooks = rounds.next(10 * MINUTE)
+    webhooks, endpoints = rounds.next(10 * MINUTE), rounds.next(10 * MINUTE)
     assert webhooks is not None
+    assert endpoints is not None
     assert rounds.next(10 * MINUTE) is None
-    assert rounds.ended(rounds.number) is webhooks
+    assert (rounds.ended(1), rounds.ended(2)) == (webhooks, endpoints)
     assert rounds.next(10 * MINUTE) is None
     rounds.undecided, rounds.known = {"webhook.sent": 1}, True
     assert rounds.next(10 * MINUTE) is webhooks
@@ -255,7 +267,8 @@ def test_a_task_comes_again_only_for_what_is_undecided_and_keeps_no_first_one_wa
     chosen = choose(plan, [], rounds, {"webhook.sent": 2}, plan.time)
     assert chosen is not None
     assert chosen.name == "webhooks"
-    assert choose(plan, [], {**rounds, "webhooks": 3}, {"webhook.sent": 2}, plan.time) is None
+    often = {**rounds, "webhooks": 3, "endpoints": 3}
+    assert choose(plan, [], often, {"webhook.sent": 2}, plan.time) is None
     assert gain(plan, chosen, {"webhook.sent": 2, "rate.read": 7}) == 2
     held = planned(reached(*ALL), "webhook", receiver=False)
     assert gain(held, chosen, {"webhook.sent": 2}) == 0

@@ -6,20 +6,30 @@ is used up around each of its calls. All others go side by side, at a pace that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any
 
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.profiles import profile
 from ranksim.callers.profiles.ladder import climbers, needs_of
 from ranksim.callers.profiles.profile import Needs, Profile
-from ranksim.callers.steps import Program
+from ranksim.callers.steps import Program, Send
+from ranksim.service.operations import OPERATIONS
 
-FIRST = ("scope", "breadth", "everyday", "walk", "webhooks", "retry", "twins", "cooldowns", "race")
+FIRST = (
+    *("scope", "breadth", "everyday", "walk", "endpoints", "webhooks"),
+    *("retry", "twins", "cooldowns", "race"),
+)
 """Profiles that go side by side with the main key."""
 
-USERS = {"everyday": 2}
-"""Fewer users than a profile's own: expensive calls, 20 a minute and key, are what time goes to."""
+FREE = ("walk", "endpoints")
+"""Profiles of these that use up nothing which is counted."""
+
+USERS = {"everyday": (0, 1), "walk": (0, 1), "webhooks": (2, 3)}
+"""Fewer users than a profile's own: expensive calls, 20 a minute and key, are what time goes to. Those of
+"webhooks" that make endpoints and count failures are there as "endpoints", from the start."""
 
 MEETING = ("twins", "cooldowns", "race")
 """Profiles whose calls are for an instant, which no pace may put off."""
@@ -36,7 +46,7 @@ class CheckTask:
     `main` is the key that stands for the main one. `uses` are the keys that it calls with, and of these it
     takes `alone` what no other task may use meanwhile; `spends` are the accounts that it spends on, of which
     `quiet` are those where no other task may spend. `needs` is what once through takes, and `waits` says that
-    its calls can be put off to keep a pace.
+    its calls can be put off to keep a pace. What spends is sent with the `spare` keys of its account in turn.
     """
 
     name: str
@@ -51,6 +61,7 @@ class CheckTask:
     waits: bool = True
     quiet: frozenset[str] = frozenset()
     laps: int = 1
+    spare: tuple[str, ...] = ()
 
     @property
     def known(self) -> Profile:
@@ -69,7 +80,26 @@ class CheckTask:
     def programs(self, reach: Reach, seed: int) -> list[Program]:
         """Make the programs of its users."""
         view = standing_in(reach, self.main)
-        return [self.known.program(view, user, self.of, seed) for user in self.users]
+        made = [self.known.program(view, user, self.of, seed) for user in self.users]
+        return [by_turns(program, self.spare) for program in made] if self.spare else made
+
+
+def by_turns(program: Generator[Any, Any, Any], spare: tuple[str, ...]) -> Program:
+    """Send what spends with a program's key and with spare ones by turns: each has a rate limit of its own.
+
+    What is sent again goes with the same key, which its Idempotency-Key may belong to.
+    """
+    turns, answer, last, key = cycle(("", *spare)), None, None, ""
+    while True:
+        try:
+            step = program.send(answer)
+        except StopIteration:
+            return
+        if isinstance(step, Send) and OPERATIONS[step.operation].spends:
+            if step is not last:
+                last, key = step, next(turns) or step.key
+            step = replace(step, key=key)
+        answer = yield step
 
 
 def standing_in(reach: Reach, main: str) -> Reach:
@@ -94,27 +124,28 @@ def tasks(reach: Reach) -> list[CheckTask]:
 
 def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
     mine, second = _account(reach.keys[reach.main]), _second(reach)
+    instead = {"retry": second.name, **{"breadth": key.name for key in _spare(reach)[:1]}}
     keys: Mapping[str, Iterable[KeyReach]] = {
         "scope": reach.usable(),
-        "retry": (*reach.of("second"), *reach.of("other_account"), second),
+        "retry": (reach.keys[reach.main], *reach.of("second"), *reach.of("other_account")),
         "race": (*reach.of("second")[:1], *reach.of("near_limit")),
-        "webhooks": reach.of("scoped", "other_account"),
+        "endpoints": reach.of("scoped", "other_account"),
         "walk": (*reach.of("other_account"), *reach.of("scoped")),
     }
     for name in FIRST:
         known = profile(name)
-        count, spends = USERS.get(name, known.users), {mine}
+        users, spends = USERS.get(name, tuple(range(known.users))), {mine}
         if name == "race":
             spends |= {_account(key) for key in reach.of("near_limit")}
         yield CheckTask(
             name,
             name,
-            tuple(range(count)),
-            count,
-            second.name if name == "retry" else reach.main,
-            frozenset({reach.main, *(key.name for key in keys.get(name, ()))}),
-            frozenset(spends if name not in ("walk",) else ()),
-            known.once(reach, count),
+            users,
+            users[-1] + 1,
+            instead.get(name, reach.main),
+            frozenset({instead.get(name, reach.main), *(key.name for key in keys.get(name, ()))}),
+            frozenset(spends if name not in FREE else ()),
+            known.once(reach, len(users)),
             waits=name not in MEETING,
             laps=4 if name == "walk" else 1,
         )
@@ -128,6 +159,7 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
     climbing = climbers(reach)
     for number, key in enumerate(climbing):
         account = frozenset({_account(key)})
+        spare = tuple(one.name for one in _spare(reach)) if key.name == reach.main else ()
         needs = needs_of(reach, [key], 1)
         yield CheckTask(
             f"ladder of {key.name}",
@@ -135,10 +167,11 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
             (number,),
             len(climbing),
             reach.main,
-            frozenset({key.name}),
+            frozenset({key.name, *spare}),
             account,
             needs,
             quiet=frozenset() if key.purpose == "scoped" else account,
+            spare=spare,
         )
 
 
@@ -174,6 +207,12 @@ def _long(reach: Reach) -> CheckTask:
         frozenset({_account(reach.keys[reach.main])}),
         known.once(reach, 1),
     )
+
+
+def _spare(reach: Reach) -> Sequence[KeyReach]:
+    """Return the further keys of the main account that no probe takes alone."""
+    mine = reach.keys[reach.main]
+    return [key for key in reach.of("second") if key.account == mine.account and key != _second(reach)]
 
 
 def _second(reach: Reach) -> KeyReach:

@@ -11,7 +11,7 @@ from ranksim.callers.profiles.retry import RETRY
 from ranksim.callers.profiles.scope import SCOPE
 from ranksim.callers.profiles.soak import SOAK
 from ranksim.callers.profiles.walk import WALK
-from ranksim.callers.profiles.webhooks import WEBHOOKS, WEBHOOKS_LONG
+from ranksim.callers.profiles.webhooks import ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG
 from ranksim.callers.profiles.windows import BURST, WINDOWS
 from ranksim.errors import BadInput, near
 
@@ -28,6 +28,7 @@ PROFILES = (
     WALK,
     LADDER,
     COOLDOWNS,
+    ENDPOINTS,
     WEBHOOKS,
     WEBHOOKS_LONG,
     SCOPE,

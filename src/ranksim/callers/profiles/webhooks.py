@@ -52,8 +52,13 @@ SHORT = (
 )
 """Endpoints of the short run: script, whether bound to one domain, event types."""
 
+KINDS = ("ai_scan", "crawl", "rank_run", "site_optimization")
+
 TURNS = 4
-"""Jobs of a user after which a failure and a success are likely."""
+"""Jobs of a user after which a failure and a success are likely, and each kind came once."""
+
+LOOKS = 20 * SECOND
+"""Between two readings of what became of jobs and attempts."""
 
 LONG = (("500", 3), ("500,500,500,200", 2), ("timeout", 1), ("503", 7), ("500,500,500,500,500,200", 1))
 """Endpoints of the long run: script, and how many test events each gets; three never disable it (E22)."""
@@ -69,20 +74,40 @@ def webhooks(reach: Reach, user: int, users: int, seed: int) -> Program:
         yield from _endpoints(reach, seed, domain)
     if user == 1 or users == 1:
         yield from twenty(reach, reach.main, seed)
+    if user > 1:
+        yield from _endpoint(reach, "500,200", domain, ())
     draw = chance("webhooks", seed, user)
     turn = 0
     while True:
         turn += 1
         where = domain if draw.randrange(3) else other
-        yield from _job(
-            reach, seed, user, turn, where, draw.choice(("ai_scan", "crawl", "rank_run", "site_optimization"))
-        )
+        yield from _job(reach, seed, user, turn, where, KINDS[(user + turn) % len(KINDS)])
         if user == 0:
             yield from pages(Send("webhook_deliveries.list", reach.main))
             yield Send("webhooks.list", reach.main)
         if turn % TURNS == 0:
             yield Lap()
         yield Pause(users * 4 * SECOND)
+
+
+def endpoints(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Let one user make endpoints and watch them, and one count failures; others start jobs meanwhile."""
+    if not reach.main:
+        return
+    if user == 0:
+        domain = yield from a_domain(reach, seed, "endpoints")
+        yield from _endpoints(reach, seed, domain)
+    if user == min(1, users - 1):
+        yield from twenty(reach, reach.main, seed)
+    while True:
+        began: Micros = yield Pause(0)
+        now = began
+        while now < began + DELAYS[0] // reach.target.time_scale:
+            if user == 0:
+                for operation in ("webhook_deliveries.list", "webhooks.list", "jobs.list"):
+                    yield from pages(Send(operation, reach.main))
+            now = yield Pause(LOOKS)
+        yield Lap()
 
 
 def _endpoints(reach: Reach, seed: int, domain: str) -> Program:
@@ -201,6 +226,16 @@ def _needs(reach: Reach, users: int) -> Needs:
     jobs = TURNS * (users * 4 * SECOND + 10 * SECOND)
     return Needs(DELAYS[0] // reach.target.time_scale + 45 * SECOND + jobs, TURNS * users)
 
+
+ENDPOINTS = Profile(
+    name="endpoints",
+    aim="Webhook attempts without a job of its own: tests, their retries, the count of 20; spends nothing.",
+    rules=("webhook.",),
+    users=2,
+    duration=4 * MINUTE,
+    program=endpoints,
+    needs=lambda reach, users: Needs(2 * DELAYS[0] // reach.target.time_scale + 80 * SECOND),
+)
 
 WEBHOOKS = Profile(
     name="webhooks",
