@@ -82,10 +82,11 @@ def test_a_key_stands_in_for_the_main_one_and_the_main_one_for_it() -> None:
 
 
 def test_what_spends_is_sent_by_turns_and_what_is_sent_again_with_the_same_key() -> None:
-    """An Idempotency-Key may belong to the API key, so that under another one the work would be done twice."""
+    """An Idempotency-Key may belong to the API key: under another one the work would be done twice."""
     one = Send("jobs.create", "main", body={}, idempotency_key="one")
     other, read = replace(one, idempotency_key="other"), Send("jobs.list", "main")
-    sent = list(by_turns((step for step in (one, one, read, other, other, one)), ("spare",)))
+    program = (step for step in (one, one, read, other, other, one))
+    sent = list(by_turns(program, ("spare",)))
     assert [step.key for step in sent] == ["main", "main", "main", "spare", "spare", "main"]
 
 
