@@ -57,6 +57,19 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
 ]
 
 
+def test_without_time_options_stay_open_and_are_named() -> None:
+    trace, policy = recorded("everyday", {"window": "sliding_log"})
+    history = compare(trace).history
+    cut, whole = calibrate(history, enough=lambda: True), calibrate(history)
+    assert {"window", "join"} <= set(cut.untried)
+    assert whole.untried == ()
+    assert excluded_truths(cut, policy) == {}
+    pinned = {choice.name for choice in whole.choices if choice.pinned}
+    assert {choice.name for choice in cut.choices if choice.pinned} <= pinned
+    assert "# Not tried with every option, for want of time: " in cut.dump()
+    assert "for want of time" not in whole.dump()
+
+
 @pytest.mark.slow
 @pytest.mark.fact("U1", "U2", "U5", "U10", "U23", "U46", "U51", "U56", "U104")
 @pytest.mark.parametrize(("name", "assumptions", "statuses"), VARIANTS, ids=str)

@@ -7,14 +7,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ranksim.check.choice import MOST_ROUNDS, Rounds
-from ranksim.check.crew import GONE, Crew
+from ranksim.check.crew import GONE
+from ranksim.check.ending import Ending
 from ranksim.check.left_over import left_over
-from ranksim.check.plan import CLOSING, CheckPlan
+from ranksim.check.plan import CheckPlan
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.contract.policy import Policy
@@ -22,8 +24,8 @@ from ranksim.load.merging import Merged, joined
 from ranksim.load.recorder import AnchoredClock
 from ranksim.report import units
 
-JUDGED_EVERY = 10.0
-"""Seconds between the end of a judgement and the next, at least; three times as long as it took, at least."""
+JUDGED_EVERY: Micros = 10 * SECOND
+"""Between the end of a judgement and the next, at least; three times as long as it took, at least."""
 
 HEARD_EVERY = 0.5
 """Seconds that pass at most until a stop is noticed."""
@@ -54,17 +56,70 @@ class CheckRecording:
         return joined(self.directory, Merged(), self.clock.now())
 
 
+class Told(Protocol):
+    """Whoever makes the calls is told what to do, and tells what became of it, as a `Crew` does."""
+
+    def tell(self, **message: Any) -> None:
+        """Tell it something."""
+
+    def hear(self, seconds: float) -> Mapping[str, Any] | None:
+        """Return what it tells within so many seconds, or None."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def close(self) -> None:
+        """Let it end."""
+
+
+class Recorded(Protocol):
+    """What is recorded by now, as `CheckRecording` has it."""
+
+    def judged(self, policy: Policy | None) -> Judgement:
+        """Judge it."""
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Return its lines."""
+
+
+def monotonic() -> Micros:
+    """Return the instant of a clock that nobody sets, in µs."""
+    return time.monotonic_ns() // 1000
+
+
+def beside(work: Callable[[], Judgement]) -> Future[Judgement]:
+    """Do something beside everything else, in a thread that keeps no process from ending."""
+    done: Future[Judgement] = Future()
+
+    def perform() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # whoever asks for the result gets it
+            done.set_exception(error)
+
+    threading.Thread(target=perform, daemon=True).start()
+    return done
+
+
 @dataclass(slots=True)
 class Checking:
-    """What a check knows while it runs; `show` is called whenever there is news."""
+    """What a check knows while it runs; `show` is called whenever there is news.
+
+    `began` is the instant by `now` from which its time counts, and `read` how long exploring and reading the
+    state before took (µs). `beside` has something judged while everything else goes on.
+    """
 
     plan: CheckPlan
-    crew: Crew
-    recording: CheckRecording
+    crew: Told
+    recording: Recorded
     policy: Policy | None
     show: Callable[[Checking], None]
-    began: float = field(default_factory=time.monotonic)
+    began: Micros
+    read: Micros = 0
+    now: Callable[[], Micros] = monotonic
+    beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
     rounds: Rounds = field(init=False)
+    ending: Ending = field(init=False)
     cut: dict[str, int] = field(default_factory=dict)
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
     answers: Counter[str] = field(default_factory=Counter)
@@ -82,34 +137,33 @@ class Checking:
     """Whether it is known what is left of what was created."""
     gone: bool = False
     """Whether the process has ended that makes the calls."""
-    _judging: threading.Thread | None = None
+    _judging: Future[Judgement] | None = None
+    _judging_since: Micros = 0
+    _judging_calls: int = 0
     _asked: int = 0
-    _judged: float = 0.0
-    _pause: float = JUDGED_EVERY
-    _took: float = 0.0
+    _finishing: int = 0
+    """How often it had been asked to stop when it began to."""
+    _judged: Micros = 0
+    _pause: Micros = JUDGED_EVERY
 
     def __post_init__(self) -> None:
         self.rounds = Rounds.of(self.plan)
+        self.ending = Ending(self.plan.time, self.read)
 
     @property
     def elapsed(self) -> Micros:
         """How long it has run, in µs."""
-        return round((time.monotonic() - self.began) * SECOND)
+        return self.now() - self.began
 
     @property
-    def closing(self) -> Micros:
-        """What is kept of the time for the end, in µs: judging it all, beside reading and removing.
-
-        The last judgement says how long the next will take; removing one thing takes half a second (S103).
-        """
-        judging = 2 * self._took
-        ending = 10.0 + self.created / 2
-        return min(max(CLOSING, round(max(judging, ending) * SECOND)), self.plan.time // 2)
+    def left_of_time(self) -> Micros:
+        """How long it may still take, with all that its end takes, in µs."""
+        return max(0, self.plan.time - self.elapsed)
 
     @property
     def remaining(self) -> Micros:
         """How long tasks may still run, in µs."""
-        return max(0, self.plan.time - self.closing - self.elapsed)
+        return max(0, self.left_of_time - self.ending.length(self.answers.total(), self.created))
 
     def ask_to_stop(self) -> None:
         """Stop in good order; asked again, at once."""
@@ -117,7 +171,7 @@ class Checking:
 
     def run(self) -> None:
         """Run the check to its end, whatever that is."""
-        self._judged = time.monotonic()
+        self._judged = self.now()
         while not self.stopping:
             self._begin_what_fits()
             if not self.rounds.running and not self.stopping:
@@ -146,21 +200,33 @@ class Checking:
 
     def _judge_when_due(self) -> None:
         """Have what is recorded judged beside everything else, once the last time is long enough ago."""
-        if self._judging is not None and self._judging.is_alive():
-            return
-        if self.remaining < 2 * self._took * SECOND:
-            return  # it would hold up the last one
-        if time.monotonic() - self._judged >= self._pause:
-            self._judging = threading.Thread(target=self._judge, daemon=True)
-            self._judging.start()
+        if self._judging is not None:
+            self._take_judgement()
+        elif self.now() - self._judged >= self._pause:
+            takes = self.ending.judging(self.answers.total())
+            if self.remaining >= 2 * takes:  # else it would hold up the last one
+                self._judging_since, self._judging_calls = self.now(), self.answers.total()
+                self._judging = self.beside(lambda: self.recording.judged(self.policy))
 
-    def _judge(self) -> None:
-        began = time.monotonic()
-        self.judgement = self.recording.judged(self.policy)
+    def _take_judgement(self) -> None:
+        """Take in what was judged, once it is."""
+        if self._judging is None or not self._judging.done():
+            return
+        found, self._judging = self._judging, None
+        self._judged = self.now()
+        took = self._judged - self._judging_since
+        self._pause = max(JUDGED_EVERY, 3 * took)
+        error = found.exception()
+        if error is not None:
+            self.troubles.append(f"what was recorded by {self._at} could not be judged: {error}")
+            return
+        self.judgement = found.result()
+        self.ending.judged(self._judging_calls, took)
         self.rounds.judged(self.judgement.findings)
-        self._judged = time.monotonic()
-        self._took = self._judged - began
-        self._pause = max(JUDGED_EVERY, 3 * self._took)
+
+    @property
+    def _at(self) -> str:
+        return units.duration((self._judging_since - self.began) // SECOND * SECOND)
 
     def _hear(self, seconds: float) -> None:
         """Take in what the other process says: all that waits, and what comes within so many seconds."""
@@ -193,27 +259,48 @@ class Checking:
             self.gone = True
 
     def _finish(self) -> None:
-        """Have the other process end in good order, at once when asked again; judge all that is there."""
-        self.crew.tell(finish=max(0.0, (self.plan.time - self.elapsed) / SECOND))
+        """Have the other process end in good order, at once when asked again; judge all that is there.
+
+        Where judging it all is not done when what comes after it must begin, the judgement before it stands.
+        """
+        calls, self._finishing = self.answers.total(), self._asked
+        reading = max(0, self.left_of_time - self.ending.after_reading(calls, self.created))
+        self.crew.tell(finish={"reading": reading / SECOND, "ending": self.left_of_time / SECOND})
         self._wait(lambda: self.whole or self.tidied)
-        if self._judging is not None:
-            self._judging.join()
-        self.judgement = self.recording.judged(self.policy)
+        must = self.began + self.plan.time - self.ending.reporting(calls)
+        self._wait_for(self._judging, must)
+        self._take_judgement()
+        by, last = self._at, self.beside(lambda: self.recording.judged(self.policy))
+        self._wait_for(last, must)
+        if last.done() or self.judgement is None:
+            self.judgement = last.result()
+        else:
+            self.troubles.append(
+                f"there was no time to judge what came after {by}; `ranksim compare` does, from the trace"
+            )
         self._wait(lambda: self.tidied)
         if not self.tidied and not self.whole:
             self.left = left_over(self.recording.lines())
         self.crew.close()
 
+    def _wait_for(self, judging: Future[Judgement] | None, must: Micros) -> None:
+        """Wait until something is judged, at most until an instant where there is a judgement already."""
+        while judging is not None and not judging.done() and (self.judgement is None or self.now() < must):
+            self._hear_on()
+
     def _wait(self, there: Callable[[], bool]) -> None:
-        """Wait until something is there that the other process does, at most until asked once more."""
-        asked = self._asked
+        """Wait until something is there that the other process does."""
         while not there() and not self.gone:
-            self._hear(HEARD_EVERY)
-            self.show(self)
-            if self._asked > asked and not there():
-                self.troubles.append("it was stopped at once: what was created may be left")
-                self.crew.kill()
-                asked = self._asked
+            self._hear_on()
+
+    def _hear_on(self) -> None:
+        """Take in what comes while all ends; asked once more, have it end at once."""
+        self._hear(HEARD_EVERY)
+        self.show(self)
+        if self._asked > self._finishing and not self.tidied and not self.gone:
+            self.troubles.append("it was stopped at once: what was created may be left")
+            self.crew.kill()
+            self._finishing = self._asked
 
     # What is told of it in the end
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ranksim.clock import Micros
+from ranksim.clock import SECOND, Micros
 from ranksim.clock import duration as parse_duration
 from ranksim.errors import BadInput
 from ranksim.load.cli import Key, TargetFile
@@ -203,7 +203,7 @@ def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
     }
     parts = [rendered(report.summary(found)), *(f"{line}\n" for line in _ending(wanted, checking, recording))]
     try:
-        parts += [f"{line}\n" for line in _write(wanted, found, recording)]
+        parts += [f"{line}\n" for line in _write(wanted, found, checking, recording)]
     except (OSError, BadInput) as error:
         parts.append(f"not written: {error}\n")
     print_out("".join(parts))
@@ -234,11 +234,16 @@ def _ending(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
     return said
 
 
-def _write(wanted: _Wanted, found: dict[str, Any], recording: "CheckRecording") -> list[str]:
-    """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them."""
+def _write(
+    wanted: _Wanted, found: dict[str, Any], checking: "Checking", recording: "CheckRecording"
+) -> list[str]:
+    """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them.
+
+    The policy comes last: it tries as many options as time allows.
+    """
     from ranksim.conformance.calibrate.calibrate import calibrate
     from ranksim.conformance.report.as_dict import as_document
-    from ranksim.files import new_file
+    from ranksim.report import units
     from ranksim.report.document import as_text
     from ranksim.report.judgement_page import page
     from ranksim.report.junit import junit
@@ -248,13 +253,30 @@ def _write(wanted: _Wanted, found: dict[str, Any], recording: "CheckRecording") 
         JUNIT: junit(found),
         JSON: as_text(as_document(found)),
     }
-    if recording.trace.exists():
-        texts[POLICY] = calibrate(recording.trace, wanted.policy).dump()
     for name, text in texts.items():
-        with new_file(recording.trace.parent / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        _put(recording.trace.parent / name, text)
+    said = []
+    if recording.trace.exists() and checking.judgement is not None:
+        found_out = calibrate(
+            checking.judgement.history, wanted.policy, enough=lambda: checking.left_of_time < SECOND
+        )
+        texts[POLICY] = found_out.dump()
+        _put(recording.trace.parent / POLICY, texts[POLICY])
+        if found_out.untried:
+            untried = units.many(len(found_out.untried), "assumption")
+            said.append(
+                f"{POLICY}: there was no time to try every option of {untried}; "
+                f"`ranksim calibrate {recording.trace}` does"
+            )
     names = ([recording.trace.name] if recording.trace.exists() else []) + list(texts)
-    return [f"written to {recording.trace.parent}: {', '.join(names)}"]
+    return [*said, f"written to {recording.trace.parent}: {', '.join(names)}"]
+
+
+def _put(path: Path, text: str) -> None:
+    from ranksim.files import new_file
+
+    with new_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _agreed(asking: bool) -> bool:

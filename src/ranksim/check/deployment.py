@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import monotonic
 
 from ranksim.check import plan as planning
-from ranksim.check.checking import Checking, CheckRecording
+from ranksim.check.checking import Checking, CheckRecording, monotonic
 from ranksim.check.crew import Crew
 from ranksim.clock import Micros
 from ranksim.conformance.compare import RULES, Judgement
@@ -66,7 +65,7 @@ def carried_out(
             return None
         recording, began = CheckRecording.of(opened), monotonic() - read  # it does not count to be asked
         with watching() as show:
-            checking = Checking(plan, crew, recording, wanted.policy, show, began)
+            checking = Checking(plan, crew, recording, wanted.policy, show, began, read)
             with stopping(checking):
                 checking.run()
         return checking, recording

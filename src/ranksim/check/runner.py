@@ -7,7 +7,8 @@ standard input, what became of it on standard output.
 
     → {"open": {"options": {…}, "out": DIR, "seed": N, "gzip": false}}
     ← {"reach": {…}, "directory": PARTS, "trace": PATH, "clock": {…}, "receiver": true} or {"problem": text}
-    → {"begin": {"task": NAME, "number": N}}, {"stop": N}, {"finish": SECONDS} or {"abandon": true}
+    → {"begin": {"task": NAME, "number": N}}, {"stop": N}, {"abandon": true} or
+      {"finish": {"reading": SECONDS, "ending": SECONDS}}
     ← {"ended": N, "cut": n, "stopped": true}, {"counts": {…}}, {"broken": text}
     ← {"written": true} once the trace is, and {"done": {"left": […]}} once all is removed that can be
 
@@ -77,10 +78,11 @@ class Runner:
         with self._saying, suppress(OSError):
             print(json.dumps(message), file=self._out, flush=True)
 
-    def obey(self, lines: TextIO) -> float | None:
+    def obey(self, lines: TextIO) -> Mapping[str, float] | None:
         """Do what is told, until that is to finish, or nobody tells any more.
 
-        Return how many seconds ending may take; None when all is to be abandoned.
+        Return how many seconds reading the state after may take, and the end in all; None when all is to be
+        abandoned.
         """
         threading.Thread(target=self._count, daemon=True).start()
         for line in lines:
@@ -92,8 +94,9 @@ class Runner:
             elif "abandon" in message:
                 return None
             else:
-                return float(message["finish"])
-        return ENDING
+                finish: Mapping[str, float] = message["finish"]
+                return finish
+        return {}
 
     def begin(self, task: CheckTask, number: int) -> None:
         """Begin a task, with things and names of its own; `number` is told with all that becomes of it."""
@@ -101,20 +104,22 @@ class Runner:
         self.seeds.append(seed)
         self.began[number] = Began(self, task, number, seed)
 
-    def finish(self, within: float) -> None:
-        """Stop all tasks, write the trace, and then remove what was created, within so many seconds.
+    def finish(self, reading: float = 0.0, ending: float = 0.0) -> None:
+        """Stop all tasks and read the state after; write the trace, and then remove what was created.
 
-        At least `ENDING` is taken for calls under way, and as long again for reading and for removing.
+        The one takes so many seconds, and all of it; at least `ENDING` is taken for calls under way, half as
+        long for reading, and as long again for removing.
         """
         began, clock = time.monotonic(), self.run.clock
-        ends = clock.now() + round(max(within, 3 * ENDING) * SECOND)
+        until = clock.now() + round(max(reading, 1.5 * ENDING) * SECOND)
+        ends = max(until + round(ENDING * SECOND), clock.now() + round(ending * SECOND))
         for one in self.began.values():
             one.stop.set()
         for one in self.began.values():
             one.join(max(0.0, began + ENDING - time.monotonic()))
         self._ended.set()
         try:
-            self.run.finish(removing=False, until=(clock.now() + ends) // 2)
+            self.run.finish(removing=False, until=until)
             self.say(written=True)
         except (OSError, BadInput) as error:
             self.say(broken=str(error))
@@ -247,7 +252,7 @@ def main() -> int:
     if within is None:
         run.abandon()
         return 0
-    runner.finish(within)
+    runner.finish(**within)
     return 0
 
 

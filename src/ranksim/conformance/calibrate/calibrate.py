@@ -8,7 +8,7 @@ is sound, so what is left is all that can be. Lengths and durations are measured
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
@@ -17,11 +17,13 @@ from ranksim.conformance.calibrate.cooldowns import cooldowns
 from ranksim.conformance.calibrate.exclusions import Sign, signs
 from ranksim.conformance.calibrate.found import Choice, Found
 from ranksim.conformance.calibrate.measures import measures
+from ranksim.conformance.calibrate.spending_trials import SpendingTrial, SpendingTrials
 from ranksim.conformance.calibrate.statuses import statuses
 from ranksim.conformance.calibrate.windows import phases, reset_signs
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import Source, read
-from ranksim.conformance.judging import FAMILIES, Maker, judged, show
+from ranksim.conformance.judging import FAMILIES, Maker, show
+from ranksim.conformance.spending.spending import PARTS, Part, SpendingJudge
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding, Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
@@ -46,23 +48,29 @@ class Calibration(Found):
         return policy_file.dump(self)
 
 
-def calibrate(source: Source, policy: Policy | None = None) -> Calibration:
-    """Find out what a trace (a path, its lines, or one in memory) tells about the open choices.
+def calibrate(
+    source: Source | History, policy: Policy | None = None, enough: Callable[[], bool] = lambda: False
+) -> Calibration:
+    """Find out what a trace (a path, its lines, one in memory, or read) tells about the open choices.
 
-    What `policy` states is taken for granted. Raises BadInput for a broken trace.
+    What `policy` states is taken for granted. Once there was `enough`, no further option is tried: what was
+    not stays open, and `untried` has its names. Raises BadInput for a broken trace.
     """
     options = Options.of(policy)
-    history = read(source)
+    history = source if isinstance(source, History) else read(source)
     opened = _opened(history, options)
     differences = tuple(one for family in opened for one in family.tally.differences)
     findings = [finding for family in opened for finding in family.tally.findings()]
     waits = cooldowns(history, options)
     against = _merged(signs(history, options), waits.against)
+    untried = _try_spending(history, options, opened, against, enough)
     choices: list[Choice] = []
     for name in _choices(options):
         if name == "reset_reports":
             against |= _merged(reset_signs(history, options, _windows(choices, options)), {})
-        choices.append(_choice(name, history, options, opened, against.get(name, {})))
+        if not _try(name, history, options, opened, against.get(name, {}), enough):
+            untried.add(name)
+        choices.append(_choice(name, options, opened, against.get(name, {})))
     return Calibration(
         choices=(*choices, *_scope(findings)),
         statuses=tuple(statuses(history, options)),
@@ -73,6 +81,7 @@ def calibrate(source: Source, policy: Policy | None = None) -> Calibration:
         ),
         differences=differences,
         deviating=tuple(finding for finding in findings if finding.verdict == Verdict.DEVIATES),
+        untried=tuple(choice.name for choice in choices if choice.name in untried and not choice.pinned),
         history=history,
         base=options.policy,
     )
@@ -106,11 +115,17 @@ class Watched(Options):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family of rules judged with everything open, and the assumptions that its judge asked about."""
+    """One family of rules judged with everything open, and the assumptions that its judge asked about.
+
+    The rules of spending are several, one for each `part`; `trials` has what an option of an assumption
+    shows, where it was tried.
+    """
 
     make: Maker
     tally: Tally
     asked: frozenset[str]
+    part: Part | None = None
+    trials: dict[tuple[str, Any], Tally] = field(default_factory=dict)
 
     @property
     def broken(self) -> frozenset[str]:
@@ -119,13 +134,77 @@ class Family:
 
 
 def _opened(history: History, options: Options) -> list[Family]:
-    watched = [Watched(options.policy, options.assumptions, options.statuses) for _ in FAMILIES]
-    judges = [make(about) for make, about in zip(FAMILIES, watched, strict=True)]
-    show(history, judges)
-    return [
-        Family(make, judge.tally, frozenset(about.asked))
-        for make, judge, about in zip(FAMILIES, judges, watched, strict=True)
+    def watched() -> Watched:
+        return Watched(options.policy, options.assumptions, options.statuses)
+
+    parts = [(part, watched(), Tally(part.rules)) for part in PARTS]
+    trials = [SpendingTrial(part, about, tally) for part, about, tally in parts]
+    spending = SpendingTrials(options, trials, lambda: False)
+    others = [(make, watched()) for make in FAMILIES if make is not SpendingJudge]
+    judges = [make(about) for make, about in others]
+    show(history, [*judges, spending])
+    found = {
+        make: [Family(make, judge.tally, frozenset(about.asked))]
+        for (make, about), judge in zip(others, judges, strict=True)
+    }
+    found[SpendingJudge] = [
+        Family(SpendingJudge, tally, frozenset(about.asked), part) for part, about, tally in parts
     ]
+    return [family for make in FAMILIES for family in found[make]]
+
+
+def _try_spending(
+    history: History,
+    options: Options,
+    families: list[Family],
+    known: Mapping[str, Mapping[Any, Evidence]],
+    enough: Callable[[], bool],
+) -> set[str]:
+    """Try each option that a part of the rules of spending asks about; return the names of those cut off."""
+    trials, names = [], set()
+    for family in families:
+        if family.part is None:
+            continue
+        for name in (one for one in _choices(options) if one in family.asked):
+            for value in options.candidates(name):
+                if value not in known.get(name, {}):
+                    tally = family.trials[name, value] = Tally(family.part.rules)
+                    trials.append(SpendingTrial(family.part, _pinning(name, value, options), tally))
+                    names.add(name)
+    judge = SpendingTrials(options, trials, enough)
+    show(history, [judge])
+    return names if judge.cut else set()
+
+
+def _try(
+    name: str,
+    history: History,
+    options: Options,
+    families: list[Family],
+    known: Mapping[Any, Evidence],
+    enough: Callable[[], bool],
+) -> bool:
+    """Try each option of an assumption that another family asks about; return whether there was time to."""
+    asking = [family for family in families if family.part is None and name in family.asked]
+    values = [value for value in options.candidates(name) if value not in known]
+    if not asking or not values:
+        return True
+    if enough():
+        return False
+    tried = [
+        (family, value, family.make(_pinning(name, value, options))) for family in asking for value in values
+    ]
+    show(history, [judge for _, _, judge in tried])
+    for family, value, judge in tried:
+        family.trials[name, value] = judge.tally
+    return True
+
+
+def _pinning(name: str, value: Any, options: Options) -> Options:
+    """Return the options with one more taken for granted; nothing else becomes stated."""
+    assumptions = options.policy.replace(assumptions={name: value}).assumptions
+    policy = options.policy.model_copy(update={"assumptions": assumptions})
+    return Options(policy, options.assumptions | {name}, options.statuses)
 
 
 def _merged(
@@ -154,20 +233,14 @@ def numbers_of(description: str | None) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"U(\d+)", head))
 
 
-def _choice(
-    name: str,
-    history: History,
-    options: Options,
-    families: list[Family],
-    known: Mapping[Any, Evidence],
-) -> Choice:
+def _choice(name: str, options: Options, families: list[Family], known: Mapping[Any, Evidence]) -> Choice:
     about = Assumptions.model_fields[name]
     numbers = numbers_of(about.description)
     candidates = options.candidates(name)
     against = {value: evidence for value, evidence in known.items() if value in candidates}
     asking = [family for family in families if name in family.asked]
     for value in candidates:
-        evidence = against.get(value) or _excluded(name, value, asking, history, options)
+        evidence = against.get(value) or _excluded(name, value, asking)
         if evidence is not None:
             against[value] = evidence
     for difference in (one for family in families for one in family.tally.differences):
@@ -185,15 +258,11 @@ def _says_so(difference: Difference, name: str, candidates: tuple[Any, ...]) -> 
     return difference.assumed == str(candidates[0]) and difference.found in map(str, candidates[1:])
 
 
-def _excluded(
-    name: str, value: Any, asking: list[Family], history: History, options: Options
-) -> Evidence | None:
+def _excluded(name: str, value: Any, asking: list[Family]) -> Evidence | None:
     """What breaks when this option is taken for granted and does not when it is not."""
-    assumptions = options.policy.replace(assumptions={name: value}).assumptions
-    policy = options.policy.model_copy(update={"assumptions": assumptions})  # nothing else becomes stated
-    pinned = Options(policy, options.assumptions | {name}, options.statuses)
     for family in asking:
-        for finding in judged(family.make, history, pinned).findings():
+        tally = family.trials.get((name, value))
+        for finding in () if tally is None else tally.findings():
             if finding.verdict == Verdict.DEVIATES and finding.rule.name not in family.broken:
                 return finding.evidence[0]
     return None

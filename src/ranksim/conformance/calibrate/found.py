@@ -44,7 +44,8 @@ class Found:
     """What calibration found: choices, statuses and measures, each with the exchanges that pin it.
 
     `deviating` are the rules that the deployment breaks under every option; what is said of assumptions that
-    they lean on is then worth little.
+    they lean on is then worth little. `untried` names the choices of which not every
+    option was tried, for want of time.
     """
 
     choices: tuple[Choice, ...]
@@ -52,6 +53,7 @@ class Found:
     measures: tuple[Measure, ...]
     differences: tuple[Difference, ...]
     deviating: tuple[Finding, ...]
+    untried: tuple[str, ...]
     history: History = field(repr=False)
     base: Policy = field(repr=False)
 

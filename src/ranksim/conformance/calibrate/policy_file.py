@@ -287,6 +287,8 @@ def text(measure: Measure) -> str:
 def _unpinned(found: Found) -> list[str]:
     """Return what is left open, and what would pin it."""
     lines = ["", "Open, and how to observe it:"]
+    if found.untried:
+        lines[:0] = ["", f"Not tried with every option, for want of time: {', '.join(found.untried)}"]
     for choice in found.choices:
         if not choice.pinned:
             left = " or ".join(map(str, choice.left))

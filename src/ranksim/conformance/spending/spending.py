@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from ranksim.clock import Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.spending import check_precedence, cooldowns, cost, dry_runs, joins, quotas, slots
+from ranksim.conformance.spending.activity import AccountActivity
 from ranksim.conformance.spending.by_account import ObservedAccounts
 from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Rule, Tally
 
-RULES: tuple[Rule, ...] = (
-    *check_precedence.RULES,
-    *cost.RULES,
-    *quotas.RULES,
-    *slots.RULES,
-    *cooldowns.RULES,
-    *joins.RULES,
-    *dry_runs.RULES,
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rules, and what judges them of all that an account did; it changes nothing of that."""
+
+    rules: tuple[Rule, ...]
+    judge: Callable[[AccountActivity, BusinessClock, Options, Tally], None]
+
+
+PARTS: Final = (
+    Part(check_precedence.RULES, check_precedence.judge),
+    Part(cost.RULES, cost.judge),
+    Part(quotas.RULES, quotas.judge),
+    Part(slots.RULES, lambda did, clock, options, tally: slots.judge(did, options, tally)),
+    Part(cooldowns.RULES, cooldowns.judge),
+    Part(joins.RULES, lambda did, clock, options, tally: joins.judge(did, options, tally)),
+    Part(dry_runs.RULES, dry_runs.judge),
 )
+
+RULES: tuple[Rule, ...] = tuple(rule for part in PARTS for rule in part.rules)
 
 
 @dataclass
@@ -49,10 +63,5 @@ class SpendingJudge:
         """Judge each account that was idle for a month; at the end, every one."""
         clock, options, tally = BusinessClock(run), self.options, self.tally
         for activity in self.accounts.activity(watermark, run, options):
-            check_precedence.judge(activity, clock, options, tally)
-            cost.judge(activity, clock, options, tally)
-            quotas.judge(activity, clock, options, tally)
-            slots.judge(activity, options, tally)
-            cooldowns.judge(activity, clock, options, tally)
-            joins.judge(activity, options, tally)
-            dry_runs.judge(activity, clock, options, tally)
+            for part in PARTS:
+                part.judge(activity, clock, options, tally)

@@ -1,0 +1,57 @@
+"""What is kept of a check's time for its end, from what the same things took before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ranksim.check.plan import CLOSING
+from ranksim.clock import SECOND, Micros
+
+REMOVING: Micros = SECOND // 2
+"""What removing one thing takes: 120 writes a minute are admitted (S103)."""
+
+STOPPING: Micros = 5 * SECOND
+"""What calls under way take to end, mostly."""
+
+JUDGEMENTS = 2
+"""How many times as long as it took before judging may take; the trace is written in this time, too."""
+
+REPORTS = 5
+"""How many times as long as judging the page and the calibrated policy may take; they took four times."""
+
+
+@dataclass(slots=True)
+class Ending:
+    """What the end of a check of `time` takes, all in µs; exploring and reading the state before took `read`.
+
+    What a call costs to judge is known from the last judgement: it is that of this machine, as busy as it is.
+    """
+
+    time: Micros
+    read: Micros = 0
+    _per_call: Micros = 0
+
+    def judged(self, calls: int, took: Micros) -> None:
+        """Note what judging so many calls took."""
+        self._per_call = -(-took // max(1, calls))
+
+    def judging(self, calls: int) -> Micros:
+        """Return what judging so many calls takes."""
+        return calls * self._per_call
+
+    def reporting(self, calls: int) -> Micros:
+        """Return what is kept for all that comes after the last judgement."""
+        return min(REPORTS * self.judging(calls), self.time // 4)
+
+    def after_reading(self, calls: int, created: int) -> Micros:
+        """Return what is kept from the moment on at which the state after is read.
+
+        So many things are removed meanwhile by the process that makes the calls.
+        """
+        judging = JUDGEMENTS * self.judging(calls) + self.reporting(calls)
+        return min(max(CLOSING // 2, judging, created * REMOVING), self.time // 2)
+
+    def length(self, calls: int, created: int) -> Micros:
+        """Return what is kept for the end in all: half of the time, at most."""
+        reading = STOPPING + self.read
+        return min(max(CLOSING, reading + self.after_reading(calls, created)), self.time // 2)

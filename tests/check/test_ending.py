@@ -1,0 +1,161 @@
+"""`--time` bounds the whole command: what the end takes is measured as judging goes, by a clock passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ranksim.callers.discovery import explore
+from ranksim.check.checking import Checking
+from ranksim.check.crew import GONE
+from ranksim.check.ending import Ending
+from ranksim.check.plan import CLOSING, CheckPlan, make_plan
+from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.conformance.compare import RULES, Judgement, compare
+from ranksim.contract.policy import Policy
+from ranksim.sim.rehearsal import Rehearsal
+from ranksim.sim.rehearsal_worlds import make_world
+from ranksim.trace import Trace
+
+
+@cache
+def planned(time: Micros) -> CheckPlan:
+    service, target = make_world(seed=1)
+    reach = Rehearsal(service, target).alone(explore(target))
+    return make_plan(reach, RULES, time, ("paging",), receiver=True)
+
+
+@dataclass
+class Busy:
+    """A machine with a clock of its own: ten calls a second are made, and judging one takes `per_call` µs.
+
+    Judging goes on beside everything else, `later` times as slow from `turns` on.
+    """
+
+    per_call: Micros
+    turns: Micros = 10**15
+    later: int = 1
+    at: Micros = 0
+    finish: Mapping[str, float] = field(default_factory=dict)
+    judged: list[tuple[Micros, Micros]] = field(default_factory=list)
+    """When each judgement began and ended."""
+    _ends: Micros | None = None
+    _written: bool = False
+    _future: Future[Judgement] | None = None
+    _stopped: Micros | None = None
+
+    @property
+    def calls(self) -> int:
+        return 10 * (min(self.at, self._stopped or self.at) // SECOND)
+
+    def now(self) -> Micros:
+        return self.at
+
+    def pass_on(self, by: Micros) -> None:
+        self.at += by
+        if self._future is not None and self._ends is not None and self.at >= self._ends:
+            self._future.set_result(compare(Trace()))
+            self.judged[-1] = (self.judged[-1][0], self.at)
+            self._future = None
+
+    def beside(self, work: Callable[[], Judgement]) -> Future[Judgement]:
+        assert self._future is None, "two judgements at a time slow each other"
+        slow = self.later if self.at >= self.turns else 1
+        self._future, self._ends = Future(), self.at + self.calls * self.per_call * slow
+        self.judged.append((self.at, 0))
+        return self._future
+
+    # What makes the calls
+
+    def tell(self, **message: Any) -> None:
+        if "finish" in message:
+            self.finish, self._stopped = message["finish"], self.at
+
+    def hear(self, seconds: float) -> Mapping[str, Any] | None:
+        if not seconds:
+            return None
+        self.pass_on(round(seconds * SECOND))
+        if self._stopped is None:
+            return {"counts": {"answers": {"200": self.calls}, "spent": 0, "created": 12}}
+        since = (self.at - self._stopped) / SECOND
+        if not self._written and since >= self.finish["reading"]:
+            self._written = True
+            return {"written": True}
+        if self._written and since >= min(self.finish["ending"], self.finish["reading"] + 6):
+            return {"done": {"left": []}}
+        return GONE if since > 10_000 else None
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Nothing:
+    """A recording that is judged elsewhere."""
+
+    def judged(self, policy: Policy | None) -> Judgement:
+        raise AssertionError("judging is up to the machine here")
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+
+def checked(machine: Busy, time: Micros) -> Checking:
+    checking = Checking(
+        planned(time),
+        machine,
+        Nothing(),
+        None,
+        lambda news: None,
+        0,
+        20 * SECOND,
+        machine.now,
+        machine.beside,
+    )
+    checking.run()
+    return checking
+
+
+@pytest.mark.parametrize("per_call", [0, 100, 3_000, 10_000, 15_000])
+def test_what_is_left_after_the_last_judgement_does_for_the_page_and_the_policy(per_call: Micros) -> None:
+    machine, time = Busy(per_call), 10 * MINUTE
+    checking = checked(machine, time)
+    assert checking.troubles == []
+    assert machine.judged[-1][0] >= (machine._stopped or 0)  # all of it was judged
+    last = machine.calls * per_call
+    assert checking.left_of_time >= min(3 * last, time // 4 - SECOND), checking.left_of_time
+
+
+def test_judging_takes_a_quarter_of_the_time_at_most_while_tasks_run() -> None:
+    machine = Busy(15_000)
+    checked(machine, 20 * MINUTE)
+    pairs = zip(machine.judged, machine.judged[1:], strict=False)
+    for (began, ended), (again, _) in list(pairs)[:-1]:
+        assert again - ended >= 3 * (ended - began)
+
+
+def test_where_judging_became_slow_the_judgement_before_it_stands() -> None:
+    machine, time = Busy(3_000, turns=8 * MINUTE, later=30), 10 * MINUTE
+    checking = checked(machine, time)
+    assert [
+        trouble for trouble in checking.troubles if "there was no time to judge what came after" in trouble
+    ]
+    assert checking.judgement is not None
+    assert machine.at <= time
+
+
+def test_the_end_has_half_of_the_time_at_most_and_half_a_minute_at_least() -> None:
+    ending = Ending(10 * MINUTE, read=5 * SECOND)
+    assert ending.length(0, 0) == CLOSING
+    ending.judged(1_000, 4 * SECOND)
+    assert ending.judging(2_000) == 8 * SECOND
+    assert ending.length(2_000, 0) == 10 * SECOND + 7 * 8 * SECOND
+    assert ending.length(2_000, 200) == 10 * SECOND + 100 * SECOND
+    ending.judged(1_000, 60 * SECOND)
+    assert ending.length(5_000, 0) == 5 * MINUTE
+    assert ending.reporting(5_000) == 10 * MINUTE // 4
