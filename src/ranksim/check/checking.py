@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ranksim.check.choice import MOST_ROUNDS, Rounds
 from ranksim.check.crew import GONE
-from ranksim.check.ending import Ending
+from ranksim.check.closing import Closing
 from ranksim.check.left_over import left_over
 from ranksim.check.plan import CheckPlan
 from ranksim.clock import SECOND, Micros
@@ -72,7 +72,7 @@ class Told(Protocol):
         """Let it end."""
 
 
-class Recorded(Protocol):
+class RecordedSoFar(Protocol):
     """What is recorded by now, as `CheckRecording` has it."""
 
     def judged(self, policy: Policy | None) -> Judgement:
@@ -111,7 +111,7 @@ class Checking:
 
     plan: CheckPlan
     crew: Told
-    recording: Recorded
+    recording: RecordedSoFar
     policy: Policy | None
     show: Callable[[Checking], None]
     began: Micros
@@ -119,7 +119,7 @@ class Checking:
     now: Callable[[], Micros] = monotonic
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
     rounds: Rounds = field(init=False)
-    ending: Ending = field(init=False)
+    closing: Closing = field(init=False)
     cut: dict[str, int] = field(default_factory=dict)
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
     answers: Counter[str] = field(default_factory=Counter)
@@ -148,7 +148,7 @@ class Checking:
 
     def __post_init__(self) -> None:
         self.rounds = Rounds.of(self.plan)
-        self.ending = Ending(self.plan.time, self.read)
+        self.closing = Closing(self.plan.time, self.read)
 
     @property
     def elapsed(self) -> Micros:
@@ -163,7 +163,7 @@ class Checking:
     @property
     def remaining(self) -> Micros:
         """How long tasks may still run, in µs."""
-        return max(0, self.left_of_time - self.ending.length(self.answers.total(), self.created))
+        return max(0, self.left_of_time - self.closing.length(self.answers.total(), self.created))
 
     def ask_to_stop(self) -> None:
         """Stop in good order; asked again, at once."""
@@ -203,7 +203,7 @@ class Checking:
         if self._judging is not None:
             self._take_judgement()
         elif self.now() - self._judged >= self._pause:
-            takes = self.ending.judging(self.answers.total())
+            takes = self.closing.judging(self.answers.total())
             if self.remaining >= 2 * takes:  # else it would hold up the last one
                 self._judging_since, self._judging_calls = self.now(), self.answers.total()
                 self._judging = self.beside(lambda: self.recording.judged(self.policy))
@@ -221,7 +221,7 @@ class Checking:
             self.troubles.append(f"what was recorded by {self._at} could not be judged: {error}")
             return
         self.judgement = found.result()
-        self.ending.judged(self._judging_calls, took)
+        self.closing.judged(self._judging_calls, took)
         self.rounds.judged(self.judgement.findings)
 
     @property
@@ -264,10 +264,10 @@ class Checking:
         Where judging it all is not done when what comes after it must begin, the judgement before it stands.
         """
         calls, self._finishing = self.answers.total(), self._asked
-        reading = max(0, self.left_of_time - self.ending.after_reading(calls, self.created))
+        reading = max(0, self.left_of_time - self.closing.after_reading(calls, self.created))
         self.crew.tell(finish={"reading": reading / SECOND, "ending": self.left_of_time / SECOND})
         self._wait(lambda: self.whole or self.tidied)
-        must = self.began + self.plan.time - self.ending.reporting(calls)
+        must = self.began + self.plan.time - self.closing.reporting(calls)
         self._wait_for(self._judging, must)
         self._take_judgement()
         by, last = self._at, self.beside(lambda: self.recording.judged(self.policy))

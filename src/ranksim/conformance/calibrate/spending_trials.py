@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ranksim.clock import Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
-from ranksim.conformance.spending.spending import RULES, Part, SpendingJudge
+from ranksim.conformance.spending.spending import RULES, SpendingPart, SpendingJudge
 from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally
@@ -18,7 +18,7 @@ from ranksim.conformance.verdict.verdicts import Tally
 class SpendingTrial:
     """One part of the rules of spending under some options, and what it found."""
 
-    part: Part
+    part: SpendingPart
     options: Options
     tally: Tally
 

@@ -18,7 +18,7 @@ from ranksim.conformance.verdict.verdicts import Rule, Tally
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SpendingPart:
     """Some rules, and what judges them of all that an account did; it changes nothing of that."""
 
     rules: tuple[Rule, ...]
@@ -26,13 +26,13 @@ class Part:
 
 
 PARTS: Final = (
-    Part(check_precedence.RULES, check_precedence.judge),
-    Part(cost.RULES, cost.judge),
-    Part(quotas.RULES, quotas.judge),
-    Part(slots.RULES, lambda did, clock, options, tally: slots.judge(did, options, tally)),
-    Part(cooldowns.RULES, cooldowns.judge),
-    Part(joins.RULES, lambda did, clock, options, tally: joins.judge(did, options, tally)),
-    Part(dry_runs.RULES, dry_runs.judge),
+    SpendingPart(check_precedence.RULES, check_precedence.judge),
+    SpendingPart(cost.RULES, cost.judge),
+    SpendingPart(quotas.RULES, quotas.judge),
+    SpendingPart(slots.RULES, lambda did, clock, options, tally: slots.judge(did, options, tally)),
+    SpendingPart(cooldowns.RULES, cooldowns.judge),
+    SpendingPart(joins.RULES, lambda did, clock, options, tally: joins.judge(did, options, tally)),
+    SpendingPart(dry_runs.RULES, dry_runs.judge),
 )
 
 RULES: tuple[Rule, ...] = tuple(rule for part in PARTS for rule in part.rules)

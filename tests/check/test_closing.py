@@ -13,7 +13,7 @@ import pytest
 from ranksim.callers.discovery import explore
 from ranksim.check.checking import Checking
 from ranksim.check.crew import GONE
-from ranksim.check.ending import Ending
+from ranksim.check.closing import Closing
 from ranksim.check.plan import CLOSING, CheckPlan, make_plan
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.compare import RULES, Judgement, compare
@@ -150,12 +150,12 @@ def test_where_judging_became_slow_the_judgement_before_it_stands() -> None:
 
 
 def test_the_end_has_half_of_the_time_at_most_and_half_a_minute_at_least() -> None:
-    ending = Ending(10 * MINUTE, read=5 * SECOND)
-    assert ending.length(0, 0) == CLOSING
-    ending.judged(1_000, 4 * SECOND)
-    assert ending.judging(2_000) == 8 * SECOND
-    assert ending.length(2_000, 0) == 10 * SECOND + 7 * 8 * SECOND
-    assert ending.length(2_000, 200) == 10 * SECOND + 100 * SECOND
-    ending.judged(1_000, 60 * SECOND)
-    assert ending.length(5_000, 0) == 5 * MINUTE
-    assert ending.reporting(5_000) == 10 * MINUTE // 4
+    closing = Closing(10 * MINUTE, read=5 * SECOND)
+    assert closing.length(0, 0) == CLOSING
+    closing.judged(1_000, 4 * SECOND)
+    assert closing.judging(2_000) == 8 * SECOND
+    assert closing.length(2_000, 0) == 10 * SECOND + 7 * 8 * SECOND
+    assert closing.length(2_000, 200) == 10 * SECOND + 100 * SECOND
+    closing.judged(1_000, 60 * SECOND)
+    assert closing.length(5_000, 0) == 5 * MINUTE
+    assert closing.reporting(5_000) == 10 * MINUTE // 4

@@ -21,7 +21,7 @@ REPORTS = 5
 
 
 @dataclass(slots=True)
-class Ending:
+class Closing:
     """What the end of a check of `time` takes, all in µs; exploring and reading the state before took `read`.
 
     What a call costs to judge is known from the last judgement: it is that of this machine, as busy as it is.
