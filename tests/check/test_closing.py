@@ -12,8 +12,8 @@ import pytest
 
 from ranksim.callers.discovery import explore
 from ranksim.check.checking import Checking
-from ranksim.check.crew import GONE
 from ranksim.check.closing import Closing
+from ranksim.check.crew import GONE
 from ranksim.check.plan import CLOSING, CheckPlan, make_plan
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.compare import RULES, Judgement, compare

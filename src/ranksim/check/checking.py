@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ranksim.check.choice import MOST_ROUNDS, Rounds
-from ranksim.check.crew import GONE
 from ranksim.check.closing import Closing
+from ranksim.check.crew import GONE
 from ranksim.check.left_over import left_over
 from ranksim.check.plan import CheckPlan
 from ranksim.clock import SECOND, Micros

@@ -23,7 +23,7 @@ from ranksim.conformance.calibrate.windows import phases, reset_signs
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import Source, read
 from ranksim.conformance.judging import FAMILIES, Maker, show
-from ranksim.conformance.spending.spending import PARTS, SpendingPart, SpendingJudge
+from ranksim.conformance.spending.spending import PARTS, SpendingJudge, SpendingPart
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding, Tally, Verdict
 from ranksim.contract.assumptions import Assumptions

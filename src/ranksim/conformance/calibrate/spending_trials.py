@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ranksim.clock import Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
-from ranksim.conformance.spending.spending import RULES, SpendingPart, SpendingJudge
+from ranksim.conformance.spending.spending import RULES, SpendingJudge, SpendingPart
 from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Tally
