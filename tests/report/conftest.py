@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
+from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, instant
 from ranksim.report.heading import ExpectationVerdict, Heading
 
 Rows = list[dict[str, Any]]
@@ -42,6 +42,7 @@ class Fake:
             "calls": self.calls(),
             "refusals": self.refusals(),
             "windows": self.windows(),
+            "queues": self.queues(),
             "meters": self.meters(),
             "slots": self.slots(),
             "spend": self.spend(),
@@ -50,6 +51,8 @@ class Fake:
             "answers": [],
             "delays": self.delays(),
             "endpoints": self.endpoints(),
+            "delivering": self.delivering(),
+            "outages": self.outages(),
             "notes": [{"replication": 0, "text": "one sample in 2 is kept", "count": 1}],
         }
 
@@ -80,9 +83,19 @@ class Fake:
         return [
             {"t": t, "account": account, "key": "main", "rate_class": rate_class}
             | {"admitted": 40 + i * 7 % 50, "refused": max(0, i * 7 % 50 - 45), "remaining": 3}
-            | self.interval(3)
+            | {"fullest": min(20, i % 24), "limit": 600 if rate_class == "read" else 20, "length": MINUTE}
+            | self.interval(min(20, i % 24))
             for account in self.accounts
             for rate_class in ("read", "expensive")
+            for i, t in enumerate(TIMES)
+        ]
+
+    def queues(self) -> Rows:
+        return [
+            {"t": t, "kind": kind, "running": min(i, 4), "waiting": max(0, i % 12 - 4) if workers else 0}
+            | {"workers": workers}
+            | self.interval(3)
+            for kind, workers in (("rank_run", 4), ("crawl", None))
             for i, t in enumerate(TIMES)
         ]
 
@@ -98,6 +111,7 @@ class Fake:
     def slots(self) -> Rows:
         return [
             {"t": t, "account": account, "active": active, "held": held, "used": active + held, "limit": 500}
+            | {"refused": 0}
             | self.interval(active + held)
             for n, account in enumerate(self.accounts)
             for i, t in enumerate(TIMES)
@@ -166,6 +180,22 @@ class Fake:
             | {"disabled_at": START + DAY, "reason": "20 consecutive failures"}
             for endpoint in ("ops", "slack")
         ]
+
+    def delivering(self) -> Rows:
+        return [
+            {"t": START + hour * HOUR, "endpoint": endpoint, "acknowledged": good, "failed": bad}
+            | {"delay": delay, "lost": lost}
+            for endpoint in ("ops", "slack")
+            for hour, good, bad, delay, lost in (
+                (3, 9, 0, 200 * MILLISECOND, 0),
+                (25, 0, 12, 16.8 * HOUR, 20 if endpoint == "ops" else 0),
+                (43, 4, 0, None, 0),
+            )
+        ]
+
+    def outages(self) -> Rows:
+        day = {"t": START + 20 * HOUR, "until": START + 40 * HOUR}
+        return [{"endpoint": "ops", **day, "share": 1}, {"endpoint": "slack", **day, "share": 0.5}]
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def result(
     endpoint = {
         **{"endpoint": "shop", "account": "acme", "attempts": [], "answers": {}},
         **dict.fromkeys(("events", "acknowledged", "lost_exhausted", "lost_cancelled", "pending"), 0),
-        **{"duplicates": 0, "disabled": 0, "delay": Histogram().to_plain()},
+        **{"duplicates": 0, "disabled": 0, "delay": Histogram().to_plain(), "outages": [], "stretches": []},
         "disablings": [] if disabled_at is None else [[disabled_at, "20 consecutive failed deliveries"]],
     }
     refusal = {"client": "ci", "operation": "jobs.create", "outcome": "refused", "status": 402, "check": 4}

@@ -85,6 +85,23 @@ def test_down_from_outside() -> None:
     assert up.answer(attempt(), START)[0].status == 200
 
 
+def test_it_tells_when_it_was_down() -> None:
+    broken = receiver(outages=[{"from": "1h", "for": "30m"}], mtbf="2h", mttr="1h")
+    broken.bring_up(START)
+    broken.take_down(START + 4 * HOUR)
+    broken.take_down(START + 5 * HOUR)
+    broken.bring_up(START + 6 * HOUR)
+    hours = [((a - START) / HOUR, (b - START) / HOUR) for a, b in sorted(broken.outages(START + 6 * HOUR))]
+    assert hours == [(1, 1.5), (2, 3), (4, 6), (5, 6)]
+
+
+def test_random_outages_that_are_told_are_those_that_were_met() -> None:
+    broken = receiver(mtbf={"exponential": {"mean": "9h"}}, mttr={"exponential": {"mean": "1h"}})
+    told = broken.outages(START + 9 * DAY)
+    met = [broken.is_down(START + at * MINUTE) for at in range(9 * 24 * 60)]
+    assert met == [any(a <= START + at * MINUTE < b for a, b in told) for at in range(9 * 24 * 60)]
+
+
 def test_random_outages_begin_up_and_alternate() -> None:
     broken = receiver(mtbf="2h", mttr="1h")
     hours = [broken.is_down(START + hour * HOUR) for hour in range(9)]

@@ -54,13 +54,15 @@ def replication(index: int, granted: int, refused: int, **changes: Any) -> Repli
                 "attempts": [{"attempt": 1, "sent": 10, "acknowledged": 4, "failed": 6}],
                 "answers": {"200": 4, "timeout": 6},
                 "delay": histogram(100, 100, 250),
+                "outages": [[10, 20], [30, 40 + index]],
+                "stretches": [[0, 2, 6 + 2 * index, 250, index], [60, 0, 1, None, 1]],
             }
         ],
         "series": {
             "slots": [
                 {
                     **{"account": "acme", "peak": 9, "t": [0, MINUTE], "active": [1, 5 + index]},
-                    **{"held": [0, 2], "used": [1, 7 + index], "limit": [10, 10]},
+                    **{"held": [0, 2], "used": [1, 7 + index], "limit": [10, 10], "refused": [0, 1]},
                 }
             ],
             "meters": [
@@ -76,6 +78,13 @@ def replication(index: int, granted: int, refused: int, **changes: Any) -> Repli
                 {
                     **{"account": "acme", "key": "main", "rate_class": "expensive", "peak": 1},
                     **{"t": [0, MINUTE], "admitted": [3, 4], "refused": [0, 1], "remaining": [17, 16]},
+                    **{"fullest": [3, 4 + 2 * index], "limit": [20, 20], "length": [MINUTE, MINUTE]},
+                }
+            ],
+            "queues": [
+                {
+                    **{"kind": "rank_run", "peak": 2, "t": [0, MINUTE], "running": [0, 1 + index]},
+                    **{"waiting": [0, 2], "workers": [None, 1]},
                 }
             ],
         },
@@ -102,6 +111,29 @@ def test_every_row_has_the_columns_of_its_table() -> None:
         assert rows, name
         for row in rows:
             assert tuple(row) == COLUMNS[name]
+
+
+def test_a_queue_without_limit_has_no_workers_to_be_full_of() -> None:
+    first, second = result(*TWO).tables["queues"]
+    assert (first["workers"], first["waiting"]) == (None, 0)
+    assert (second["running"], second["workers"], second["waiting"]) == (1.5, 1, 2)
+
+
+def test_deliveries_over_time_are_means_over_all_replications() -> None:
+    began, later = result(*TWO).tables["delivering"]
+    assert began == {
+        **{"t": 0, "endpoint": "shop", "acknowledged": 2, "failed": 7, "delay": 250, "lost": 0.5},
+    }
+    assert (later["t"], later["failed"], later["delay"], later["lost"]) == (60, 1, None, 1)
+
+
+def test_an_outage_says_which_share_of_the_replications_has_it() -> None:
+    rows = result(*TWO).tables["outages"]
+    assert [(row["t"], row["until"], row["share"]) for row in rows] == [
+        (10, 20, 1),
+        (30, 40, 0.5),
+        (30, 41, 0.5),
+    ]
 
 
 def test_counts_have_the_interval_of_counts() -> None:
@@ -308,10 +340,14 @@ def test_every_table_is_a_frame(name: str) -> None:
     assert list(getattr(Result("empty", 1, []), name).columns) == list(frame.columns)
 
 
-@pytest.mark.parametrize("ask", ["frame", "plot"])
-def test_an_unknown_table_is_bad_input(ask: str) -> None:
+def test_an_unknown_table_is_bad_input() -> None:
     with pytest.raises(BadInput, match="no table 'apples'; expected one of calls, refusals, windows"):
-        getattr(result(*TWO), ask)("apples")
+        result(*TWO).frame("apples")
+
+
+def test_an_unknown_plot_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="no plot is called 'apples'; expected one of timeline, slots"):
+        result(*TWO).plot("apples")
 
 
 @pytest.mark.parametrize(("ask", "module"), [("frame", "pandas"), ("plot", "matplotlib")])

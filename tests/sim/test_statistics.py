@@ -261,6 +261,62 @@ def test_windows_count_calls_since_the_sample_before() -> None:
     assert read["remaining"][0] == 600
 
 
+def test_a_window_is_as_full_as_its_replies_told_between_samples() -> None:
+    told = service()
+    counted = tally(rate_class_of={"jobs.create": "expensive"})
+    counted.sample(START, told)
+    for at, left in ((1, "3"), (2, "1"), (3, "19")):
+        headers = {"RateLimit-Limit": "20", "RateLimit-Remaining": left}
+        call(counted, START + at * SECOND, outcome="granted", headers=headers)
+    counted.sample(START + 4 * SECOND, told)
+    counted.sample(START + MINUTE + 4 * SECOND, told)
+    rows = {row["rate_class"]: row for row in ended(counted, told).series["windows"]}
+    assert rows["expensive"]["fullest"][:3] == [0, 19, 0]
+    assert (rows["expensive"]["limit"][1], rows["expensive"]["length"][1]) == (20, MINUTE)
+    assert rows["read"]["fullest"][:3] == [0, 0, 0]
+
+
+def test_a_window_that_a_call_of_another_class_filled_is_seen_at_the_sample() -> None:
+    told = service()
+    counted = tally(rate_class_of={"jobs.create": "expensive"})
+    told.state.keys["rk_1"].windows[1].opened = START
+    told.state.keys["rk_1"].windows[1].count = 7
+    counted.sample(START + SECOND, told)
+    write = next(row for row in ended(counted, told).series["windows"] if row["rate_class"] == "write")
+    assert write["fullest"][0] == 7
+
+
+def test_a_queue_is_sampled_with_the_most_since_the_sample_before() -> None:
+    counted, told = tally(), service()
+    counted.sample(START, told)
+    counted.pool(START + 1, "crawl", 2, 2, 0)
+    counted.pool(START + 2, "crawl", 2, 2, 5)
+    counted.pool(START + 3, "crawl", 1, 2, 0)
+    counted.sample(START + 4, told)
+    counted.sample(START + 5, told)
+    (row,) = ended(counted, told).series["queues"]
+    assert (row["kind"], row["peak"]) == ("crawl", 5)
+    assert row["running"][:3] == [0, 2, 1]
+    assert row["waiting"][:3] == [0, 5, 0]
+    assert row["workers"][:3] == [None, 2, 2]
+
+
+def test_what_becomes_of_events_is_kept_by_when_they_were_created() -> None:
+    counted, told = tally(length=1000 * MINUTE), service()
+    counted.outages["whk_1"] = lambda end: [(START + 2 * HOUR, end + HOUR), (START - HOUR, START - 1)]
+    counted.attempt(START + SECOND, attempt(1, 1), BAD, acted=False)
+    counted.attempt(START + HOUR, attempt(1, 2), GOOD, acted=True)
+    for number in range(1, 7):
+        counted.attempt(START + MINUTE + number * SECOND, attempt(2, number), BAD, acted=False)
+    row = endpoint(ended(counted, told))
+    assert row["stretches"] == [
+        [START, 0, 1, HOUR, 0],
+        [START + MINUTE, 0, 6, None, 1],
+        [START + HOUR, 1, 0, None, 0],
+    ]
+    assert row["outages"] == [[START + 2 * HOUR, counted.end]]
+
+
 def test_accounts_that_share_a_name_go_by_id() -> None:
     told = service()
     told.state.accounts["acct_2"] = Account(

@@ -150,6 +150,7 @@ def test_calls_of_the_timeline_are_counted_as_its_own() -> None:
     class Count:
         def __init__(self) -> None:
             self.endpoint_names: dict[str, str] = {}
+            self.outages: dict[str, object] = {}
 
         def call(self, now: int, client: str, call: Call, reply: Reply) -> None:
             lines.append((client, call.operation, reply.status))

@@ -127,6 +127,7 @@ class Outages:
         self._known = tuple(known)
         self._mtbf, self._mttr = mtbf, mttr
         self.seed, self._who = seed, who
+        self._start = start
         self._broken = True
         self._turn = start  # when the random up or down time under way ends
         self._turns = 0
@@ -135,6 +136,21 @@ class Outages:
         """Return whether it is down at `now`, which never goes back."""
         broken = self._is_broken(now)
         return broken or any(begin <= now < end for begin, end in self._known)
+
+    def until(self, end: Micros) -> list[tuple[Micros, Micros]]:
+        """Return the outages that begin before an instant, known and at random, in no order."""
+        found = [stretch for stretch in self._known if stretch[0] < end]
+        if self._mtbf is None or self._mttr is None:
+            return found
+        now, index = self._start, 0
+        while True:
+            now += self._mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
+            if now >= end:
+                return found
+            begin = now
+            now += self._mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
+            found.append((begin, now))
+            index += 1
 
     def _is_broken(self, now: Micros) -> bool:
         """Follow the random outages up to `now`: up for a draw of mtbf, down for one of mttr, and again."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -27,6 +28,9 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 
 SIZE = (6.4, 3.4)
 """Width and height of a saved plot, inches."""
+
+PANEL = 1.1
+"""The height of each panel beyond a first, inches."""
 
 
 def to_png(figure: Figure) -> bytes:
@@ -89,21 +93,33 @@ def new_figure() -> Figure:
     return Figure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
 
 
-def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
-    """Write each line's name at its right end, nudged apart where the ends are close."""
-    low, high = ax.get_ylim()
-    gap = (high - low) * 0.07
-    at = low - gap
+def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 0.07) -> None:
+    """Write each line's name at its right end, nudged apart where the ends are close.
+
+    `gap` is what two labels are apart at least, as a share of the height of the Axes.
+    """
+    to_share = ax.transScale + ax.transLimits
+    ends = sorted((float(to_share.transform((0, y))[1]), label, colour) for y, label, colour in labels)
+    at = -gap
     placed = []
-    for y, label, colour in sorted(labels, key=lambda entry: entry[0]):
+    for y, label, colour in ends:
         at = max(y, at + gap)
         placed.append((at, label, colour))
-    over = max(0.0, at - high)
+    over = max(0.0, at - 1)
     for y, label, colour in placed:
         ax.annotate(
-            _short(label), (1, y - over), xycoords=("axes fraction", "data"), xytext=(5, 0),
+            _short(label), (1, y - over), xycoords="axes fraction", xytext=(5, 0),
             textcoords="offset points", va="center", color=colour, fontsize=8, annotation_clip=False,
         )  # fmt: skip
+
+
+TITLE = 66
+"""Characters of a line of a title; a longer one has several."""
+
+
+def title(ax: Axes, found: str) -> None:
+    """Say as the title of a plot what is found in it."""
+    ax.set_title(fill(found, TITLE), fontsize=11)
 
 
 def plain_axes(ax: Axes, grid: str = "y") -> None:

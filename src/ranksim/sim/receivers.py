@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from ranksim.callers.receivers import Outages, by_attempt
-from ranksim.clock import MILLISECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, MILLISECOND, Micros
 from ranksim.contract.quantities import Distribution, Duration, Frozen
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.service.calls import Answer, Attempt
@@ -75,6 +75,8 @@ class SimulatedReceiver:
         self.timeout = timeout
         self.seed = seed
         self.down = False
+        self.taken_down: list[tuple[Micros, Micros]] = []
+        """When it was down by the timeline, [begin, end)."""
         self.requests = 0
         self._who = entity(f"receiver/{name}")
         self._outages = Outages(
@@ -108,6 +110,22 @@ class SimulatedReceiver:
         """Return whether the receiver is down at `now`; `now` never goes back."""
         scheduled = self._outages.at(now)
         return self.down or scheduled
+
+    def outages(self, end: Micros) -> list[tuple[Micros, Micros]]:
+        """Return when it is down before an instant, [begin, end) each, in no order."""
+        return [*self._outages.until(end), *self.taken_down]
+
+    def take_down(self, now: Micros) -> None:
+        """Be down from now on, whatever is scheduled."""
+        if not self.down:
+            self.taken_down.append((now, DISTANT_FUTURE))
+        self.down = True
+
+    def bring_up(self, now: Micros) -> None:
+        """End what `take_down` began."""
+        if self.down:
+            self.taken_down[-1] = (self.taken_down[-1][0], now)
+        self.down = False
 
     def _scripted(self, task: Attempt) -> int | Silence:
         script = self.spec.script

@@ -194,8 +194,7 @@ class Result:
         return frame if integers else with_units(frame, tables.quantities(name))
 
     def plot(self, name: str, ax: Axes | None = None) -> Axes:
-        """Draw a table. Raises BadInput when there is no such table, or no matplotlib."""
-        self._known(name)
+        """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
         imported("matplotlib", "plots need matplotlib", "plots")
         plot: Callable[..., Axes] = import_module("ranksim.report.plots").plot
         return plot(self.tables, name, ax=ax)
@@ -216,8 +215,13 @@ class Result:
 
     @property
     def windows(self) -> pd.DataFrame:
-        """Rate windows over time: calls since the sample before, and what remained."""
+        """Rate windows over time: calls since the sample before, what remained, and how full it was."""
         return self.frame("windows")
+
+    @property
+    def queues(self) -> pd.DataFrame:
+        """Worker pools over time: the most jobs that ran and that waited since the sample before."""
+        return self.frame("queues")
 
     @property
     def meters(self) -> pd.DataFrame:
@@ -258,6 +262,16 @@ class Result:
     def endpoints(self) -> pd.DataFrame:
         """What became of each endpoint's events."""
         return self.frame("endpoints")
+
+    @property
+    def delivering(self) -> pd.DataFrame:
+        """Webhooks over time: attempts, and of the events of the time the longest delay and those lost."""
+        return self.frame("delivering")
+
+    @property
+    def outages(self) -> pd.DataFrame:
+        """When receivers of webhooks were down."""
+        return self.frame("outages")
 
     @property
     def notes(self) -> pd.DataFrame:

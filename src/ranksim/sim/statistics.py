@@ -16,7 +16,14 @@ from ranksim.contract.facts import JobKind, RateClass
 from ranksim.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.rules.windows import remaining
 from ranksim.service.calls import Answer, Attempt, Call, Reply
-from ranksim.service.events import EndpointDisabled, JobEnded, JobQueued, JobStarted, ServiceEvent
+from ranksim.service.events import (
+    CallRefused,
+    EndpointDisabled,
+    JobEnded,
+    JobQueued,
+    JobStarted,
+    ServiceEvent,
+)
 from ranksim.service.service import Service
 from ranksim.service.state import State
 from ranksim.sim.histogram import Histogram
@@ -32,23 +39,37 @@ LEFT_OUT = f"notes beyond the first {MAX_NOTES} are left out"
 MAX_DISABLINGS = 20
 """The most disablings of one endpoint that are kept."""
 
+MAX_OUTAGES = 100
+"""The most outages of one receiver that are kept."""
+
+NO_LIMIT = 1 << 62
+"""What remains of a window in a reply that tells of none."""
+
 COLUMNS = {
-    "windows": ("admitted", "refused", "remaining"),
+    "windows": ("admitted", "refused", "remaining", "fullest", "limit", "length"),
+    "queues": ("running", "waiting", "workers"),
     "meters": ("used", "limit"),
-    "slots": ("active", "held", "used", "limit"),
+    "slots": ("active", "held", "used", "limit", "refused"),
     "spend": ("settled_uusd", "reserved_uusd", "spent_uusd", "ceiling_uusd"),
 }
-"""The columns of each sampled series, beside its names and t."""
+"""The columns of each sampled series, beside its names and t.
+
+A window's `fullest` is the most calls that it held since the sample before, by what its replies told, of the
+`limit` at that time; `length` is its own (µs). A queue's `running` and `waiting` are the most jobs since the
+sample before; `workers` is None where they are without limit, and before a first job. Of slots, `refused` are
+the calls since the sample before that found too few of them.
+"""
 
 LABELS = {
     "windows": ("account", "key", "rate_class"),
+    "queues": ("kind",),
     "meters": ("account", "metric"),
     "slots": ("account",),
     "spend": ("account",),
 }
 """What names a series."""
 
-PEAKS = {"windows": "refused", "meters": "used", "slots": "used", "spend": "spent_uusd"}
+PEAKS = {"windows": "refused", "queues": "waiting", "meters": "used", "slots": "used", "spend": "spent_uusd"}
 """The column whose highest sample is kept as the series' `peak`."""
 
 
@@ -62,7 +83,11 @@ class Replication:
       `wait` (µs) is a histogram
     - `endpoints`: rows of endpoint, account, events, acknowledged, lost_exhausted, lost_cancelled, pending,
       duplicates, `disabled` (how often), `disablings` ([instant, reason], the first few), `attempts` (rows of
-      attempt, sent, acknowledged, failed), `answers` (status or error to count), `delay` (histogram, µs)
+      attempt, sent, acknowledged, failed), `answers` (status or error to count), `delay` (histogram, µs),
+      `outages` ([begin, end] of its receiver, the first few), `stretches` of time, each a thousandth of the
+      run, in which something was tried or became of an event: rows of its begin, the attempts that were
+      acknowledged and that failed in it, and of the events that were created in it the longest delay (µs,
+      None without one) and how many were lost
     - `series` by table: rows of its names, `peak`, and lists of equal length: t and the columns of `COLUMNS`
     - `notes`: text to how often it was noted
     - `consulted`: the fields of the policy that the service read, which are no statistics
@@ -94,7 +119,7 @@ class Replication:
 class _Series:
     """One sampled series: lists by column, and the highest sample of the column that PEAKS names."""
 
-    columns: dict[str, list[int]]
+    columns: dict[str, list[int | None]]
     peak: int = 0
 
 
@@ -123,6 +148,9 @@ class _Jobs:
     offered_time: int | None = 0
     waiting_time: int = 0
     max_waiting: int = 0
+    most_busy: int = 0
+    """The most since the sample before, as `most_waiting` is."""
+    most_waiting: int = 0
 
     def pass_time(self, now: Micros) -> None:
         """Integrate the pool up to `now`."""
@@ -143,6 +171,8 @@ class _Jobs:
             capacity=self.capacity,
             waiting=self.waiting,
             max_waiting=self.waiting,
+            most_busy=self.busy,
+            most_waiting=self.waiting,
             offered_time=None if self.capacity is None else 0,
         )
 
@@ -164,6 +194,15 @@ class _Endpoint:
     """Attempt number to [acknowledged, failed]."""
     answers: dict[str, int] = field(default_factory=dict)
     delay: Histogram = field(default_factory=Histogram)
+    stretches: dict[int, list[int]] = field(default_factory=dict)
+    """Number of a stretch of time to [acknowledged, failed, longest delay or -1, lost]."""
+
+    def stretch(self, number: int) -> list[int]:
+        """Return what there is to count of a stretch of time."""
+        found = self.stretches.get(number)
+        if found is None:
+            found = self.stretches[number] = [0, 0, -1, 0]
+        return found
 
 
 @dataclass(slots=True)
@@ -180,7 +219,8 @@ class ReplicationTally:
 
     What happens before `warm_up` (µs after the start) is dropped. `attempts` is how often a delivery is tried
     (S90). `rate_class_of` tells the rate class of an operation; calls of others are in no window.
-    `endpoint_names` may be filled with endpoint id to name; otherwise endpoints go by their URL.
+    `endpoint_names` may be filled with endpoint id to name; otherwise endpoints go by their URL; `outages`
+    with endpoint id to what tells when its receiver is down, [begin, end] in µs, until an instant.
     `reserved_counts` says whether reserved cost counts as spent (U96). `on_sample` is called with `now` at
     each sample, to show progress.
     """
@@ -204,14 +244,17 @@ class ReplicationTally:
         self.attempts = attempts
         self.rate_class_of = rate_class_of or {}
         self.endpoint_names: dict[str, str] = {}
+        self.outages: dict[str, Callable[[Micros], list[tuple[Micros, Micros]]]] = {}
         self.reserved_counts = reserved_counts
         self.on_sample = on_sample
         self._cut = start + warm_up if warm_up else DISTANT_FUTURE
         self._stride = max(1, -(-length // (max(1, sample_every) * MAX_SAMPLES)))
+        self._stretch = max(1, -(-length // MAX_SAMPLES))
         self._turn = 0
         self._sampled: Micros | None = None
         self._calls: dict[tuple[str, str, str, int, str, int], int] = {}
-        self._rates: dict[tuple[str, str, bool], int] = {}
+        self._rates: dict[tuple[str, str, bool], list[int]] = {}
+        self._no_slots: dict[str, int] = {}
         self._jobs: dict[str, _Jobs] = {}
         self._waiting: dict[str, Micros] = {}
         self._endpoints: dict[str, _Endpoint] = {}
@@ -223,7 +266,7 @@ class ReplicationTally:
     # What happens
 
     def observe(self, events: Iterable[ServiceEvent]) -> None:
-        """Count what became true in the service: jobs on their way, endpoints disabled after failures."""
+        """Count what became true in the service: jobs on their way, endpoints disabled, slots lacking."""
         for event in events:
             match event:
                 case JobQueued():
@@ -234,6 +277,8 @@ class ReplicationTally:
                     self.job_ended(event.at, event.kind, event.job, event.outcome)
                 case EndpointDisabled(by_account=False):
                     self.endpoint_disabled(event.at, event.endpoint, event.reason)
+                case CallRefused(code="slot_limit_exceeded"):
+                    self._no_slots[event.account] = self._no_slots.get(event.account, 0) + 1
 
     def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
         """Count a call and its reply."""
@@ -244,7 +289,14 @@ class ReplicationTally:
         self._calls[what] = self._calls.get(what, 0) + 1
         if call.key is not None:
             rate = (call.key, reply.operation, code == "rate_limited")
-            self._rates[rate] = self._rates.get(rate, 0) + 1
+            seen = self._rates.get(rate)
+            if seen is None:
+                seen = self._rates[rate] = [0, NO_LIMIT, 0]
+            seen[0] += 1
+            left = int(reply.headers.get("RateLimit-Remaining", NO_LIMIT))
+            if left < seen[1]:
+                seen[1] = left
+                seen[2] = int(reply.headers["RateLimit-Limit"])
 
     def answered(self, now: Micros, client: str, response_time: Micros) -> None:
         """Observe that a reply reached its client over the network, so long (µs) after the call was sent."""
@@ -284,7 +336,11 @@ class ReplicationTally:
         jobs = self._kind(now, kind)
         jobs.pass_time(now)
         jobs.busy, jobs.capacity, jobs.waiting = busy, capacity, waiting
-        jobs.max_waiting = max(jobs.max_waiting, waiting)
+        if waiting > jobs.most_waiting:
+            jobs.most_waiting = waiting
+            jobs.max_waiting = max(jobs.max_waiting, waiting)
+        if busy > jobs.most_busy:
+            jobs.most_busy = busy
 
     def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
         """Note an attempt as it is answered; `acted` says whether the receiver acted on the event.
@@ -305,12 +361,17 @@ class ReplicationTally:
         endpoint.attempts.setdefault(task.number, [0, 0])[0 if success else 1] += 1
         said = answer.error or str(answer.status)
         endpoint.answers[said] = endpoint.answers.get(said, 0) + 1
+        endpoint.stretch(now // self._stretch)[0 if success else 1] += 1
         if success:
             endpoint.acknowledged += 1
-            endpoint.delay.add(now - delivery.created)
+            delay = now - delivery.created
+            endpoint.delay.add(delay)
+            stretch = endpoint.stretch(delivery.created // self._stretch)
+            stretch[2] = max(stretch[2], delay)
             del self._open[task.delivery]
         elif task.number >= self.attempts:
             endpoint.exhausted += 1
+            endpoint.stretch(delivery.created // self._stretch)[3] += 1
             del self._open[task.delivery]
 
     def endpoint_disabled(self, now: Micros, endpoint: str, reason: str) -> None:
@@ -347,6 +408,7 @@ class ReplicationTally:
         self._calls.clear()
         self._travels.clear()
         self._rates.clear()
+        self._no_slots.clear()
         for table in self._series.values():
             table.clear()
         for kind, jobs in self._jobs.items():
@@ -379,7 +441,7 @@ class ReplicationTally:
             end=now,
             calls=self._call_rows(),
             jobs={kind.value: self._job_row(kind) for kind in JobKind if kind in self._jobs},
-            endpoints=self._endpoint_rows(state),
+            endpoints=self._endpoint_rows(now, state),
             series={table: self._series_rows(table, state) for table in COLUMNS},
             notes=dict(sorted(notes.items())),
             network={
@@ -411,7 +473,10 @@ class ReplicationTally:
         """Count as cancelled what is still open here but forgotten by the service."""
         gone = [number for number in self._open if number not in state.deliveries]
         for number in gone:
-            self._endpoints[self._open.pop(number).endpoint].cancelled += 1
+            delivery = self._open.pop(number)
+            endpoint = self._endpoints[delivery.endpoint]
+            endpoint.cancelled += 1
+            endpoint.stretch(delivery.created // self._stretch)[3] += 1
 
     def _open_unanswered(self, state: State) -> None:
         """Know every endpoint, and count the events of which not even one attempt has been answered yet."""
@@ -432,7 +497,8 @@ class ReplicationTally:
             books = account.books
             held = held_at(at, books)
             used = books.active + held
-            self._add("slots", (account.id,), now, (books.active, held, used, books.slot_limit), used, keep)
+            row = (books.active, held, used, books.slot_limit, self._no_slots.get(account.id, 0))
+            self._add("slots", (account.id,), now, row, used, keep)
             settled, reserved = settled_at(at, books), reserved_at(at, books)
             spent = settled + reserved if self.reserved_counts else settled
             self._add("spend", (account.id,), now, (settled, reserved, spent, books.ceiling), spent, keep)
@@ -440,32 +506,49 @@ class ReplicationTally:
                 units = used_at(at, meter)
                 self._add("meters", (account.id, metric), now, (units, meter.limit), units, keep)
         if keep:
+            self._no_slots.clear()
             self._read_windows(now, at, state)
+            self._read_queues(now)
 
     def _read_windows(self, now: Micros, at: Micros, state: State) -> None:
-        rates: dict[tuple[str, str], list[int]] = {}
-        for (token, operation, refused), count in self._rates.items():
+        rates: dict[tuple[str, str], tuple[list[int], list[tuple[int, int]]]] = {}
+        for (token, operation, refused), (count, left, limit) in self._rates.items():
             rate_class = self.rate_class_of.get(operation, "")
-            rates.setdefault((token, rate_class), [0, 0])[refused] += count
+            counts, told = rates.setdefault((token, rate_class), ([0, 0], []))
+            counts[refused] += count
+            told.append((left, limit))
         self._rates.clear()
         for token, key in state.keys.items():
             for which in RateClass:
-                admitted, limited = rates.get((token, which.label), (0, 0))
-                row = (admitted, limited, remaining(at, key.windows[which], key.rings[which]))
-                self._add("windows", (token, which.label), now, row, limited, True)
+                counts, told = rates.get((token, which.label), ([0, 0], []))
+                window = key.windows[which]
+                still = remaining(at, window, key.rings[which])
+                left, limit = min([*told, (still, window.limit)])
+                row = (*counts, still, limit - left, limit, window.length)
+                self._add("windows", (token, which.label), now, row, counts[1], True)
+
+    def _read_queues(self, now: Micros) -> None:
+        for kind in JobKind:
+            jobs = self._jobs.get(kind)
+            if jobs is None:
+                self._add("queues", (kind.value,), now, (0, 0, None), 0, True)
+                continue
+            row = (jobs.most_busy, jobs.most_waiting, jobs.capacity)
+            self._add("queues", (kind.value,), now, row, jobs.most_waiting, True)
+            jobs.most_busy, jobs.most_waiting = jobs.busy, jobs.waiting
 
     def _add(
         self,
         table: str,
         which: tuple[Hashable, ...],
         now: Micros,
-        row: tuple[int, ...],
+        row: tuple[int | None, ...],
         watched: int,
         keep: bool,
     ) -> None:
         series = self._series[table].get(which)
         if series is None:
-            empty: dict[str, list[int]] = {column: [] for column in ("t", *COLUMNS[table])}
+            empty: dict[str, list[int | None]] = {column: [] for column in ("t", *COLUMNS[table])}
             series = self._series[table][which] = _Series(empty)
         series.peak = max(series.peak, watched)
         if keep:
@@ -497,7 +580,16 @@ class ReplicationTally:
             "wait": jobs.wait.to_plain(),
         }
 
-    def _endpoint_rows(self, state: State) -> list[dict[str, Any]]:
+    def _outages(self, endpoint: str, now: Micros) -> list[list[Micros]]:
+        """Return when an endpoint's receiver was down, of what statistics are about."""
+        if endpoint not in self.outages:
+            return []
+        found = sorted(self.outages[endpoint](now))
+        return [[max(begin, self.start), min(end, now)] for begin, end in found if end > self.start][
+            :MAX_OUTAGES
+        ]
+
+    def _endpoint_rows(self, now: Micros, state: State) -> list[dict[str, Any]]:
         accounts = account_names(state)
         names = unique(
             {
@@ -526,6 +618,11 @@ class ReplicationTally:
                 ],
                 "answers": dict(sorted(row.answers.items())),
                 "delay": row.delay.to_plain(),
+                "outages": self._outages(which, now),
+                "stretches": [
+                    [number * self._stretch, good, bad, delay if delay >= 0 else None, lost]
+                    for number, (good, bad, delay, lost) in sorted(row.stretches.items())
+                ],
             }
             for which, row in self._endpoints.items()
         ]
@@ -535,11 +632,15 @@ class ReplicationTally:
         accounts = account_names(state)
         rows: list[dict[str, Any]] = []
         for (first, *rest), series in self._series[table].items():
-            if table == "windows":
+            if table == "queues":
+                if first not in self._jobs:
+                    continue
+                names = [str(first)]
+            elif table == "windows":
                 key = state.keys[str(first)]
-                names = [accounts[key.account], key.name, *rest]
+                names = [accounts[key.account], key.name, *map(str, rest)]
             else:
-                names = [accounts[str(first)], *rest]
+                names = [accounts[str(first)], *map(str, rest)]
             labels = dict(zip(LABELS[table], names, strict=True))
             rows.append({**labels, "peak": series.peak, **series.columns})
         return sorted(rows, key=lambda row: [str(row[label]) for label in LABELS[table]])

@@ -7,6 +7,7 @@ width where all replications show one level, as at the start.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
@@ -41,6 +42,7 @@ COLUMNS = {
         *("share", "share_low", "share_high"),
     ),
     "windows": ("t", *LABELS["windows"], *SERIES["windows"], "low", "high"),
+    "queues": ("t", *LABELS["queues"], *SERIES["queues"], "low", "high"),
     "meters": ("t", *LABELS["meters"], *SERIES["meters"], "low", "high"),
     "slots": ("t", *LABELS["slots"], *SERIES["slots"], "low", "high"),
     "spend": ("t", *LABELS["spend"], *SERIES["spend"], "low", "high"),
@@ -80,23 +82,34 @@ COLUMNS = {
         "disabled_at",
         "reason",
     ),
+    "delivering": ("t", "endpoint", "acknowledged", "failed", "delay", "lost"),
+    "outages": ("endpoint", "t", "until", "share"),
     "notes": ("replication", "text", "count"),
 }
 """The columns of each table; times are µs, money is µUSD (`_uusd`).
 
 `low` and `high` are about the column before them; in a series about the one that MEASURED names. Quantiles of
 waits and of delays are of all of them in all replications; the longest delay is a replication's, on average.
+A stretch of `delivering` has the attempts made in it, and of the events created in it the longest delay and
+how many were lost; one without any is left out. The `share` of an outage is of the replications that have it.
 """
 
-MEASURED = {"windows": "remaining", "meters": "used", "slots": "used", "spend": "spent_uusd"}
+MEASURED = {
+    "windows": "fullest",
+    "queues": "waiting",
+    "meters": "used",
+    "slots": "used",
+    "spend": "spent_uusd",
+}
 """The column of a series that `low` and `high` are about."""
 
 
 def quantities(table: str) -> dict[str, str]:
     """Return what the columns of a table are that are instants, durations or money, by name."""
     found = {name: "money" for name in COLUMNS[table] if name.endswith("_uusd")}
-    found |= {name: "instant" for name in COLUMNS[table] if name in ("t", "disabled_at")}
-    found |= {name: "duration" for name in COLUMNS[table] if name == "delay" or name.startswith("wait_")}
+    found |= {name: "instant" for name in COLUMNS[table] if name in ("t", "until", "disabled_at")}
+    spans = ("delay", "length")
+    found |= {name: "duration" for name in COLUMNS[table] if name in spans or name.startswith("wait_")}
     of_measured = {"spend": "money", "jobs": "duration", "delays": "duration"}.get(table)
     return found | ({"low": of_measured, "high": of_measured} if of_measured else {})
 
@@ -115,6 +128,8 @@ def build(replications: Sequence[Replication], level: float, remarks: Iterable[s
         "answers": _answers(replications, level),
         "delays": _delays(replications, level),
         "endpoints": _endpoints(replications, level),
+        "delivering": _delivering(replications),
+        "outages": _outages(replications),
         "notes": _notes(replications, remarks),
     }
 
@@ -183,7 +198,7 @@ def _series(table: str, replications: Sequence[Replication], level: float) -> Ro
     rows = []
     for names, samples in sorted(found.items()):
         for t, sampled in sorted(samples.items()):
-            means = [sum(values) / len(values) for values in zip(*sampled, strict=True)]
+            means = [None if None in values else fmean(values) for values in zip(*sampled, strict=True)]
             _, low, high = estimate([values[measured] for values in sampled], level)
             rows.append(_row(table, t, *names, *means, low, high))
     return rows
@@ -293,6 +308,30 @@ def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
                 "reason": first[0][1] if first else None,
             }
         )
+    return rows
+
+
+def _delivering(replications: Sequence[Replication]) -> Rows:
+    rows = []
+    for endpoint, found in _by_endpoint(replications).items():
+        stretches: dict[int, list[Sequence[float]]] = {}
+        for row in found:
+            for t, *counted_in in row["stretches"]:
+                stretches.setdefault(t, []).append(counted_in)
+        for t, seen in sorted(stretches.items()):
+            good, bad, delays, lost = zip(*seen, strict=True)
+            sums = (sum(values) / len(found) for values in (good, bad))
+            known = [delay for delay in delays if delay is not None]
+            longest = fmean(known) if known else None
+            rows.append(_row("delivering", t, endpoint, *sums, longest, sum(lost) / len(found)))
+    return rows
+
+
+def _outages(replications: Sequence[Replication]) -> Rows:
+    rows = []
+    for endpoint, found in _by_endpoint(replications).items():
+        seen = Counter((begin, end) for row in found for begin, end in row["outages"])
+        rows += [_row("outages", endpoint, *when, n / len(found)) for when, n in sorted(seen.items())]
     return rows
 
 

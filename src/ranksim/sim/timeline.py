@@ -232,9 +232,9 @@ def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
         case EnableEndpoint():
             _edit_endpoint(world, action.receiver, {"enabled": True})
         case ReceiverDown():
-            world.receivers[action.receiver].down = True
+            world.receivers[action.receiver].take_down(world.now)
         case ReceiverUp():
-            world.receivers[action.receiver].down = False
+            world.receivers[action.receiver].bring_up(world.now)
         case _:
             assert_never(action)
 

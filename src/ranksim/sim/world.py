@@ -363,6 +363,7 @@ class World(SimpyClock):
             self.endpoints[name] = endpoint
             if self.tally is not None:
                 self.tally.endpoint_names[endpoint] = name
+                self.tally.outages[endpoint] = receiver.outages
 
     def _attempt(self, task: Attempt) -> None:
         receiver = self._by_endpoint.get(task.endpoint) or self._by_url.get(task.url)

@@ -1,0 +1,169 @@
+"""Plots of what accounts use over time: keyword slots, metered allowances, provider cost; and the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ranksim.report import units
+from ranksim.report.figure import BLUE, COLOURS, INK, SKY, VERMILLION, or_value, title
+from ranksim.report.over_time import (
+    finish_time,
+    grouped,
+    in_dollars,
+    in_words,
+    of_many,
+    separated,
+    tell,
+    times,
+)
+from ranksim.report.tables import Row, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TOP = len(COLOURS)
+"""How many lines a plot holds."""
+
+Line: TypeAlias = tuple[list[Any], list[float], list[float], list[float]]
+"""Times, values, lower and upper edges of the band."""
+
+
+def slots(tables: Tables, ax: Axes) -> None:
+    """Draw the slots of an account, active and held, or how full those of several are."""
+    accounts = grouped(tables["slots"], "account")
+    refused = round(sum(row["refused"] for row in tables["slots"]))
+    found = f"{units.many(refused, 'call')} found too few slots: " if refused else ""
+    if len(accounts) == 1:
+        ((account, rows),) = accounts.items()
+        fullest = max(rows, key=lambda row: row["used"])
+        _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit", noun="limit")
+        title(ax, f"{found}{account} uses up to {_of(fullest['used'], fullest['limit'])} slots")
+        ax.set_ylabel("slots")
+        return
+    lines = {name: _shares(rows, ("active", "held"), "limit") for name, rows in accounts.items()}
+    _share_lines(ax, lines, found + "{fullest} uses up to {share} of its slots", "accounts")
+
+
+def meters(tables: Tables, ax: Axes) -> None:
+    """Draw how full metered allowances are."""
+    accounts = grouped(tables["meters"], "account")
+    metrics = grouped(tables["meters"], "metric")
+    lines = {}
+    for rows in grouped(tables["meters"], "account", "metric").values():
+        account, metric = rows[0]["account"], rows[0]["metric"]
+        name = metric if len(accounts) == 1 else account if len(metrics) == 1 else f"{account}, {metric}"
+        lines[name] = _shares(rows, ("used",), "limit")
+    of = f" of {next(iter(accounts))}" if len(accounts) == 1 else ""
+    _share_lines(ax, lines, f"{{fullest}}{of} reaches {{share}} of the allowance", "allowances")
+
+
+def spend(tables: Tables, ax: Axes) -> None:
+    """Draw the provider cost of an account in its month, or how near several come to their ceilings."""
+    accounts = grouped(tables["spend"], "account")
+    if len(accounts) == 1:
+        ((account, rows),) = accounts.items()
+        shown = [in_dollars(row) for row in rows]
+        _stack(
+            ax,
+            shown,
+            {"settled_uusd": "settled", "reserved_uusd": "reserved"},
+            limit="ceiling_uusd",
+            noun="ceiling",
+        )
+        dearest = max(rows, key=lambda row: row["settled_uusd"] + row["reserved_uusd"])
+        cost = units.usd(dearest["settled_uusd"] + dearest["reserved_uusd"])
+        title(ax, f"{account} costs the provider up to {cost} in a billing month")
+        ax.set_ylabel("USD")
+        return
+    lines = {
+        name: _shares(rows, ("settled_uusd", "reserved_uusd"), "ceiling_uusd")
+        for name, rows in accounts.items()
+    }
+    _share_lines(ax, lines, "{fullest} reaches {share} of the ceiling of its provider cost", "accounts")
+
+
+def _of(value: float, limit: float | None) -> str:
+    return units.count(value) if limit is None else f"{units.count(value)} of {units.count(limit)}"
+
+
+def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, noun: str) -> None:
+    """Draw two parts on top of each other, against a limit; `low` and `high` are of their sum."""
+    at = times(rows)
+    below = [0.0] * len(rows)
+    labels = []
+    for (column, label), colour in zip(parts.items(), (BLUE, SKY), strict=True):
+        above = [base + row[column] for base, row in zip(below, rows, strict=True)]
+        ax.fill_between(at, below, above, step="post", color=colour, linewidth=0)
+        if any(row[column] for row in rows):
+            labels.append(((below[-1] + above[-1]) / 2, label, colour))
+        below = above
+    if rows[0].get("low") is not None and rows[0].get("high") is not None:
+        low, high = [row["low"] for row in rows], [row["high"] for row in rows]
+        ax.fill_between(at, low, high, step="post", color=INK, alpha=0.25, linewidth=0)
+        below = [max(pair) for pair in zip(below, high, strict=True)]
+        if any(high[n] - low[n] > max(below) / 200 for n in range(len(rows))):
+            labels.append((high[-1], "95 % interval", INK))
+    top = max(below)
+    limits = [row[limit] for row in rows]
+    if None not in limits and (top >= max(limits) / 4 or top == 0):
+        ax.step(at, limits, where="post", color=VERMILLION, linestyle="--", linewidth=1.2)
+        labels.append((limits[-1], f"{noun} {units.count(limits[-1])}", VERMILLION))
+        top = max(top, *limits)
+    elif None not in limits:  # a limit far above would flatten what there is to see
+        ax.annotate(
+            f"{noun} {units.count(limits[-1])}, above", (0.99, 0.97), xycoords="axes fraction",
+            color=VERMILLION, ha="right", va="top", fontsize=8,
+        )  # fmt: skip
+    lacking = [(when, row["used"]) for when, row in zip(at, rows, strict=True) if row.get("refused")]
+    if lacking:
+        ax.plot(*zip(*lacking, strict=True), "x", color=INK, markersize=6, markeredgewidth=1.6, zorder=4)
+        labels.append((lacking[-1][1], "× refused", INK))
+    ax.set_ylim(0, top * 1.08 or 1)
+    separated(ax)
+    named = {**parts, limit: noun} | ({"refused": "refused"} if lacking else {})
+    tell(ax, at, [in_words(row, named) for row in rows])
+    finish_time(ax, [(ax, labels)])
+
+
+def _shares(rows: Sequence[Row], parts: Iterable[str], limit: str) -> Line:
+    """The sum of some columns as a percentage of a limit; a band where the rows have low and high."""
+    parts = tuple(parts)
+    limits = [row[limit] or 0 for row in rows]
+    values = [sum(row[part] for part in parts) for row in rows]
+    low = [or_value(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
+    high = [or_value(row.get("high"), value) for row, value in zip(rows, values, strict=True)]
+
+    def percent(numbers: Sequence[float]) -> list[float]:
+        return [100 * n / cap if cap else 0.0 for n, cap in zip(numbers, limits, strict=True)]
+
+    return times(rows), percent(values), percent(low), percent(high)
+
+
+def _share_lines(ax: Axes, lines: Mapping[str, Line], finding: str, noun: str) -> None:
+    """Draw the fullest lines as percentages of their limits; what is never used has none."""
+    used = {name: max(values) for name, (_, values, _, _) in lines.items() if any(values)}
+    used = used or dict.fromkeys(lines, 0.0)
+    fullest = sorted(used, key=lambda name: (-used[name], name))[:TOP]
+    labels = []
+    for name, colour in zip(fullest, COLOURS, strict=False):
+        at, values, low, high = lines[name]
+        ax.fill_between(at, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
+        ax.step(at, values, where="post", color=colour, linewidth=1.4)
+        labels.append((values[-1], name, colour))
+    percents = zip(*(lines[name][1] for name in fullest), strict=False)
+    said = [
+        ", ".join(f"{name} {value:.3g} %" for name, value in zip(fullest, row, strict=True))
+        for row in percents
+    ]
+    tell(ax, lines[fullest[0]][0], said)
+    top = max(max(lines[name][3]) for name in fullest)
+    if top >= 25:
+        ax.axhline(100, color=INK, linestyle="--", linewidth=1)
+        labels.append((100, "limit", INK))
+        top = max(top, 100)
+    ax.set_ylim(0, top * 1.08 or 1)
+    ax.set_ylabel("% of the limit")
+    found = finding.format(fullest=fullest[0], share=units.percent(used[fullest[0]] / 100))
+    title(ax, of_many(found, len(fullest), len(used), noun))
+    finish_time(ax, [(ax, labels)])

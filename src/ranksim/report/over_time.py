@@ -1,0 +1,170 @@
+"""What plots over time share: the axis of time, panels one below the other, outages, what instants tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ranksim.contract.quantities import MICRO_USD
+from ranksim.report import units
+from ranksim.report.figure import INK, label_ends, plain_axes, tip
+from ranksim.report.tables import Row, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANEL_GAP = 0.28
+"""Between two panels, as a share of a panel's height: room for the title of the lower."""
+
+PANEL_TITLE = 18
+"""Between the title and the first panel, points: room for the panel's own."""
+
+THOUSANDS = 1_000
+"""From here on an axis of counts has separators."""
+
+
+SAMPLED = ("slots", "windows", "queues")
+"""Series that last from the start of a run to its end."""
+
+
+def grouped(rows: Iterable[Row], *columns: str) -> dict[str, list[Row]]:
+    """Return rows by what some of their columns say, in order of appearance."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(", ".join(str(row[column]) for column in columns), []).append(row)
+    return groups
+
+
+def times(rows: Iterable[Row], column: str = "t") -> list[Any]:
+    """Return the instants of rows as matplotlib takes them."""
+    import numpy as np
+
+    return list(np.array([round(row[column]) for row in rows], dtype="datetime64[us]"))
+
+
+def in_dollars(row: Row) -> Row:
+    """Return a row of money with dollars for micro-dollars."""
+    money = {
+        name: value / MICRO_USD
+        for name, value in row.items()
+        if value is not None and (name.endswith("_uusd") or name in ("low", "high"))
+    }
+    return {**row, **money}
+
+
+def of_many(title: str, shown: int, total: int, noun: str) -> str:
+    """Return a title that says so where not all are shown."""
+    return f"{title} ({shown} of {total} {noun} shown)" if shown < total else title
+
+
+def panels(ax: Axes, titles: Sequence[str]) -> list[Axes]:
+    """Return a panel for each title, one below the other on the same times; where there is one, the Axes.
+
+    The Axes keep their title and the names of their axes.
+    """
+    if len(titles) == 1:
+        return [ax]
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.patch.set_visible(False)
+    ax.spines[:].set_visible(False)
+    height = 1 / (len(titles) + PANEL_GAP * (len(titles) - 1))
+    made: list[Axes] = []
+    for at, name in enumerate(titles):
+        bottom = 1 - height - at * height * (1 + PANEL_GAP)
+        panel = ax.inset_axes((0, bottom, 1, height), sharex=made[0] if made else None)
+        panel.set_title(name, loc="left", fontsize=9, color=INK, pad=3)
+        if at < len(titles) - 1:
+            panel.tick_params(labelbottom=False)
+        made.append(panel)
+    ax.xaxis.labelpad, ax.yaxis.labelpad = 30, 34
+    return made
+
+
+def finish_time(
+    ax: Axes, shown: Sequence[tuple[Axes, Sequence[tuple[float, str, str]]]], what: str = "UTC"
+) -> None:
+    """Give panels the axis of time, and the labels beside what they name."""
+    dates: Any = import_module("matplotlib.dates")  # which has no types
+    for panel, labels in shown:
+        locator = dates.AutoDateLocator(maxticks=8, tz="UTC")
+        panel.xaxis.set_major_locator(locator)
+        formatter = dates.ConciseDateFormatter(locator, tz="UTC")
+        panel.xaxis.set_major_formatter(formatter)
+        panel.margins(x=0)
+        plain_axes(panel)
+        if panel is not ax:
+            panel.tick_params(labelsize=8)
+            panel.xaxis.get_offset_text().set_fontsize(8)
+            if panel is not shown[-1][0]:
+                panel.xaxis.get_offset_text().set_visible(False)
+        label_ends(panel, labels, gap=0.07 if panel is ax else 0.15)
+    if shown[0][0] is not ax:
+        ax.set_title(ax.get_title(), fontsize=11, pad=PANEL_TITLE)
+    ax.set_xlabel(what)
+
+
+def separated(ax: Axes) -> None:
+    """Give the numbers of an axis of counts their separators, where they are large."""
+    if ax.get_ylim()[1] >= THOUSANDS:
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def whole(ax: Axes) -> None:
+    """Let an axis of counts have no ticks between two whole numbers."""
+    ticker: Any = import_module("matplotlib.ticker")
+    ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=4, integer=True, min_n_ticks=2))
+    separated(ax)
+
+
+def whole_run(ax: Axes, tables: Tables) -> None:
+    """Let an axis of time show the run from its start to its end, as far as series were sampled."""
+    sampled = next((rows for name in SAMPLED if (rows := tables.get(name))), None)
+    if sampled is not None:
+        ends = [min(sampled, key=_instant), max(sampled, key=_instant)]
+        ax.set_xlim(*times(ends))
+
+
+def _instant(row: Row) -> float:
+    at: float = row["t"]
+    return at
+
+
+def shade(ax: Axes, outages: Iterable[Row], endpoints: Iterable[str]) -> None:
+    """Shade the time in which receivers of some endpoints were down, in all replications."""
+    dates: Any = import_module("matplotlib.dates")
+    among = set(endpoints)
+    spans: dict[tuple[int, int], list[str]] = {}
+    for row in outages:
+        if row["endpoint"] in among and row["share"] == 1:
+            spans.setdefault((row["t"], row["until"]), []).append(row["endpoint"])
+    for at, (span, names) in enumerate(spans.items()):
+        begin, end = times([{"t": span[0]}, {"t": span[1]}])
+        drawn = ax.axvspan(begin, end, color=INK, alpha=0.13, linewidth=0, zorder=0)
+        told = f"{', '.join(names)}: down from {begin}Z for {units.duration(span[1] - span[0])}"
+        tip(drawn, told)
+        if at == 0:
+            left = float(ax.transLimits.transform((dates.date2num(end), 0))[0]) < 0.5
+            ax.annotate(
+                "receiver down", (end if left else begin, 0.99), xycoords=("data", "axes fraction"),
+                xytext=(3 if left else -3, 0), textcoords="offset points", fontsize=8, color=INK, va="top",
+                ha="left" if left else "right",
+            )  # fmt: skip
+
+
+def tell(ax: Axes, at: Sequence[Any], said: Sequence[str]) -> None:
+    """Let each instant tell what is said of it, on a page, from there to where something else is said."""
+    began = 0
+    for number in range(1, len(said)):
+        if said[number] != said[began] or number == len(said) - 1:
+            if said[began]:
+                tip(ax.axvspan(at[began], at[number], alpha=0, linewidth=0), f"{at[began]}Z: {said[began]}")
+            began = number
+
+
+def in_words(row: Row, named: Mapping[str, str]) -> str:
+    """Return what some columns of a row say, named."""
+    return ", ".join(
+        f"{label} {units.count(row[column])}" for column, label in named.items() if row[column] is not None
+    )

@@ -1,0 +1,193 @@
+"""Plots of what keeps calls and jobs waiting, over time: rate windows and their limits, queues of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ranksim.clock import SECOND
+from ranksim.report import units
+from ranksim.report.figure import BLUE, COLOURS, GREY, INK, ORANGE, VERMILLION, title
+from ranksim.report.over_time import finish_time, grouped, in_words, of_many, panels, tell, times, whole
+from ranksim.report.tables import Row, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LINES = (BLUE, *COLOURS[2:], GREY)
+"""The colours of windows: vermillion is for what is refused."""
+
+MOST_PANELS = 3
+
+FAR = 4
+"""A limit so many times above all there is would flatten it: it is told, and not drawn."""
+
+Labels = list[tuple[float, str, str]]
+
+
+def windows(tables: Tables, ax: Axes) -> None:
+    """Draw how many calls rate windows held at most, against their limits, a panel for each rate class."""
+    every = grouped(tables["windows"], "account", "key", "rate_class").values()
+    rows = [row for window in [window for window in every if _weight(window)] or every for row in window]
+    classes = sorted(grouped(rows, "rate_class").items(), key=lambda item: -_pressed(item[1]))
+    single = len({row["account"] for row in rows}) == 1
+    drawn = panels(ax, [name for name, _ in classes])
+    labels, left_out = [], 0
+    for panel, (_, of_class) in zip(drawn, classes, strict=True):
+        found, missing = _windows_of(panel, of_class, single=single)
+        labels.append((panel, found))
+        left_out += missing
+    lengths = {row["length"] for row in rows}
+    length = _length(lengths.pop()) if len(lengths) == 1 else "a window"
+    ax.set_ylabel(f"calls in {length}")
+    total = len(grouped(rows, "account", "key", "rate_class"))
+    title(ax, of_many(_fullest(rows, length), total - left_out, total, "windows"))
+    finish_time(ax, labels)
+
+
+def _pressed(rows: Sequence[Row]) -> float:
+    """How much of a limit is used, and more than all of it where calls are refused."""
+    fullest = max((row["fullest"] / row["limit"] for row in rows if row["limit"]), default=0.0)
+    refused: float = sum(row["refused"] for row in rows)
+    return fullest + refused
+
+
+def _length(us: float) -> str:
+    """The length of a window as the API states it, in seconds (S102)."""
+    return f"{us / SECOND:g} s"
+
+
+def _fullest(rows: Sequence[Row], length: str) -> str:
+    """Say what there is to see of the windows."""
+    refused = round(sum(row["refused"] for row in rows))
+    if refused:
+        of = grouped(rows, "key", "rate_class")
+        most = max(of.values(), key=lambda group: sum(row["refused"] for row in group))
+        worst = f"{most[0]['rate_class']} calls of {most[0]['key']}"
+        limit = units.count(max(row["limit"] for row in most))
+        share = sum(row["refused"] for row in most) / sum(row["refused"] for row in rows)
+        mostly = "all" if share == 1 else f"{units.percent(min(round(share, 2), 0.99))} of them"
+        return f"{units.many(refused, 'call')} refused, {mostly} {worst}, beyond {limit} in {length}"
+    fullest = max(rows, key=lambda row: row["fullest"] / row["limit"] if row["limit"] else 0)
+    held, limit = units.count(fullest["fullest"]), units.count(fullest["limit"])
+    return f"No window is ever full: up to {held} of {limit} {fullest['rate_class']} calls in {length}"
+
+
+def _windows_of(ax: Axes, rows: Sequence[Row], *, single: bool) -> tuple[Labels, int]:
+    """Draw the windows of a rate class; give the labels at their ends, and how many have no line."""
+    keys = grouped(rows, "key") if single else grouped(rows, "account", "key")
+    shown = sorted(keys, key=lambda name: (-_weight(keys[name]), name))[: len(LINES)]
+    shown = [name for name in shown if _weight(keys[name])] or shown[:1]
+    labels: Labels = []
+    for name, colour in zip(shown, LINES, strict=False):
+        of_key = keys[name]
+        at, fullest = times(of_key), [row["fullest"] for row in of_key]
+        if len(shown) == 1:
+            ax.fill_between(at, fullest, step="pre", color=colour, alpha=0.25, linewidth=0)
+        ax.step(at, fullest, where="pre", color=colour, linewidth=1.1)
+        labels.append((fullest[-1], name, colour))
+        if len(shown) == 1 and any(row["low"] is not None and row["low"] < row["high"] for row in of_key):
+            low, high = ([row[end] for row in of_key] for end in ("low", "high"))
+            ax.fill_between(at, low, high, step="pre", color=INK, alpha=0.3, linewidth=0)
+            labels.append((fullest[-1], "95 % interval", INK))
+    _limit(ax, rows, max(row["fullest"] for row in rows), labels)
+    refused = [(row["t"], row["fullest"]) for name in shown for row in keys[name] if row["refused"]]
+    if refused:
+        height = [value for _, value in refused]
+        ax.plot(
+            times({"t": t} for t, _ in refused), height,
+            "x", color=VERMILLION, markersize=5, markeredgewidth=1.4, zorder=4, clip_on=False,
+        )  # fmt: skip
+        count = units.count(sum(row["refused"] for row in rows))
+        labels.append((max(height), f"× {count} refused", VERMILLION))
+    said = [_calls_up_to(keys, shown, at) for at in range(1, len(keys[shown[0]]))]
+    tell(ax, times(keys[shown[0]]), [*said, ""])
+    return labels, len(keys) - len(shown)
+
+
+def _weight(rows: Sequence[Row]) -> float:
+    weight: float = sum(row["fullest"] + row["refused"] for row in rows)
+    return weight
+
+
+def _limit(ax: Axes, rows: Sequence[Row], top: float, labels: Labels) -> None:
+    """Draw the limit of a rate class as far as accounts share one; else what the highest is."""
+    limit = max(row["limit"] for row in rows)
+    said = f"limit {units.count(limit)}" if len({row["limit"] for row in rows}) == 1 else "highest limit"
+    if top and top * FAR < limit:
+        ax.annotate(
+            f"{said}, above", (0.99, 0.97), xycoords="axes fraction", color=INK, ha="right", va="top",
+            fontsize=8,
+        )  # fmt: skip
+        ax.set_ylim(0, top * 1.25)
+    else:
+        ax.axhline(limit, color=INK, linestyle="--", linewidth=1.1)
+        labels.append((limit, said, INK))
+        ax.set_ylim(0, max(top, limit) * 1.1 or 1)
+    whole(ax)
+
+
+def _calls_up_to(keys: Mapping[str, Sequence[Row]], shown: Sequence[str], at: int) -> str:
+    """Return what came of each window's calls up to a sample, in words."""
+    named = {"admitted": "admitted", "refused": "refused", "fullest": "in the fullest window"}
+    rows = ((name, keys[name][at]) for name in shown if at < len(keys[name]))
+    return "; ".join(
+        f"{name}: {in_words(row, named)}" for name, row in rows if row["admitted"] or row["refused"]
+    )
+
+
+def jobs(tables: Tables, ax: Axes) -> None:
+    """Draw the jobs that run and that wait, against how many workers there are, a panel for each kind."""
+    kinds = grouped(tables["queues"], "kind")
+    busiest = sorted(kinds, key=lambda kind: (-_most(kinds[kind], "waiting"), -_most(kinds[kind], "running")))
+    shown = busiest[:MOST_PANELS]
+    drawn = panels(ax, shown)
+    labels = [
+        (panel, _queue_of(panel, kinds[kind], last=at == len(shown) - 1))
+        for at, (kind, panel) in enumerate(zip(shown, drawn, strict=True))
+    ]
+    ax.set_ylabel("jobs")
+    title(ax, of_many(_longest(shown[0], kinds[shown[0]]), len(shown), len(kinds), "kinds"))
+    finish_time(ax, labels)
+
+
+def _longest(kind: str, rows: Sequence[Row]) -> str:
+    """Say what there is to see of the fullest queue."""
+    longest = max(rows, key=lambda row: row["waiting"])
+    if not longest["waiting"]:
+        running = units.count(_most(rows, "running"))
+        return f"No job waits for a worker: up to {running} {kind} jobs run at once"
+    workers = longest["workers"]
+    beside = f" for {units.many(round(workers), 'worker')}" if workers is not None else ""
+    return f"Up to {units.count(longest['waiting'])} {kind} jobs wait{beside}"
+
+
+def _most(rows: Sequence[Row], column: str) -> float:
+    most: float = max(row[column] for row in rows)
+    return most
+
+
+def _queue_of(ax: Axes, rows: Sequence[Row], *, last: bool) -> Labels:
+    at = times(rows)
+    running = [row["running"] for row in rows]
+    both = [row["running"] + row["waiting"] for row in rows]
+    ax.fill_between(at, running, step="pre", color=BLUE, linewidth=0)
+    ax.fill_between(at, running, both, step="pre", color=ORANGE, linewidth=0)
+    top = max(both)
+    labels: Labels = [(top * 0.25, "running", BLUE)]
+    if any(row["waiting"] for row in rows):
+        labels.append((top * 0.75, "waiting", ORANGE))
+    known = [(when, row["workers"]) for when, row in zip(at, rows, strict=True) if row["workers"] is not None]
+    workers = max((count for _, count in known), default=0)
+    if known and top * FAR >= workers:
+        ax.step(*zip(*known, strict=True), where="pre", color=INK, linestyle="--", linewidth=1.1)
+        labels.append((known[-1][1], units.many(round(known[-1][1]), "worker"), INK))
+        top = max(top, workers)
+    else:
+        said = f"{units.many(round(workers), 'worker')}, above" if known else "workers without limit"
+        ax.annotate(said, (0.99, 0.97), xycoords="axes fraction", color=INK, ha="right", va="top", fontsize=8)
+    ax.set_ylim(0, top * 1.2 or 1)
+    whole(ax)
+    named = {"running": "at most running", "waiting": "waiting", "workers": "workers"}
+    tell(ax, at, [*(in_words(row, named) for row in rows[1:]), ""])
+    return labels

@@ -1,0 +1,169 @@
+"""Plots of webhooks: what happened when, how late events arrive, and attempts by their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+from ranksim.report import units
+from ranksim.report.figure import BLUE, COLOURS, INK, VERMILLION, label_ends, plain_axes, tip, title
+from ranksim.report.over_time import finish_time, grouped, of_many, separated, shade, times, whole_run
+from ranksim.report.tables import Row, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ENDPOINTS = (COLOURS[0], *COLOURS[2:])
+"""The colours of endpoints: vermillion is for what failed or was lost."""
+
+LINEAR = 30 * SECOND
+"""Below this longest delay an axis is linear."""
+
+MARKS = (SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR, DAY, 10 * DAY)
+"""Where an axis of durations that reaches further is marked."""
+
+FEWEST_BARS = 3
+"""Room for so many bars is made even where there are fewer, which would be very wide."""
+
+
+def _worst(tables: Tables) -> list[str]:
+    """The endpoints, those that lost most first, then those that failed most."""
+    rows = grouped(tables["delivering"], "endpoint")
+    weights = {
+        name: (-sum(row["lost"] for row in of), -sum(row["failed"] for row in of), name)
+        for name, of in rows.items()
+    }
+    return sorted(rows, key=lambda name: weights[name])
+
+
+def timeline(tables: Tables, ax: Axes) -> None:
+    """Draw what happened when, a lane an endpoint: outages, attempts, and where it was disabled."""
+    endpoints = grouped(tables["delivering"], "endpoint")
+    worst = _worst(tables)
+    shown = worst[: len(ENDPOINTS)]
+    whole_run(ax, tables)
+    shade(ax, tables.get("outages", ()), shown)
+    disabled = {row["endpoint"]: row for row in tables.get("endpoints", ()) if row.get("disabled_at")}
+    for lane, name in enumerate(shown):
+        for column, colour, up in (("acknowledged", BLUE, -0.17), ("failed", VERMILLION, 0.17)):
+            rows = [row for row in endpoints[name] if row[column]]
+            marks = ax.vlines(times(rows), lane + up - 0.15, lane + up + 0.15, color=colour, linewidth=1.6)
+            total = units.count(sum(row[column] for row in rows))
+            tip(marks, f"{name}: {total} attempts {column}")
+        if name in disabled:
+            at = times([disabled[name]], "disabled_at")[0]
+            ax.plot(at, lane, "X", color=INK, markersize=8, zorder=5)
+            when = units.instant(disabled[name]["disabled_at"])[11:16]
+            ax.annotate(
+                f"disabled {when}", (at, lane), xytext=(8, 0), textcoords="offset points", va="center",
+                fontsize=8, color=INK, bbox={"color": "white", "alpha": 0.7, "pad": 1, "linewidth": 0},
+            )  # fmt: skip
+    ax.set_yticks(range(len(shown)), shown)
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    title(ax, of_many(_what_became(tables, worst), len(shown), len(worst), "endpoints"))
+    finish_time(ax, [(ax, [(-0.2, "acknowledged", BLUE), (0.2, "failed", VERMILLION)])])
+    ax.grid(visible=False)
+
+
+def _what_became(tables: Tables, worst: Sequence[str]) -> str:
+    """Say whose events were lost, or how late they came."""
+    lost = {
+        name: sum(row["lost"] for row in tables["delivering"] if row["endpoint"] == name) for name in worst
+    }
+    losers = [name for name in worst if lost[name]]
+    if losers:
+        number = sum(lost.values())
+        who = losers[0] if len(losers) == 1 else f"{len(losers)} endpoints"
+        return f"{who} loses {_events(number)}" if len(losers) == 1 else f"{who} lose {_events(number)}"
+    return f"No event is lost; the last comes {units.duration(_latest(tables['delivering']))} late"
+
+
+def _events(number: float) -> str:
+    return f"{units.count(number)} event{'' if number == 1 else 's'}" + " on average" * (number % 1 > 0)
+
+
+def _latest(rows: Sequence[Row]) -> float:
+    return max((row["delay"] for row in rows if row["delay"] is not None), default=0.0)
+
+
+def delays(tables: Tables, ax: Axes) -> None:
+    """Draw how late events arrive, by when they happened, and those that never do."""
+    worst = sorted(_worst(tables), key=lambda name: -_latest(_of(tables, name)))
+    shown = worst[: len(ENDPOINTS)]
+    whole_run(ax, tables)
+    shade(ax, tables.get("outages", ()), shown)
+    labels: list[tuple[float, str, str]] = []
+    latest = _latest(tables["delivering"])
+    for name, colour in zip(shown, ENDPOINTS, strict=False):
+        rows = [row for row in _of(tables, name) if row["delay"] is not None]
+        if not rows:
+            continue
+        ax.plot(
+            times(rows), [row["delay"] for row in rows], "o", color=colour, markersize=4, alpha=0.8,
+            markeredgewidth=0, clip_on=False, zorder=3,
+        )  # fmt: skip
+        labels.append((rows[-1]["delay"], name, colour))
+    top = _duration_axis(ax, latest)
+    lost = [row for name in shown for row in _of(tables, name) if row["lost"]]
+    if lost:
+        ax.plot(
+            times(lost), [top] * len(lost), "x", color=VERMILLION, markersize=6, markeredgewidth=1.6,
+            clip_on=False, zorder=4,
+        )  # fmt: skip
+        number = units.count(sum(row["lost"] for row in lost))
+        labels.append((top, f"× {number} lost", VERMILLION))
+    ax.set_ylabel("until it arrives, longest")
+    said = f"Events arrive up to {units.duration(latest)} late" if latest else "No event arrives"
+    if lost:
+        said += f", {units.count(sum(row['lost'] for row in lost))} never"
+    title(ax, of_many(said, len(shown), len(worst), "endpoints"))
+    finish_time(ax, [(ax, labels)], "UTC, when the event happened")
+
+
+def _of(tables: Tables, name: str) -> list[Row]:
+    return [row for row in tables["delivering"] if row["endpoint"] == name]
+
+
+def _duration_axis(ax: Axes, highest: float) -> float:
+    """Scale an axis of durations, which reach from ms to days; return its upper end (µs)."""
+    if highest < LINEAR:
+        top = max(highest, MILLISECOND) * 1.25
+        ax.set_ylim(0, top)
+        ax.yaxis.set_major_formatter(lambda value, _: units.duration(value) if value else "0")
+        return top
+    end = next((mark for mark in MARKS if mark >= highest), highest)
+    ax.set_yscale("symlog", linthresh=SECOND)
+    ticks = [mark for mark in MARKS if mark <= end]
+    ax.set_yticks([0, *ticks], ["0", *(units.duration(mark) for mark in ticks)])
+    ax.set_yticks([], minor=True)
+    ax.set_ylim(0, end * 1.6)
+    return end * 1.6
+
+
+def deliveries(tables: Tables, ax: Axes) -> None:
+    """Draw how many attempts were acknowledged and failed, by their number."""
+    attempts = grouped(tables["deliveries"], "attempt")
+    names = [str(attempt) for attempt in sorted(attempts, key=int)]
+    good = [sum(row["acknowledged"] for row in attempts[name]) for name in names]
+    bad = [sum(row["failed"] for row in attempts[name]) for name in names]
+    ax.bar(names, good, color=BLUE, width=0.6)
+    ax.bar(names, bad, bottom=good, color=VERMILLION, width=0.6)
+    for name, bar, g, b in zip(names, ax.patches, good, bad, strict=False):
+        tip(bar, f"attempt {name}: {units.count(g)} acknowledged, {units.count(b)} failed")
+    top = max(g + b for g, b in zip(good, bad, strict=True)) or 1
+    for x, (g, b) in enumerate(zip(good, bad, strict=True)):
+        ax.text(x, g + b + top * 0.02, units.count(g + b), ha="center", color=INK, fontsize=8)
+    ax.set_xlim(-0.5, max(len(names), FEWEST_BARS) - 0.5)
+    ax.set_ylim(0, top * 1.12)
+    separated(ax)
+    labels = [(top * 0.9, "acknowledged", BLUE), (top, "failed", VERMILLION)]
+    label_ends(ax, labels if any(bad) else labels[:1])
+    ax.set_xlabel("attempt number")
+    ax.set_ylabel("attempts")
+    failed, total = units.count(sum(bad)), units.count(sum(good) + sum(bad))
+    title(
+        ax,
+        f"{failed} of {total} webhook attempts fail" if any(bad) else f"All {total} webhook attempts succeed",
+    )
+    plain_axes(ax)
