@@ -42,6 +42,28 @@ def lacking(d: ModuleType, *calls: Any) -> list[Any]:
     return [d.entitled(0, "a"), d.job(1, "site_optimization", **d.LACKING), *calls, d.entitled(9, "a")]
 
 
+def room(d: ModuleType, *calls: Any, left: int = 1) -> list[Any]:
+    """Calls on a domain and a list of the trace's own, tracked by a scan, with so many slots left of 20."""
+    begun = [d.domain(-9), d.listed(-8), d.scan(-7), d.slots(0, 20 - left)]
+    return [*begun, *calls, d.slots(9, 20 - left)]
+
+
+def reserving(d: ModuleType, *calls: Any, until: str) -> list[Any]:
+    """Calls of an account that has settled 4 of 5 USD and reserved another, with what is reserved after."""
+    return [d.cost(0, "4.00", "1.05"), *calls, d.cost(9, "4.00", until)]
+
+
+def none_listed(d: ModuleType, live: Any) -> list[Any]:
+    """A call on a plan that lists no capability, where an AI scan was refused for its own."""
+    return [d.entitled(0), d.job(1, "ai_scan", **d.LACKING), live, d.entitled(9)]
+
+
+def odd_code(d: ModuleType, *around: Any, status: str = "past_due") -> list[Any]:
+    """A rank run refused as nobody knows what, of an account of such a status, with calls around it."""
+    odd = d.job(2, "rank_run", code="no_money", status=403)
+    return [d.status(0, status), *around, odd, d.status(9, status)]
+
+
 def shown(d: ModuleType, *failing: int) -> Callable[[Any], list[Any]]:
     """A call between two dry runs of the same that show these checks to fail."""
 
@@ -147,6 +169,108 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "-",
     ),
     # healthy, reads, codes
+    ("slots: more than fit", "guards.slots", lambda d: room(d, d.words(1, "a", "b")), "broke"),
+    ("slots: as many as fit", "guards.slots", lambda d: room(d, d.words(1, "a")), "-"),
+    ("slots: refused", "guards.slots", lambda d: room(d, d.words(1, "a", "b", **d.full())), "held"),
+    (
+        "slots: the cooldown first",
+        "guards.slots",
+        lambda d: room(d, d.words(1, "a", **d.cooling(5)), left=0),
+        "broke",
+    ),
+    (
+        "slots: the cooldown first, where a part may be granted",
+        "guards.slots",
+        lambda d: room(d, d.words(1, "a", "b", **d.cooling(5))),
+        "-",
+    ),
+    (
+        "slots: a part was granted",
+        "guards.slots",
+        lambda d: room(d, d.words(1, "a", "b", created=["a"])),
+        "-",
+    ),
+    (
+        "slots: refused words that may be in the list",
+        "guards.slots",
+        lambda d: [
+            d.domain(-9),
+            d.listed(-8),
+            d.scan(-7),
+            d.words(-6, "A"),
+            *room(d, left=0)[3:4],
+            d.words(1, "a", **d.cooling(5)),
+            d.slots(9, 20),
+        ],
+        "-",
+    ),
+    (
+        "slots: a scan over words",
+        "guards.slots",
+        lambda d: [
+            d.domain(-9),
+            d.listed(-8),
+            d.words(-7, "a"),
+            d.slots(0, 17),
+            d.scan(1, devices=2, places=2),
+            d.slots(9, 21),
+        ],
+        "broke",
+    ),
+    (
+        "slots: a scan may have been narrowed meanwhile",
+        "guards.slots",
+        lambda d: room(d, d.call(0.5, "scans.update", path={"id": "s9"}), d.words(1, "a", "b")),
+        "-",
+    ),
+    (
+        "capability: none is listed, and one was refused",
+        "guards.capability",
+        lambda d: none_listed(d, d.job(2, "site_optimization")),
+        "broke",
+    ),
+    (
+        "capability: none is listed, and a crawl needs none",
+        "guards.capability",
+        lambda d: none_listed(d, d.job(2, "crawl")),
+        "-",
+    ),
+    (
+        "ceiling: reserved to the end, and the cooldown first",
+        "guards.ceiling",
+        lambda d: reserving(d, d.job(1, **d.cooling(5)), until="1.05"),
+        "broke",
+    ),
+    (
+        "ceiling: some was given back meanwhile",
+        "guards.ceiling",
+        lambda d: reserving(d, d.job(1, **d.cooling(5)), until="0.99"),
+        "-",
+    ),
+    (
+        "ceiling: what is reserved may be of another job",
+        "guards.ceiling",
+        lambda d: reserving(d, d.job(0.5, "ai_scan"), d.job(1, **d.cooling(5)), until="1.05"),
+        "-",
+    ),
+    (
+        "codes: of a past-due account that may reach it",
+        "guards.codes",
+        lambda d: odd_code(d, d.job(1, "ai_scan", **d.INACTIVE), d.job(3, "ai_scan", **d.INACTIVE)),
+        "broke",
+    ),
+    (
+        "codes: of one that nobody saw reach it again",
+        "guards.codes",
+        lambda d: odd_code(d, d.job(1, "ai_scan", **d.INACTIVE)),
+        "held",
+    ),
+    (
+        "codes: of an account in order",
+        "guards.codes",
+        lambda d: odd_code(d, d.job(1, "ai_scan"), d.job(3, "ai_scan"), status="active"),
+        "-",
+    ),
     ("healthy: is not", "guards.healthy", lambda d: late(d, d.job(1, **d.INACTIVE)), "held"),
     (
         "healthy: is",

@@ -59,6 +59,16 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         [post(0, 1, data={"created": [{"id": "kw_1"}]}), again(2, 3, data={"created": []})],
         "broken",
     ),
+    "created, then found there by work done again": (
+        ONCE,
+        [post(0, 1, data={"created": [{"id": "kw_1"}]}), again(2, 3, data={"created": []})],
+        "broken",
+    ),
+    "nothing to create, twice": (
+        ONCE,
+        [post(0, 1, data={"created": []}), again(2, 3, data={"created": []})],
+        "nothing",
+    ),
     "no mark of a replay": (REPLAY, [post(0, 1), post(2, 3)], "differs 31"),
     "a success, then a refusal of the checks": (REPLAY, [job(0, 1), job(2, 3, "cooldown_active")], "broken"),
     "a success, and a refusal that may precede it": (

@@ -16,6 +16,8 @@ def made(d: ModuleType) -> list[Any]:
     return [d.domain(0), d.listed(1), d.slots(2, 0)]
 
 
+NEEDED = {"used": 2, "limit": 20, "needed": 1}
+
 TABLE: list[tuple[str, str, Steps, str]] = [
     # counted
     (
@@ -61,6 +63,35 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "broke",
     ),
     (
+        "counted: two devices as one, after another scan was widened",
+        "slots.counted",
+        lambda d: [
+            *made(d),
+            d.domain(2.0, "d2"),
+            d.listed(2.1, "l2", "d2"),
+            d.scan(2.2, of="l2", on="d2", id="s2"),
+            d.call(2.5, "scans.update", path={"id": "s2"}, body={"geographies": []}),
+            d.scan(3, devices=2),
+            d.words(4, "a", added=1),
+            d.slots(5, 1),
+        ],
+        "broke",
+    ),
+    (
+        "counted: two devices as one, after another scan was given lists",
+        "slots.counted",
+        lambda d: [
+            *made(d),
+            d.listed(2.1, "l2"),
+            d.scan(2.2, of="l2", id="s2"),
+            d.call(2.5, "scans.update", path={"id": "s2"}, body={"list_ids": ["l2"]}),
+            d.scan(3, devices=2),
+            d.words(4, "a", added=1),
+            d.slots(5, 1),
+        ],
+        "open",
+    ),
+    (
         "counted: a lost scan may be there",
         "slots.counted",
         lambda d: [*made(d), d.scan(3, lost=True), d.words(4, "a"), d.slots(5, 1)],
@@ -88,6 +119,12 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "counted: more than was there before the month, and nobody added",
         "slots.counted",
         lambda d: [*made(d), d.slots(5, 2), d.slots(7, 3, resets_at="2026-05-01T00:00:00Z")],
+        "broke",
+    ),
+    (
+        "refused: by numbers that fit, needed as it says",
+        "slots.refused",
+        lambda d: [*made(d), d.words(3, "a", code="slot_limit_exceeded", status=403, meta=NEEDED)],
         "broke",
     ),
     # held
@@ -258,7 +295,8 @@ def test_slots_are_counted_after_a_removal(d: ModuleType, removed: str) -> None:
     assert d.verdict("slots.counted", [*before, *more, d.slots(8, 3)]) == "held"
     assert d.verdict("slots.counted", [*before, *more, d.slots(8, 1)]) == "broke"
     again = [taken, d.slots(6.5, 1), d.words(7, "a", "b")]
-    assert (d.verdict("slots.counted", [*before, *again, d.slots(8, 1)]) == "broke") == (removed != "a word")
+    assert d.verdict("slots.counted", [*before, *again, d.slots(8, 1)]) == "broke"  # "b" is held nowhere
+    assert (d.verdict("slots.counted", [*before, *again, d.slots(8, 2)]) == "broke") == (removed != "a word")
 
 
 REMOVED: dict[str, tuple[Steps, int, int, int]] = {

@@ -103,7 +103,12 @@ STATED: Final[tuple[tuple[int, str, str, str], ...]] = (
     (23, "places do not multiply slots", "slots.counted", "several places"),
     (23, "keywords do not multiply slots", "slots.counted", "several words"),
     (24, "a second scan of the same keywords adds nothing", "slots.counted", "scans"),
-    (25, "one keyword on one engine, two devices and two places is not four slots", "slots.counted", "scans"),
+    (
+        25,
+        "one keyword on one engine, two devices and two places is not four slots",
+        "slots.counted",
+        "several pairings",
+    ),
     (26, "removed keywords free their slots at once", "slots.held", "keywords removed"),
     (27, "a removed scan frees its slots at once", "slots.held", "a scan removed"),
     (30, "a walk of GET /v1/domains ends early", "paging.complete", "domains.list"),
@@ -299,7 +304,8 @@ def _spending() -> Iterator[Departure]:
         yield Departure("S65", f"{kind} is refused when its cooldown is over", "cooldown.refused", over)
         yield Departure("S65", f"the wait stated for {kind} is another", "cooldown.stated", kind)
     yield Departure("S65", "a cooldown covers another domain", DIFFERS, "U46")
-    yield Departure("S52", "a second rank run starts beside the first", "cooldown.join", ANY)
+    yield Departure("S52", "a second rank run starts beside the first", DIFFERS, "U45")
+    yield Departure("S52", "a rank run that runs is joined now, and not another time", "cooldown.join", ANY)
     for kind, number in (("crawl", 53), ("site_optimization", 54), ("ai_scan", 55)):
         yield Departure(f"S{number}", f"a second {kind} is joined", "cooldown.joins_only", kind)
     yield Departure("S52", "a rank run that has ended is joined", "cooldown.joins_only", "rank_run")

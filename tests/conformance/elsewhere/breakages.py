@@ -120,6 +120,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     (f"{WORD} has another code", r"other-code \1"),
     (f"{WORD} is granted while it cools", r"granted cooldown \1"),
     ("a second rank run starts beside the first", "never-joins"),
+    ("a rank run that runs is joined now, and not another time", "joins-some"),
     ("a rank run that has ended is joined", "joins-ended rank_run"),
     (f"a second {WORD} is joined", r"joins \1"),
     ("keywords are paid when they are added", "tracking-costs keywords"),

@@ -910,7 +910,8 @@ def running(call, spend):
         same = (job["domain_id"], job["kind"]) == (spend.domain_id, spend.op)
         ended = job["finished_at"] is not None and not wrong("joins-ended", spend.op)
         if same and not ended and (spend.op == "rank_run" or wrong("joins", spend.op)):
-            return None if wrong("never-joins") else job
+            some = wrong("joins-some") and call.deployment.draws.random() < 0.5
+            return None if wrong("never-joins") or some else job
     return None
 
 
@@ -1586,7 +1587,7 @@ def once(call, act):
             return act(call)
         if first.reply and wrong("other-replay", call.name):
             payload = json.loads(json.dumps(first.reply.payload))
-            payload["data"] = {**payload.get("data", {}), "id": new_id()}
+            payload["data"] = {**payload.get("data", {}), "replied_at": iso(now())}
             return Reply(first.reply.status, payload, first.reply.headers)
         if first.reply:
             return first.reply

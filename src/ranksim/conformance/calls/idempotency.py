@@ -211,12 +211,14 @@ def _same_work(group: Group, one: Observation, other: Observation, options: Opti
     if other.surface == "graphql":
         _same_mutation(group, one, other, tally)
         return
+    if made == (NOTHING, NOTHING):
+        made = None, None  # the words were there: work done twice would show no trace
     if None not in made:
         says = f"two replies to one Idempotency-Key name different work: {made[0]} and {made[1]}"
         overlap = AT_ONCE if other.sent <= one.received and one.sent <= other.received else ""
         case = f"{other.operation}{overlap}"
         tally.check(ONCE, made[0] == made[1], group.evidence(says, one, other), case=case)
-    if made[0] == made[1] or None in made:
+    if made[0] == made[1] or None in made or NOTHING in made:
         says = f"the repeated POST was answered {other.status} with another body than the {one.status} before"
         same = one.answer == other.answer and one.status == other.status
         case = other.operation + (DRY if other.dry_run else "")
@@ -286,7 +288,7 @@ def _retention(group: Group, twins: Sequence[Observation], tally: Tally) -> None
 
     Necessary: a success is shown only once the response stands (U30), so the origin is before that.
     """
-    good = [seen for seen in twins if seen.ok and _made(seen) is not None]
+    good = [seen for seen in twins if seen.ok and _made(seen) not in (None, NOTHING)]
     if not good or good[0].surface == "graphql":
         return
     origin = min(good, key=lambda seen: seen.received)
@@ -423,6 +425,10 @@ def _in_flight(group: Group, tally: Tally) -> None:
 # Of one exchange
 
 
+NOTHING = "nothing new"
+"""What a success names that created none of the words it was asked for."""
+
+
 def _made(seen: Observation) -> str | None:
     """What work a success names: the id of a job or resource, or of the first keyword it made."""
     data = seen.data
@@ -434,7 +440,7 @@ def _made(seen: Observation) -> str | None:
     created = created_by(data)
     if created and isinstance(created[0], dict):
         return str(created[0].get("id"))
-    return None
+    return NOTHING if created == [] else None
 
 
 def _by_meaning(posts: Sequence[Observation]) -> dict[bytes, list[Observation]]:

@@ -24,9 +24,10 @@ from ranksim.conformance.spending.activity import (
     RefusedSpend,
     SpendWork,
 )
-from ranksim.conformance.spending.cost import refundable
+from ranksim.conformance.spending.cost import ADDS, refundable
 from ranksim.conformance.spending.quotas import metric_of
-from ranksim.conformance.spending.spend_parsing import spend_of, subject_of
+from ranksim.conformance.spending.slot_bounds import SlotBounds
+from ranksim.conformance.spending.spend_parsing import domain_of, spend_of, subject_of
 from ranksim.conformance.spending.statements import Bracket, BusinessClock, CostStatement, MeterStatement
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
@@ -134,7 +135,7 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
         judge_names(failures, work, options, tally)
         if work.sure or (work.spend in JOBS and work.high < DISTANT_FUTURE):
             judge_outcome(failures, CheckOutcome.of_work(work), tally)
-    judge_codes(activity, options, tally)
+    judge_codes(failures, options, tally)
     judge_reads(failures, tally)
 
 
@@ -142,24 +143,59 @@ CAPPED = ("crawl", "ai_scan")
 """Jobs that a plan caps (S53, S55)."""
 
 
-def judge_codes(activity: AccountActivity, options: Options, tally: Tally) -> None:
+PAY = 402
+
+REFUSING = (PAY, 403)
+"""Statuses of refusals that are none of a body, a lost key or traffic."""
+
+
+def judge_codes(failures: FailedChecks, options: Options, tally: Tally) -> None:
     """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17).
 
-    Where a job beyond a cap is refused, no code is stated for that (U47).
+    Where a job beyond a cap is refused, no code is stated for that (U47). A 403 may have been given before
+    all checks, for what a key may not reach. But where calls of the key for the same thing came to the checks
+    before and after, it may reach that; so while a check certainly fails, the refusal is that check's.
     """
-    refuses = "refuse" in options.candidates("cap")
+    activity, refuses = failures.activity, "refuse" in options.candidates("cap")
+    reached: dict[tuple[str, str, str], list[tuple[Micros, Micros, Observation]]] = {}
+    for exchange in activity.asked:
+        if exchange.ok or exchange.code in CHECKS:
+            reached.setdefault(_wanted(exchange), []).append((exchange.sent, exchange.received, exchange))
+    let_in = {wanted: Bracket(found) for wanted, found in reached.items()}
     for exchange in activity.asked:
         if exchange.lost or exchange.ok:
             continue
         if exchange.code in CHECKS:
             code = exchange.code if exchange.code in CHECK_OF else "quota_exhausted"
             tally.held("guards.codes", case=code, by=(exchange.id,))
-        elif exchange.status == 402 and exchange.code not in AFTER_RATE_LIMIT and exchange.surface == "rest":
-            if refuses and spend_of(exchange, body_of(exchange)) in CAPPED:
+            continue
+        if exchange.status not in REFUSING or exchange.code in AFTER_RATE_LIMIT or exchange.surface != "rest":
+            continue
+        if refuses and spend_of(exchange, body_of(exchange)) in CAPPED:
+            if exchange.status == PAY:
                 tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
-                continue
+        elif exchange.status == PAY:
             says = f"refused with status 402 and code {exchange.code!r}, which is of none of the six checks"
             tally.broke("guards.codes", activity.evidence(says, (exchange.id,), exchange.sent))
+        else:
+            calls = let_in.get(_wanted(exchange))
+            if calls is None or calls.before(exchange.sent) is None or calls.after(exchange.received) is None:
+                continue
+            failure = next(failures.of(CheckOutcome.of_other(exchange)), None)
+            if failure is not None:
+                says = f"refused with {exchange.status} and code {exchange.code!r}, although {failure.says}"
+                evidence = activity.evidence(says, (*failure.ids, exchange.id), exchange.sent)
+                tally.broke("guards.codes", evidence, case=CODES[failure.check - 1])
+
+
+CODES = tuple(CHECK_OF)
+
+
+def _wanted(exchange: Observation) -> tuple[str, str, str]:
+    """Return whose call it is, for which operation, on what: what a key may reach does not hang on more."""
+    body = body_of(exchange)
+    named = {name: body.get(name) for name in ("domain_id", "list_id", "list_ids", "keyword_ids")}
+    return exchange.key, exchange.operation, repr(named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +219,13 @@ class CheckOutcome:
     def of_work(cls, work: SpendWork) -> CheckOutcome:
         """See what was granted; a job that may have been begun elsewhere was joined perhaps."""
         return cls(0, work.spend, work.domain, work.low, work.high, work.exchange, not work.sure)
+
+    @classmethod
+    def of_other(cls, exchange: Observation) -> CheckOutcome:
+        """See a refusal that is of no check."""
+        body = body_of(exchange)
+        spend, domain = spend_of(exchange, body), domain_of(body, {})
+        return cls(len(CHECK_OF) + 1, spend, domain, exchange.sent, exchange.received, exchange)
 
     @property
     def says(self) -> str:
@@ -218,6 +261,8 @@ class FailedChecks:
         self.metrics = {spend.label: metric_of(activity, spend.label) for spend in Spend}
         self.lacking = self._learn_lacking()
         self.quiet = NoActivity(activity)
+        self.slots = Bracket([(s.low, s.high, s) for s in activity.slots if s.ends is not None])
+        self.tracked = SlotBounds(activity)
         self.refundable = {work.exchange.index: work.low for work in refundable(activity)}
         self.refunded = sorted(self.refundable.values())
         grouped: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = {}
@@ -245,16 +290,17 @@ class FailedChecks:
             ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.exchange)
             if ceiling is not None:
                 yield ceiling
-        exhausted = self.exhausted(outcome)
-        if exhausted is not None:
-            yield exhausted
+        for found in (self.exhausted(outcome), self.full(outcome)):
+            if found is not None:
+                yield found
         yield from self.reported(outcome)
 
     def capability(self, outcome: CheckOutcome) -> CheckFailure | None:
         """Return evidence that the plan lacks what the call needs.
 
         What was refused for this once is refused as long as entitlements read the same on both sides. Names
-        of capabilities are the deployment's own (U60); only a policy that states them can be relied on.
+        of capabilities are the deployment's own (U60); only a policy that states them can be relied on. But a
+        plan that lists none at all, and for which another operation was refused, has none of any name.
         """
         before, after = self.entitled.before(outcome.low), self.entitled.after(outcome.high)
         if before is None or after is None or before.capabilities != after.capabilities:
@@ -264,6 +310,14 @@ class FailedChecks:
         needed = self._needed(outcome.spend, before.capabilities)
         if needed and needed not in before.capabilities:
             return CheckFailure(1, f"the plan has no {needed}", (before.exchange.id,))
+        if outcome.spend in NEEDED and not before.capabilities:
+            others = (
+                seen for (spend, _), seen in self.lacking.items() if spend in NEEDED.keys() - {outcome.spend}
+            )
+            other = next((seen for seen in others if self._same_plan(seen, before.capabilities)), None)
+            if other is not None:
+                says = "the plan lists no capability, and another operation was refused for it"
+                return CheckFailure(1, says, (before.exchange.id, other.id))
         learnt = self.lacking.get((outcome.spend, outcome.domain))
         if learnt is None or learnt is outcome.exchange or not self._same_plan(learnt, before.capabilities):
             return None
@@ -304,19 +358,30 @@ class FailedChecks:
     def at_ceiling(self, low: Micros, high: Micros, own: Observation | None = None) -> CheckFailure | None:
         """Return evidence that the month's settled cost had reached the ceiling.
 
-        In a month it never falls, but for what was given back of other jobs than the call's `own` (U49).
+        In a month it never falls, but for what was given back of other jobs than the call's `own` (U49). What
+        is reserved falls alone while nothing is accepted: what is reserved after it was so at the call.
         """
         before = self.cost.before(low)
         if before is None:
             return self._spent_up(low, high, own)
         if before.settled is None or before.ceiling is None or before.ends is None:
             return None
-        if before.settled - before.blur < before.ceiling or not self._same_month(before, high):
+        reserved = self._still_reserved(before, high)
+        if before.settled + reserved - before.blur < before.ceiling or not self._same_month(before, high):
             return None
         if bisect_right(self.refunded, high) > (own is not None and own.index in self.refundable):
             return None
         says = f"{before.settled / 1_000_000} of {before.ceiling / 1_000_000} USD had been settled"
+        says += f", and {reserved / 1_000_000} USD was reserved to the end of it" if reserved else ""
         return CheckFailure(3, says, (before.exchange.id,))
+
+    def _still_reserved(self, before: CostStatement, high: Micros) -> int:
+        """Return what surely was reserved from a reading to the one after a call, where it counts (U96)."""
+        after = self.cost.after(high)
+        if after is None or not after.reserved or not self.quiet.between(before.low, after.high):
+            return 0
+        counts = before.spent is not None and before.spent - (before.settled or 0) > before.apart
+        return max(0, after.reserved - after.apart) if counts and self.activity.alone else 0
 
     def _spent_up(self, low: Micros, high: Micros, own: Observation | None) -> CheckFailure | None:
         """Return the same evidence where one amount is told: what is spent, or reserved for what runs.
@@ -364,6 +429,30 @@ class FailedChecks:
         ) or (not self._same_month(before, outcome.high)):
             return None
         return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.exchange.id,))
+
+    def full(self, outcome: CheckOutcome) -> CheckFailure | None:
+        """Return evidence that what the call adds did not fit the slots that were free.
+
+        What is used grows within a month, and is freed by nothing but a scan that is narrowed (U62). Where a
+        request may be granted in part (U64), it fails for certain only where no slot is free.
+        """
+        before, after = self.slots.before(outcome.low), self.slots.after(outcome.high)
+        if outcome.spend not in ADDS or before is None or after is None or before.limit is None:
+            return None
+        if (after.ends, after.limit) != (before.ends, before.limit) or not self.activity.alone:
+            return None
+        if any(
+            patch.sent <= outcome.high and (not patch.ok or patch.received >= before.low)
+            for patch in self.activity.patches
+        ):
+            return None
+        least = self.tracked.wanted(outcome.spend, outcome.exchange, outcome.low, outcome.high)
+        in_part = outcome.check > 5 and "partial" in self.options.candidates("over_slots")
+        room = 0 if in_part else least - 1
+        if not least or before.limit - before.used > room:
+            return None
+        says = f"{before.used} of {before.limit} slots were used, and it adds {least} at least"
+        return CheckFailure(5, says, (before.exchange.id,))
 
     def _consumes(self, work: SpendWork, metric: str) -> bool:
         return self.metrics.get(work.spend) == metric

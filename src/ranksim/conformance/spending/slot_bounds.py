@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
-from ranksim.conformance.history.fields import whole
+from ranksim.conformance.history.fields import body_of, plainest, thing_of, whole
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import AccountActivity, SpendWork
 from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
@@ -26,11 +26,8 @@ class SlotBounds:
         self.removed = Removals(activity)
         self.patched = min((exchange.sent for exchange in self.patches), default=DISTANT_FUTURE)
         self.switched = _switched(self.patches)
-        self.reshaped = min(
-            (exchange.sent for exchange in self.patches if not self._is_switch(exchange)),
-            default=DISTANT_FUTURE,
-        )
         self.by_id = self.removed.scans
+        self.reshaped = self._reshaped()
         self.removals = RunningSums((exchange.sent, 1) for exchange in activity.removals)
         first = min(activity.slots, key=lambda slots: slots.high, default=None)
         self.no_old_holds = activity.alone and first is not None and first.held == 0
@@ -47,6 +44,25 @@ class SlotBounds:
         none, fewer = RunningSums(()), self.removed.fewer
         self.words = {list_id: _Grown(found, fewer.get(list_id, none)) for list_id, found in words.items()}
         self.scans = {list_id: _Grown(found, none) for list_id, found in scans.items()}
+
+    def _reshaped(self) -> dict[str, Micros]:
+        """Return when a scan over each list may first have been changed; "" is any list of all.
+
+        A change that names no lists touches the scan's own, if its call is known; one of before the trace
+        covers no list that the trace made, unless it was given one.
+        """
+        found: dict[str, Micros] = {}
+        unsure = any(work.spend in ("scans", "") and not work.sure for work in self.activity.works)
+        for exchange in self.patches:
+            if self._is_switch(exchange):
+                continue
+            scan = self.by_id.get(exchange.parameters.get("id", ""))
+            lists = [] if scan is None else lists_of(scan.body)
+            if exchange.surface != "rest" or "list_ids" in body_of(exchange) or (scan is None and unsure):
+                lists = [""]
+            for list_id in lists:
+                found[list_id] = min(exchange.sent, found.get(list_id, DISTANT_FUTURE))
+        return found
 
     def moves(self) -> list[Increment]:
         """Return how works, and changes of scans, move what is used."""
@@ -99,23 +115,48 @@ class SlotBounds:
             least, most = self.of_scan(work.body, work.low, work.high)
         else:
             return 0, UNBOUNDED
-        return (0 if self.may_revive(work) else least), min(most, UNBOUNDED)
+        return (0 if self.may_revive(work.spend, work.body, work.high) else least), min(most, UNBOUNDED)
 
-    def may_revive(self, work: SpendWork) -> bool:
-        """Return whether holds may pay for some of what a work adds: of its domain, and of its words."""
-        if not self.no_old_holds and not self._made(work.body):
+    def wanted(self, spend: str, exchange: Observation, low: Micros, high: Micros) -> int:
+        """Return how many slots a call surely adds, or would have added if it had not been refused.
+
+        Of words that were refused those count that no call had asked to put into their list before.
+        """
+        body, made = body_of(exchange), thing_of(exchange) if exchange.ok else {}
+        if self.may_revive(spend, body, high):
+            return 0
+        if spend == "scans":
+            return self.of_scan(body, low, high)[0]
+        if not exchange.ok:
+            made = {"created": sorted(self._new_words(body, high))}
+        return self.of_words(body, made, low, high)[0]
+
+    def _new_words(self, body: Mapping[str, Json], high: Micros) -> set[str]:
+        """Return the words of a call, however they are folded, that no other can have added by `high`."""
+        found: set[str] = set()
+        for work in self.activity.works:
+            if work.low <= high and not work.spend:
+                return set()
+            if work.low <= high and work.spend == "keywords" and lists_of(work.body) == lists_of(body):
+                found |= _folded(work.body)
+        return _folded(body) - found
+
+    def may_revive(self, spend: str, body: Mapping[str, Json], high: Micros) -> bool:
+        """Return whether holds may pay for some of what a call adds: of its domain, and of its words."""
+        if not self.no_old_holds and not self._made(body):
             return True
-        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(work.body)}
+        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(body)}
         domain = domains.pop() if len(domains) == 1 else ""
-        asked = work.body.get("keywords") if work.spend == "keywords" else None
-        return self.removed.may_hold(domain, asked if isinstance(asked, list) else None, work.high)
+        asked = body.get("keywords") if spend == "keywords" else None
+        return self.removed.may_hold(domain, asked if isinstance(asked, list) else None, high)
 
     def of_words(
         self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
     ) -> tuple[int, int]:
         """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
         [list_id] = lists_of(body) or [""]
-        if list_id not in self.activity.lists or self.reshaped <= high or not self.activity.alone:
+        reshaped = min(self.reshaped.get(which, DISTANT_FUTURE) for which in ("", list_id))
+        if list_id not in self.activity.lists or reshaped <= high or not self.activity.alone:
             return 0, UNBOUNDED
         scans = self.scans.get(list_id)
         if scans is None:
@@ -187,6 +228,12 @@ def _words(body: Mapping[str, Json], made: Mapping[str, Json]) -> tuple[int, int
     if created is not None:
         return len(created), len(created)
     return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+
+
+def _folded(body: Mapping[str, Json]) -> set[str]:
+    """Return what any way to fold the words of a call leaves of them."""
+    asked = body.get("keywords")
+    return {plainest(str(word)) for word in asked} if isinstance(asked, list) else set()
 
 
 def _scan(body: Mapping[str, Json]) -> tuple[int, int]:

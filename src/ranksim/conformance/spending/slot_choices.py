@@ -112,9 +112,11 @@ def judge(
         gained = {counts: after[counts] - was for counts, was in before.items()}
         gone = {counts: was - after[counts] for counts, was in before.items()}
         added = None if domain.lost else readings.added(call)
+        deltas = []
         for number, choice in enumerate(combined):
             counts = choice["scan_counts"]
             delta = _change(call, gained[counts], gone[counts], choice, domain.held[number])
+            deltas.append(delta)
             if added is not None and added.slots != delta and number in left:
                 left.discard(number)
                 says = f"{added.slots} slots came into use by {added.ids[0]}, where {delta} are assumed to"
@@ -122,18 +124,37 @@ def judge(
         case = REMOVED.get(call.operation, "") if isinstance(call, Observation) else ""
         if case and gone["keyword"] and added is not None and added.slots == 0:
             tally.held("slots.held", case=case, by=added.ids)
-        if (
-            isinstance(call, SpendWork)
-            and added is not None
-            and 0 < added.slots == sum(gained["keyword"].values())
-        ):
-            for name in (call.spend, *_factors(gained["keyword"])):
-                tally.covers("slots.counted", name, added.ids)
+        if isinstance(call, SpendWork) and added is not None:
+            _judge_added(activity, call, gained["keyword"], added, (min(deltas), max(deltas)), tally)
     for name in names:
         kept = {combined[number][name] for number in left}
         default = combined[0][name]
         if kept and default not in kept:
             tally.differs(CHOICES[name], default, min(kept), shown[0])
+
+
+def _judge_added(
+    activity: AccountActivity,
+    work: SpendWork,
+    gained: Counter[Slot],
+    added: SlotsAdded,
+    span: tuple[int, int],
+    tally: Tally,
+) -> None:
+    """What came into use lies between the least and the most that any combination makes of it.
+
+    A case is covered where all of them agree.
+    """
+    least, most = span
+    names = (*_factors(gained), work.spend)
+    if not least <= added.slots <= most:
+        says = f"{added.slots} slots came into use by {added.ids[0]}, and {least} to {most} can have"
+        expected = f"{least} to {most} slots added"
+        evidence = activity.evidence(says, added.ids, added.at, expected)
+        tally.broke("slots.counted", evidence, case=names[0])
+    elif 0 < least == most:
+        for name in names:
+            tally.covers("slots.counted", name, added.ids)
 
 
 def _change(

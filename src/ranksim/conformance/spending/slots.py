@@ -25,7 +25,7 @@ from ranksim.conformance.spending.counter_bounds import (
     bounds,
 )
 from ranksim.conformance.spending.slot_bounds import SlotBounds
-from ranksim.conformance.spending.statements import SlotStatement
+from ranksim.conformance.spending.statements import SlotStatement, slots_of
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 
@@ -270,7 +270,8 @@ def judge_refused(
     too (U59), and then its numbers may fit.
     """
     meta = refused.exchange.meta
-    used, limit, requested = (whole(meta.get(name)) for name in ("used", "limit", "requested"))
+    told = slots_of(refused.exchange, meta, refused.low, refused.high)
+    used, limit, requested = (None, None, None) if told is None else (told.used, told.limit, told.requested)
     if used is None or limit is None or requested is None:
         tally.open("slots.refused", "the refusal states no used, limit and requested")
         return
