@@ -94,6 +94,27 @@ def tally(*broken: tuple[str, str, str]) -> Tally:
         ([("rate.read", "x1", "main"), ("rate.remaining", "x2", "main")], {"rate.remaining": "rate.read"}),
         ([("rate.read", "x1", "main"), ("rate.remaining", "x1", "second")], {}),
         (
+            [("rate.write", "x1", "key main, write calls"), ("rate.remaining", "x2", "key b, write calls")],
+            {"rate.remaining": "rate.write"},
+        ),
+        (
+            [("rate.write", "x1", "key main, write calls"), ("rate.remaining", "x2", "key main, read calls")],
+            {},
+        ),
+        ([("rate.read", "x1", "main"), ("rate.write", "x2", "main")], {"rate.write": "rate.read"}),
+        (
+            [("dry_run.verdict", "x1", ""), ("dry_run.order", "x1", "")],
+            {"dry_run.order": "dry_run.verdict"},
+        ),
+        (
+            [
+                ("rate.read", "x1", "key main, read calls"),
+                ("rate.traffic_only", "x1", ""),
+                ("rate.remaining", "x1", "key main, read calls"),
+            ],
+            {"rate.read": "rate.traffic_only", "rate.remaining": "rate.traffic_only"},
+        ),
+        (
             [("error.body", "x1", ""), ("quota.meta", "x1", ""), ("error.meta", "x1", "")],
             {"quota.meta": "error.body", "error.meta": "error.body"},
         ),
@@ -126,14 +147,48 @@ def test_dry_runs_that_are_out_of_order_follow_from_calls_that_are_in_the_same_p
     assert ("dry_run.order" in causes(told.findings())) == follows
 
 
+def test_windows_that_admit_too_many_are_not_why_others_refuse_too_early() -> None:
+    told = Tally([Rule(name, name, (103,)) for name in ("rate.read", "rate.write")])
+    told.broke("rate.read", Evidence("601 calls were admitted", ("x1", "x601")))
+    told.broke("rate.write", Evidence("refused", ("x2",)))
+    assert causes(told.findings()) == {}
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"), [("expensive", {"rate.traffic_only": "rate.remaining"}), ("read", {})]
+)
+def test_a_refusal_is_told_what_every_call_of_its_class_is_told(case: str, expected: dict[str, str]) -> None:
+    told = Tally([Rule(name, name, (105,)) for name in ("rate.remaining", "rate.traffic_only")])
+    told.broke("rate.remaining", Evidence("20 of 20", ("x1",), about="key main, expensive calls"))
+    told.broke("rate.traffic_only", Evidence("1 left", ("x9",), about="key main, jobs.create"), case=case)
+    assert {name: cause.rule for name, cause in causes(told.findings()).items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        ("was 6, and it shows 5 (expected at least 6)", {"dry_run.free": "quota.counted"}),
+        ("shows 1, but at most 0 can have been reached", {}),
+    ],
+)
+def test_a_count_that_falls_short_is_why_it_rises_around_dry_runs(
+    says: str, expected: dict[str, str]
+) -> None:
+    told = Tally([Rule(name, name, (38,)) for name in ("quota.counted", "dry_run.free")])
+    told.broke("quota.counted", Evidence(says, ("x1", "x2"), about="account a"))
+    told.broke("dry_run.free", Evidence("0 before, 1 after", ("x7", "x8", "x9"), about="account a"))
+    assert {name: cause.rule for name, cause in causes(told.findings()).items()} == expected
+
+
 def test_consequences_name_rules_and_lead_to_a_first_cause() -> None:
     names = {rule.name for rule in RULES}
     assert names.issuperset(FOLLOWS)
-    for name in FOLLOWS:
-        seen, todo = set[str](), [name]
-        while todo:
-            for cause in FOLLOWS.get(todo.pop(), ()):
-                assert cause.rule in names
-                assert cause.rule != name
-                todo += [cause.rule] if cause.rule not in seen else []
-                seen.add(cause.rule)
+    paths = [((name,), frozenset[str]()) for name in FOLLOWS]
+    while paths:
+        path, whole = paths.pop()
+        for cause in FOLLOWS.get(path[-1], ()):
+            assert cause.rule in names
+            unbroken = whole.union(cause.unless)
+            if unbroken.isdisjoint((*path, cause.rule)):
+                assert cause.rule not in path
+                paths.append(((*path, cause.rule), unbroken))

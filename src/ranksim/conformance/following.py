@@ -2,8 +2,9 @@
 
 A wrong status breaks the error's body and the rule of its code; a window that admits too many tells wrong
 headers. Such pairs are named here, each with its reason. A finding follows from another only where every one
-of its instances rests on an exchange or an attempt that breaks the other rule, too, is about the same
-window, or is of the same pair of checks: a single one that does not makes it a finding of its own.
+of its instances rests on an exchange or an attempt that breaks the other rule, too, is about windows of the
+same class, is of the same pair of checks, or goes wrong in the same way: a single one that does not makes it
+a finding of its own.
 """
 
 from __future__ import annotations
@@ -18,16 +19,23 @@ from ranksim.contract.facts import CHECK_NAMES
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The rule from which a finding follows, and why; `place` where both are about one window.
+    """The rule from which a finding follows, and why; by the exchanges of both, if nothing else is said.
 
-    With `check` both break in the same pairs of checks: the follower's case is "CHECK before LATER", the
-    cause's "before LATER".
+    By `place` both are about windows of the same class; by `case` the follower's cases are the classes of the
+    windows that the cause is about. `alike` windows all refuse too early, or all admit too many. With `check`
+    both break in the same pairs of checks: the follower's case is "CHECK before LATER", the cause's "before
+    LATER". With `tells` both are about the same accounts, and evidence of the cause says what the follower
+    could not bring about. It is none where a rule of `unless` broke, too.
     """
 
     rule: str
     because: str
     place: bool = False
+    case: bool = False
+    alike: bool = False
     check: str = ""
+    tells: str = ""
+    unless: tuple[str, ...] = ()
 
 
 _CHECKS: Final = "a dry run reports by the same checks"
@@ -35,6 +43,7 @@ _WINDOW: Final = "a window that admits otherwise tells otherwise"
 _BODY: Final = "the same error body, read for what its code promises"
 _FIELDS: Final = "the same resource, read for what its fields say"
 _BOOKS: Final = "the same readings, with dry runs between them"
+_LIMITER: Final = "one limiter counts the calls of all classes, and both go wrong in the same way"
 _ONCE: Final = "the same acceptance, which should not have been"
 
 FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
@@ -45,17 +54,29 @@ FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
         f"rate.{name}": (
             Cause("rate.traffic_only", "the refusal that comes too early is one with calls left"),
             Cause("rate.headers", "without RateLimit-Limit nobody knows which window refused"),
+            *(Cause(f"rate.{other}", _LIMITER, alike=True) for other in before),
         )
-        for name in ("read", "write", "expensive")
+        for name, before in (("read", ()), ("write", ("read",)), ("expensive", ("read", "write")))
     },
+    "rate.traffic_only": (
+        Cause(
+            "rate.remaining",
+            "what is told to be left is wrong, and a refusal is told it, too",
+            case=True,
+            unless=("rate.read", "rate.write", "rate.expensive"),
+        ),
+    ),
     "rate.retry_after_honoured": (
         Cause("rate.traffic_only", "the refusal that comes too early is one with calls left"),
     ),
-    "dry_run.order": tuple(
-        Cause(f"guards.{name}", _CHECKS, check=check)
-        for name, check in zip(
-            ("capability", "health", "ceiling", "quota", "slots"), CHECK_NAMES, strict=False
-        )
+    "dry_run.order": (
+        *(
+            Cause(f"guards.{name}", _CHECKS, check=check)
+            for name, check in zip(
+                ("capability", "health", "ceiling", "quota", "slots"), CHECK_NAMES, strict=False
+            )
+        ),
+        Cause("dry_run.verdict", "the same dry run, which says otherwise than the call"),
     ),
     "error.meta": (Cause("quota.meta", _BODY), Cause("cost.meta", _BODY)),
     "guards.codes": (Cause("error.body", _BODY),),
@@ -71,7 +92,10 @@ FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
     "idempotency.replay": (Cause("idempotency.once", "another piece of work has another reply"),),
     "cooldown.stated": (Cause("cooldown.enforced", _ONCE), Cause("cooldown.refused", "the same refusal")),
     "cooldown.enforced": (Cause("cooldown.join", "a second run is what should have been joined"),),
-    "dry_run.free": tuple(Cause(f"{name}.counted", _BOOKS) for name in ("quota", "slots", "cost")),
+    "dry_run.free": (
+        *(Cause(f"{name}.counted", _BOOKS) for name in ("quota", "slots", "cost")),
+        Cause("quota.counted", "a count that is too low at times rises by itself", tells="expected at least"),
+    ),
     "slots.limit": (Cause("slots.counted", "the same reading"),),
     "slots.held": (Cause("slots.counted", "the same reading"),),
     "webhook.fresh": (Cause("webhook.signature", "t is part of what is signed"),),
@@ -85,26 +109,48 @@ FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
 def causes(findings: Iterable[Finding]) -> dict[str, Cause]:
     """Return, by rule, from which other its finding follows; of a chain, the first cause."""
     broken = {finding.rule.name: finding for finding in findings if finding.verdict == Verdict.DEVIATES}
-    places = {name: {by[0] for by in finding.breaches} for name, finding in broken.items()}
-    calls = {name: {one for by in finding.breaches for one in by[1:]} for name, finding in broken.items()}
     found = dict[str, Cause]()
     for name, finding in broken.items():
         if len(finding.breaches) < finding.broken:
             continue  # some are not known any more
         for cause in FOLLOWS.get(name, ()):
-            known = (places if cause.place else calls).get(cause.rule, set())
-            told = [by[:1] if cause.place else by[1:] for by in finding.breaches]
-            pairs = _pairs(broken.get(cause.rule), cause.check)
-            if all(not known.isdisjoint(by) for by in told) or (cause.check and _pairs(finding, "") <= pairs):
+            other = broken.get(cause.rule)
+            if (
+                other is not None
+                and broken.keys().isdisjoint(cause.unless)
+                and _explains(cause, finding, other)
+            ):
                 found[name] = cause
                 break
     return {name: _first(cause, found) for name, cause in found.items()}
 
 
-def _pairs(finding: Finding | None, check: str) -> set[str]:
+def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
+    """Return whether all instances of a finding follow from those of the cause."""
+    mine, its = finding.breaches, other.breaches
+    if cause.place:
+        return {_class(by) for by in mine} <= {_class(by) for by in its}
+    if cause.case:
+        return _pairs(finding, "") <= {_class(by).removesuffix(" calls") for by in its}
+    if cause.alike:
+        return len({len(by) > 2 for by in (*mine, *its)}) == 1  # a refusal stands alone
+    if cause.tells:
+        told = any(cause.tells in piece.says for piece in other.evidence)
+        return told and {by[0] for by in mine} <= {by[0] for by in its}
+    named = {one for by in its for one in by[1:]}
+    if all(not named.isdisjoint(by[1:]) for by in mine):
+        return True
+    return bool(cause.check) and _pairs(finding, "") <= _pairs(other, cause.check)
+
+
+def _class(by: tuple[str, ...]) -> str:
+    """Return the class of the window that a breach is about: "write calls" of "key main, write calls"."""
+    return by[0].rpartition(", ")[2]
+
+
+def _pairs(finding: Finding, check: str) -> set[str]:
     """Return the cases in which a rule broke, with the check that its name stands for before them."""
-    cases = finding.cases if finding is not None else ()
-    return {f"{check} {case.name}".strip() for case in cases if case.broken}
+    return {f"{check} {case.name}".strip() for case in finding.cases if case.broken}
 
 
 def _first(cause: Cause, found: Mapping[str, Cause]) -> Cause:
