@@ -24,6 +24,20 @@ def endpoint(bound: str | None, shown: Any = "as asked", **more: Any) -> Entry:
     return call("webhooks.create", 0, 1, None if "code" in more else data, body=body, key="scoped", **more)
 
 
+def made(*keywords: Any) -> Entry:
+    body = {"list_id": "kwl_2", "keywords": ["one"]}
+    return call("keywords.create", 2, 3, {"created": list(keywords), "slots_added": 0}, body=body)
+
+
+def asked(which: str) -> Entry:
+    return call("keywords.get", 4, 5, {"id": which}, path={"id": which}, key="scoped")
+
+
+KEYWORD = (
+    call("keyword_lists.create", 0, 1, {"id": "kwl_2", "domain_id": "dom_2"}, body={"domain_id": "dom_2"}),
+    made({"id": "kw_1", "list_id": "kwl_2"}),
+)
+
 TWO = [{"id": "dom_1"}, {"id": "dom_2"}]
 
 TABLE: dict[str, tuple[str, list[Entry], str]] = {
@@ -54,6 +68,13 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "its own domain": (access.SCOPE, [read(0, key="scoped", data=TWO[:1])], "held"),
     "all domains": (access.SCOPE, [read(0, key="scoped", data=TWO)], "broken"),
     "another domain by its id": (access.SCOPE, [get(0, "dom_2"), get(2, "dom_2", key="scoped")], "broken"),
+    "a keyword in a list of another domain": (access.SCOPE, [*KEYWORD, asked("kw_1")], "broken"),
+    "a keyword of another domain, made beside others": (
+        access.SCOPE,
+        [made({"id": "kw_2", "domain_id": "dom_2"}), asked("kw_2")],
+        "broken",
+    ),
+    "a keyword in a list that nobody knows": (access.SCOPE, [KEYWORD[1], asked("kw_1")], "nothing"),
     "another domain refused": (
         access.SCOPE,
         [get(0, "dom_2"), get(2, "dom_2", key="scoped", code="not_found", status=404)],

@@ -1081,7 +1081,7 @@ def read_job(call):
     job = call.row("jobs", call.ids[1], "job")
     if job["kind"] != call.ids[0] and not call.account.wrong("any-kind"):
         raise missing("job")
-    return Reply(200, {"data": shown_job(call.deployment, job)})
+    return Reply(200, {"data": shown_job(call.deployment, job) | {"kind": call.ids[0]}})
 
 
 def create_keywords(call):

@@ -134,8 +134,6 @@ def _beyond(reach: Reach, seed: int, user: int, turn: int) -> Generator[Any, Any
         once = f"{name}-{noun}"
         made = yield from politely(Send(f"{noun}.create", key, body=body, idempotency_key=once))
         things[noun] = id_of(made)
-    for noun in ("keywords", "labels", "competitors", "keyword_briefs"):
-        yield from politely(Send(f"{noun}.list", key))
     return {noun: thing for noun, thing in things.items() if thing}
 
 

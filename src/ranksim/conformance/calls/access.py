@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import TypeAlias
@@ -37,6 +37,9 @@ SCOPED = (
     "keyword_briefs",
 )
 """The nouns of things that belong to a domain, of which an account has its own."""
+
+SHOWN = tuple(noun for noun in SCOPED if noun != "keyword_briefs")
+"""Those of which one can be read by its id."""
 
 MADE = (
     "keyword_lists.create",
@@ -72,7 +75,7 @@ RULES = (
         (70,),
         (13, 15, 97),
         "scope, with a scoped key",
-        tuple(f"{noun}{how}" for how in ("", " listed") for noun in SCOPED),
+        (*SHOWN, *(f"{noun} listed" for noun in SCOPED)),
     ),
     Rule(
         ENDPOINTS,
@@ -183,9 +186,10 @@ class AccessJudge:
             if seen.parameters:
                 self.asked.add(_thing(seen, known, seen.parameters))
         elif seen.ok:
-            for thing in [seen.data] if isinstance(seen.data, dict) else (seen.items or []):
+            for thing in _shown(seen):
                 if isinstance(thing, dict) and isinstance(thing.get("id"), str):
                     owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
+                    owner = self.owners.get(_list_of(seen, known, thing)) if owner is None else owner
                     if isinstance(owner, str):
                         self.owners[_thing(seen, known, thing)] = owner
 
@@ -283,6 +287,21 @@ def _thing(seen: Observation, known: TraceKey | None, named: Mapping[str, Json])
         _noun(seen),
         job_name(named) if "kind" in named else str(named.get("id")),
     )
+
+
+def _shown(seen: Observation) -> Sequence[Json]:
+    """Return the things that a reply shows, or that several were made in one call."""
+    if not isinstance(seen.data, dict):
+        return seen.items or ()
+    if seen.operation not in ("keywords.create", "keyword_briefs.create"):
+        return [seen.data]
+    return [thing for made in seen.data.values() if isinstance(made, list) for thing in made]
+
+
+def _list_of(seen: Observation, known: TraceKey | None, named: Mapping[str, Json]) -> Thing:
+    """Name the list that a keyword is in, and whose domain it has."""
+    account = "" if known is None else known.account
+    return seen.environment, account, "keyword_lists", str(named.get("list_id"))
 
 
 def _kin(thing: Thing) -> Thing:
