@@ -23,8 +23,11 @@ AT_CEILING = {"at_ceiling": True}
 ALL_GATED = AT_CEILING | {"all_gated": True}
 """Where the ceiling stops what takes slots or an allowance too: no job takes of both."""
 
-FAST = 60
-"""Times as fast, so that retries of hours come within minutes."""
+FAST = 120
+"""Times as fast, so that six attempts, and what is waited for until one is missed, take less than ten minutes."""
+
+SLOWER = 30
+"""Times as fast, so that half an hour is a minute: of 15 s nobody can tell 25."""
 
 WORD = r"([\w.]+)"
 
@@ -192,7 +195,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ("a 2xx after 10 s acknowledges", "patient"),
     ("the retry after 1 min comes at another time", "delay 1"),
     ("the retry after 5 min comes at another time", "delay 2"),
-    ("the retry after 30 min comes at another time", "delay 3", {}, FAST),
+    ("the retry after 30 min comes at another time", "delay 3", {}, SLOWER),
     ("the retry after 2 h comes at another time", "delay 4", {}, FAST),
     ("the retry after 6 h comes at another time", "delay 5", {}, FAST),
     (r"attempt ([23]) is not made", r"not-made \1"),
