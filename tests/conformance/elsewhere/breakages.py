@@ -24,7 +24,7 @@ ALL_GATED = AT_CEILING | {"all_gated": True}
 """Where the ceiling stops what takes slots or an allowance too: no job takes of both."""
 
 FAST = 120
-"""Times as fast, so that six attempts, and what is waited for until one is missed, take less than ten minutes."""
+"""Times as fast, so that six attempts, and the wait until one is missed, take less than ten minutes."""
 
 SLOWER = 30
 """Times as fast, so that half an hour is a minute: of 15 s nobody can tell 25."""
