@@ -73,7 +73,7 @@ def test_a_plan_reads_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) -> None:
     out = tmp_path / "checked"
     with Server(clock="real", start=None) as server:
-        words = ["--host", server.url, "--key", server.key, "--only", "paging", "--time", "90s"]
+        words = ["--host", server.url, "--key", server.key, "--only", "paging", "--time", "90s", "--model"]
         result = CliRunner().invoke(app, ["check", *words, "--seed", "5", "--out", str(out)])
         with server.client() as client:
             domains = client.get("/v1/domains").json()["data"]
@@ -84,6 +84,7 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
         "junit.xml",
         "judgement.json",
         "policy.yaml",
+        "twin",
     }
     found = json.loads((out / "judgement.json").read_text(encoding="utf-8"))
     assert found["check"]["tasks"]["walk"] >= 1
@@ -93,3 +94,13 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
     assert found["check"]["left"] == []
     assert domains == []
     assert server.key not in (out / "trace.jsonl").read_text(encoding="utf-8")
+
+    # Beside a twin that got the same calls.
+    assert found["check"]["troubles"] == []
+    assert "Measured against the model" in result.output
+    assert "Measured against the model" in (out / "page.html").read_text(encoding="utf-8")
+    refused = [row for row in found["tables"]["model"] if row["quantity"] == "share"]
+    assert "calls refused invalid_cursor" in {row["name"] for row in refused}
+    assert {row["says"] for row in refused} <= {"agrees", "open"}, refused
+    again = CliRunner().invoke(app, ["run", str(out / "twin" / "world.yaml"), "--json"])
+    assert again.exit_code == 0, again.output

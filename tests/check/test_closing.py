@@ -114,8 +114,8 @@ def checked(machine: Busy, time: Micros) -> Checking:
         lambda news: None,
         0,
         20 * SECOND,
-        machine.now,
-        machine.beside,
+        now=machine.now,
+        beside=machine.beside,
     )
     checking.run()
     return checking

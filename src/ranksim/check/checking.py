@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ranksim.check.choice import MOST_ROUNDS, Rounds
-from ranksim.check.closing import Closing
+from ranksim.check.closing import REPORTS, Closing
 from ranksim.check.crew import GONE
 from ranksim.check.left_over import left_over
 from ranksim.check.plan import CheckPlan
@@ -105,8 +105,9 @@ def beside(work: Callable[[], Judgement]) -> Future[Judgement]:
 class Checking:
     """What a check knows while it runs; `show` is called whenever there is news.
 
-    `began` is the instant by `now` from which its time counts, and `read` how long exploring and reading the
-    state before took (µs). `beside` has something judged while everything else goes on.
+    `began` is the instant by `now` from which its time counts, `read` how long exploring and reading the
+    state before took (µs), and `reports` how many times as long as judging what is written of it takes.
+    `beside` has something judged while everything else goes on.
     """
 
     plan: CheckPlan
@@ -116,6 +117,7 @@ class Checking:
     show: Callable[[Checking], None]
     began: Micros
     read: Micros = 0
+    reports: int = REPORTS
     now: Callable[[], Micros] = monotonic
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
     rounds: Rounds = field(init=False)
@@ -148,7 +150,7 @@ class Checking:
 
     def __post_init__(self) -> None:
         self.rounds = Rounds.of(self.plan)
-        self.closing = Closing(self.plan.time, self.read)
+        self.closing = Closing(self.plan.time, self.read, self.reports)
 
     @property
     def elapsed(self) -> Micros:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from ranksim.callers.target import Target
     from ranksim.check.checking import Checking, CheckRecording
     from ranksim.check.plan import CheckPlan
+    from ranksim.conformance.report.model_fit import Compared
     from ranksim.contract.policy import Policy
     from ranksim.load.options import LoadOptions
+    from ranksim.mirror.world import MirroredWorld
 
 DEVIATES = 1
 
@@ -80,6 +82,14 @@ def check(
         list[str] | None,
         typer.Option(metavar="RULE", help="Exit with 1 unless this conforms, as in `ranksim compare`."),
     ] = None,
+    model: Annotated[
+        bool,
+        typer.Option(
+            "--model",
+            help="Make a twin of these accounts by reading before, let it get the same calls, and show "
+            "measured refusals, waits and delays beside its own.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write all results into this directory; a new one here without."),
@@ -137,6 +147,7 @@ def check(
             known,
             str(pinned or ""),
             required,
+            model,
         )
     )
 
@@ -158,24 +169,31 @@ class _Wanted:
     policy: "Policy | None"
     policy_path: str
     required: tuple[str, ...]
+    model: bool
 
 
 def _check(wanted: _Wanted) -> None:
     from ranksim.check import told
+    from ranksim.check.checking import monotonic
     from ranksim.check.deployment import CheckWanted, carried_out
     from ranksim.check.live import shown
+    from ranksim.mirror.mirror import mirrored
 
     def agreed(plan: "CheckPlan") -> bool:
         print_out("".join(f"{line}\n" for line in told.lines(plan)))
         return not wanted.plan_only and _agreed(wanted.asking)
 
-    asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy)
-    done = carried_out(asked, agreed, shown, _stopping)
+    asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
+    began = monotonic()
+    twin = mirrored(wanted.options.target()) if wanted.model and not wanted.plan_only else None
+    done = carried_out(asked, agreed, shown, _stopping, began)
     if done is not None:
-        _report(wanted, *done)
+        _report(wanted, *done, twin)
 
 
-def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") -> None:
+def _report(
+    wanted: _Wanted, checking: "Checking", recording: "CheckRecording", twin: "MirroredWorld | None"
+) -> None:
     """Write what a check leaves, print what it found, and end with its exit code."""
     from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
@@ -184,11 +202,13 @@ def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
     assert checking.judgement is not None
     trace = str(recording.trace) if checking.whole else str(recording.directory)
     whole = exhibits([recording.trace], checking.judgement) if checking.whole else None
+    modelled = None if twin is None else _modelled(twin, checking, recording)
     found = plain(
         checking.judgement,
         trace=trace,
         policy=wanted.policy_path,
         required=wanted.required,
+        model=modelled,
         exhibits=whole,
     )
     found["check"] = {
@@ -209,6 +229,23 @@ def _report(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
     print_out("".join(parts))
     if report.fails(found):
         raise typer.Exit(DEVIATES)
+
+
+def _modelled(
+    twin: "MirroredWorld", checking: "Checking", recording: "CheckRecording"
+) -> "list[Compared] | None":
+    """Set what was measured beside a twin; None, and a trouble that says why, where that cannot be done."""
+    from ranksim.check.modelled import beside_twin
+
+    assert checking.judgement is not None
+    if not checking.whole:
+        checking.troubles.append("no twin got the same calls, as the trace was not written")
+        return None
+    try:
+        return beside_twin(twin, recording.trace, checking.judgement.history)
+    except BadInput as error:
+        checking.troubles.append(f"no twin got the same calls: {error}")
+        return None
 
 
 def _ending(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") -> list[str]:

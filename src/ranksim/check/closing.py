@@ -19,16 +19,21 @@ JUDGEMENTS = 2
 REPORTS = 5
 """How many times as long as judging the page and the calibrated policy may take; they took four times."""
 
+MODELS = 3
+"""How many times as long as judging it may take to let a twin get the same calls."""
+
 
 @dataclass(slots=True)
 class Closing:
     """What the end of a check of `time` takes, all in µs; exploring and reading the state before took `read`.
 
+    All that is written after the last judgement takes `reports` times as long as it.
     What a call costs to judge is known from the last judgement: it is that of this machine, as busy as it is.
     """
 
     time: Micros
     read: Micros = 0
+    reports: int = REPORTS
     _per_call: Micros = 0
 
     def judged(self, calls: int, took: Micros) -> None:
@@ -41,7 +46,7 @@ class Closing:
 
     def reporting(self, calls: int) -> Micros:
         """Return what is kept for all that comes after the last judgement."""
-        return min(REPORTS * self.judging(calls), self.time // 4)
+        return min(self.reports * self.judging(calls), self.time // 4)
 
     def after_reading(self, calls: int, created: int) -> Micros:
         """Return what is kept from the moment on at which the state after is read.

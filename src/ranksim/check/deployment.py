@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ranksim.check import plan as planning
 from ranksim.check.checking import Checking, CheckRecording, monotonic
+from ranksim.check.closing import MODELS, REPORTS
 from ranksim.check.crew import Crew
 from ranksim.clock import Micros
 from ranksim.conformance.compare import RULES, Judgement
@@ -26,6 +27,8 @@ class CheckWanted:
     length: Micros
     only: tuple[str, ...] = ()
     policy: Policy | None = None
+    model: bool = False
+    """Whether a twin is to get the same calls, which takes time in the end."""
 
 
 Watching = Callable[[], AbstractContextManager[Callable[[Checking], None]]]
@@ -40,13 +43,16 @@ def carried_out(
     agreed: Callable[[planning.CheckPlan], bool],
     watching: Watching = lambda: nullcontext(lambda checking: None),
     stopping: Stopping = lambda checking: nullcontext(),
+    began: Micros | None = None,
 ) -> tuple[Checking, CheckRecording] | None:
     """Read what there is, plan, and run the check if the plan is `agreed` to; else return None.
+
+    Its time counts from `began`, by `monotonic`, where that is not now.
 
     Raises BadInput.
     """
     planning.wanted_rules(RULES, wanted.only)
-    began = monotonic()
+    began = monotonic() if began is None else began
     crew = Crew(
         {
             "options": asdict(wanted.options),
@@ -64,8 +70,9 @@ def carried_out(
             crew.tell(abandon=True)
             return None
         recording, began = CheckRecording.of(opened), monotonic() - read  # it does not count to be asked
+        reports = REPORTS + MODELS * wanted.model
         with watching() as show:
-            checking = Checking(plan, crew, recording, wanted.policy, show, began, read)
+            checking = Checking(plan, crew, recording, wanted.policy, show, began, read, reports)
             with stopping(checking):
                 checking.run()
         return checking, recording

@@ -76,6 +76,14 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
     return twin
 
 
+def replay(twin: MirroredWorld, trace: str, length: Micros) -> None:
+    """Have a world of so long (µs) make the calls of a recorded trace again, each by the key of its name."""
+    first, *others = twin.scenario["accounts"]
+    source = {"kind": "arrivals", "account": first, "accounts": others, "source": {"trace": trace}}
+    twin.scenario["clients"] = {"recorded": source}
+    twin.scenario["length"] = f"{-(-length // 1_000_000)}s"
+
+
 def _name(given: str, taken: Mapping[str, Any], number: int) -> str:
     name = re.sub("[^A-Za-z0-9_-]+", "-", given).strip("-") or "account"
     return f"{name}-{number}" if name in taken else name
