@@ -21,6 +21,7 @@ from tests.conformance.building import (
 )
 
 from ranksim.clock import SECOND
+from ranksim.conformance.verdict.verdicts import Tally
 from ranksim.conformance.webhooks import attempts
 from ranksim.trace import Note
 
@@ -282,3 +283,18 @@ def test_with_a_changing_pace_age_stays_open() -> None:
         Note.model_validate({"t": START + n * SECOND, "business": START, "rate": n + 1}) for n in range(2)
     ]
     assert found(judged(attempts, [*notes, READ, created(), hook(10, t=-90)]), attempts.FRESH) == "open"
+
+
+def test_a_retry_of_a_test_is_no_evidence_of_retries() -> None:
+    test = a_test("evt_t")
+    tally = judged(
+        attempts, [created(), test, hook(1, event="evt_t", status=500), hook(2, attempt=2, event="evt_t")]
+    )
+    assert exercised(tally, attempts.SIGNATURE) == {"test"}
+    tally = judged(attempts, [created(), hook(1, status=500), hook(2, attempt=2)])
+    assert exercised(tally, attempts.SIGNATURE) == {"first attempt", "retry"}
+
+
+def exercised(tally: Tally, rule: str) -> set[str]:
+    [finding] = [one for one in tally.findings() if one.rule.name == rule]
+    return {case.name for case in finding.cases if case.conforms}

@@ -119,6 +119,17 @@ def test_sending(rule: str, entries: list[Entry], expected: str) -> None:
     assert found(judged(completeness, entries), rule) == expected
 
 
+def test_what_an_endpoint_of_all_types_was_not_told_though_others_were_is_a_case_of_its_own() -> None:
+    failed = job(status="failed", error_detail="e")
+    to_one = attempt(endpoint="whk_2")
+    entries = [created(), created(2, event_types=["job.failed"]), *failed, listed(LATER, to_one)]
+    tally = judged(completeness, [*entries, arrival(endpoint="/hooks/2", type="job.failed")])
+    [finding] = [one for one in tally.findings() if one.rule.name == SENT]
+    broken = {case.name for case in finding.cases if case.broken}
+    assert broken == {"job.failed to an endpoint of all types"}
+    assert {case.name for case in finding.cases if case.conforms} == {"crawl failed"}
+
+
 def test_where_others_may_have_changed_the_endpoint_nothing_is_told() -> None:
     tally = judged(completeness, [created(), *job(), listed(LATER)], exclusive=False)
     assert found(tally, SENT) == "nothing"

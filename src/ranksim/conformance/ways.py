@@ -376,7 +376,8 @@ def _webhooks() -> Iterator[Departure]:
     for kind in KINDS:
         yield Departure("S76", f"a {kind} that is done is told to nobody", "webhook.sent", f"{kind} done")
         yield Departure("S76", f"a {kind} that failed is told to nobody", "webhook.sent", f"{kind} failed")
-    yield Departure("S18", "an endpoint that takes all types gets only some", "webhook.sent", "crawl failed")
+    case = "job.failed to an endpoint of all types"
+    yield Departure("S18", "an endpoint that takes all types gets only some", "webhook.sent", case)
     for how in ("3xx", "4xx", "5xx", "no answer"):
         yield Departure("S87", f"no retry follows a {how}", "webhook.retried", f"{how}, attempt 1")
     for status in ("200", "201", "204"):

@@ -41,7 +41,8 @@ SECRET = "webhook.secret_once"
 REASON = "webhook.disabled_reason"
 
 ATTEMPTS = ("first attempt", "retry", "test")
-"""The kinds of attempts that a sender may make in different places of its code."""
+"""The kinds of attempts that a sender may make in different places of its code. A test's retry is a test: it
+tells nothing of how the retries of other events are made."""
 
 RULES = (
     Rule(
@@ -185,7 +186,7 @@ class AttemptJudge:
         for arrived in came:
             first = events[arrived.event][0] if arrived.event else arrived
             test = arrived.event in tests
-            kind = "retry" if arrived.attempt > 1 else "test" if test else "first attempt"
+            kind = "test" if test else "retry" if arrived.attempt > 1 else "first attempt"
             _judge_attempt(arrived, kind, options, tally)
             _judge_age(arrived, first, kind, run, options, tally)
             _judge_target(arrived, ledger, tests, tally)

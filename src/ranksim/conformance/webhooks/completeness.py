@@ -23,7 +23,7 @@ from ranksim.conformance.webhooks.endpoints import (
     Owner,
     WebhookLog,
 )
-from ranksim.contract.facts import JobKind
+from ranksim.contract.facts import JOB_EVENT_TYPES, JobKind
 
 TEST = "webhook.test"
 SENT = "webhook.sent"
@@ -36,7 +36,10 @@ RULES = (
         (75, 76, 93),
         (75,),
         "webhooks",
-        tuple(f"{kind} {status}" for kind in JobKind for status in ("done", "failed")),
+        (
+            *(f"{kind} {status}" for kind in JobKind for status in ("done", "failed")),
+            *(f"{event_type} to an endpoint of all types" for event_type in JOB_EVENT_TYPES),
+        ),
     ),
 )
 
@@ -154,13 +157,15 @@ def _judge_sent(
                 continue
             named = told.get(job_name(end.job), {})
             if endpoint.id in named:
-                case = f"{end.job.get('kind')} {state_of(end.job)}"
-                tally.held(SENT, case=case, by=(end.created.id, end.shown.id))
+                by = end.created.id, end.shown.id
+                tally.held(SENT, case=f"{end.job.get('kind')} {state_of(end.job)}", by=by)
+                if not endpoint.settings[0].types:
+                    tally.covers(SENT, _to_all(end), by)
             elif any((endpoint.id, event) in listed for event in named.values()):
                 tally.open(SENT, "it is listed and did not arrive: it was lost")
             else:
                 missing.append(end)
-        _judge_missing(endpoint, missing, unknown[endpoint.id], ledger, tally)
+        _judge_missing(endpoint, missing, unknown[endpoint.id], told, ledger, tally)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,26 +201,35 @@ def _judge_missing(
     endpoint: ObservedEndpoint,
     missing: Sequence[EndedJob],
     unknown: int,
+    told: Mapping[str, Mapping[str, str]],
     ledger: EndpointHistory,
     tally: Tally,
 ) -> None:
-    told = [
+    """Report what was told to others alone as what the types of this one cost it, where it takes all."""
+    sure = [
         end
         for end in missing
         if ledger.listed.complete(endpoint.owner, end.created.sent, end.shown.received + GRACE)
     ]
-    if len(told) <= unknown:
+    if len(sure) <= unknown:
         if missing:
             tally.open(SENT, "it did not arrive; it may be lost, or late", len(missing))
         return
-    end = told[0]
+    end = sure[0]
     says = (
-        f"{len(told)} jobs ended, {end.job['id']} first, and their events neither came to {endpoint.id} nor "
+        f"{len(sure)} jobs ended, {end.job['id']} first, and their events neither came to {endpoint.id} nor "
         f"are listed there {GRACE // SECOND} s later, where {unknown} events are of unknown jobs"
     )
     assert endpoint.created is not None
     found = Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent)
-    tally.broke(SENT, found, case=f"{end.job.get('kind')} {state_of(end.job)}")
+    to_others = not endpoint.settings[0].types and job_name(end.job) in told
+    case = _to_all(end) if to_others else f"{end.job.get('kind')} {state_of(end.job)}"
+    tally.broke(SENT, found, case=case)
+
+
+def _to_all(end: EndedJob) -> str:
+    """Return the case of the end of a job at an endpoint that takes all types (S18)."""
+    return f"{ENDED[state_of(end.job)]} to an endpoint of all types"
 
 
 # What the trace tells
