@@ -14,6 +14,10 @@ from ranksim import cli
 from ranksim.clock import instant
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.facade.journal.write_ahead import attach
+from ranksim.facade.sender import Scripted
+from ranksim.facade.twin import Twin
+from ranksim.load.target_file import read_target
 from ranksim.pricing.catalogues import read_catalogue
 from ranksim.service.calls import Call
 from ranksim.sim.runner import run
@@ -116,6 +120,34 @@ def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
     answer = json.loads(CliRunner().invoke(cli.app, world).stdout)
     assert [row["plan"] for row in answer["tables"]["answer"]] == ["pro"]
     assert "What is used of the month so far is counted" in answer["notes"][-1]
+
+
+def test_a_twin_is_served_with_what_is_used(tmp_path: Path) -> None:
+    with Server() as server:
+        key = used_up(server)
+        before = asked(server.url, key)
+        told = mirror("--host", server.url, "--out", tmp_path / "twin", key=key)
+    policy = Policy.load(tmp_path / "twin" / "policy.yaml")
+    assert (
+        f"serve --policy {tmp_path / 'twin'}/policy.yaml --state {tmp_path / 'twin'}/world.db" in told.stdout
+    )
+    target = read_target(tmp_path / "twin" / "target.yaml")
+    twin = Twin(policy, sender=Scripted())
+    log = attach(twin, tmp_path / "twin" / "world.db")
+    try:
+        [about] = target.keys.values()
+        assert twin.keys == {"production": about.token}
+        replies = {name: twin.call(Call(name, key=about.token)) for name in (*TOLD, "webhooks.list")}
+        data = {name: (reply.body or {})["data"] for name, reply in replies.items()}
+        assert data["account.entitlements"] == before["account.entitlements"]
+        assert data["slots.get"] == before["slots.get"]
+        assert [(one["metric"], one["used"]) for one in data["account.usage"]["metrics"]] == [
+            (one["metric"], one["used"]) for one in before["account.usage"]["metrics"]
+        ]
+        assert data["account.usage"]["cost"]["spent"] == before["account.usage"]["cost"]["spent"]
+        assert len(data["webhooks.list"]) == 2
+    finally:
+        log.close()
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,6 +112,7 @@ def check(
       RANKSIM_KEY=... ranksim check --host localhost:8080
       ranksim check --target deployment.yaml --time 30m --only rate,webhook
     """  # fmt: skip
+    began = monotonic_ns() // 1_000  # what is imported below takes seconds on a busy machine
     from ranksim.conformance.compare import check_required
     from ranksim.contract.policy import Policy
     from ranksim.load.options import KEY, LoadOptions
@@ -148,6 +150,7 @@ def check(
             str(pinned or ""),
             required,
             model,
+            began,
         )
     )
 
@@ -170,11 +173,11 @@ class _Wanted:
     policy_path: str
     required: tuple[str, ...]
     model: bool
+    began: Micros
 
 
 def _check(wanted: _Wanted) -> None:
     from ranksim.check import told
-    from ranksim.check.checking import monotonic
     from ranksim.check.deployment import CheckWanted, carried_out
     from ranksim.check.live import shown
     from ranksim.mirror.mirror import mirrored
@@ -184,9 +187,8 @@ def _check(wanted: _Wanted) -> None:
         return not wanted.plan_only and _agreed(wanted.asking)
 
     asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
-    began = monotonic()
     twin = mirrored(wanted.options.target()) if wanted.model and not wanted.plan_only else None
-    done = carried_out(asked, agreed, shown, _stopping, began)
+    done = carried_out(asked, agreed, shown, _stopping, wanted.began)
     if done is not None:
         _report(wanted, *done, twin)
 

@@ -16,7 +16,8 @@ def mirror(
         Path | None, typer.Option(metavar="FILE", help="A target file with several keys, instead of --host.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Write world.yaml, policy.yaml and catalogue.yaml here.")
+        Path,
+        typer.Option(metavar="DIR", help="Write world.yaml, policy.yaml, catalogue.yaml and world.db here."),
     ] = Path("twin"),
 ) -> None:
     """Write what the keys may read as a world: plans and limits, what is tracked, what is used so far.
@@ -27,7 +28,7 @@ def mirror(
     """
     from ranksim.errors import BadInput
     from ranksim.load.options import LoadOptions
-    from ranksim.mirror.mirror import mirrored, write
+    from ranksim.mirror.mirror import STATE, mirrored, write
     from ranksim.report import units
 
     if target is not None and host:
@@ -38,10 +39,9 @@ def mirror(
     accounts = twin.scenario["accounts"]
     lines = [f"Written to {out}: {units.many(len(accounts), 'account')}, {', '.join(accounts)}"]
     lines += [f"note: {note}" for note in twin.notes]
-    first = next(iter(twin.catalogue["plans"]))
     lines += [
         f"next: ranksim run {out}/world.yaml",
-        f"      ranksim serve --policy {out}/policy.yaml --plan {first}",
-        f"      ranksim capacity fit --policy {out}/policy.yaml",
+        f"      ranksim serve --policy {out}/policy.yaml --state {out}/{STATE}",
+        f"      ranksim capacity fit --scenario {out}/world.yaml",
     ]
     print_out("\n".join(lines) + "\n")

@@ -17,6 +17,10 @@ from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
 from ranksim.mirror.reading import Reading, read
 from ranksim.mirror.world import MirroredWorld, world_of
+from ranksim.sim.scenario import Scenario
+
+STATE = "world.db"
+"""The file from which the twin is served."""
 
 PATIENCE = 30.0
 """Seconds to wait for a reply."""
@@ -45,7 +49,9 @@ def mirrored(target: Target) -> MirroredWorld:
 
 
 def write(twin: MirroredWorld, out: Path) -> None:
-    """Write world.yaml, policy.yaml and catalogue.yaml into a new directory. Raises BadInput."""
+    """Write a twin's files into a new directory: world.yaml, policy.yaml, catalogue.yaml; to be served, where
+    what serves is installed, world.db and target.yaml. Raises BadInput.
+    """
     with new_directory(out) as folder:
         heading = "".join(f"# {note}\n" for note in twin.notes)
         policy = {"name": "twin", "catalogue": "catalogue.yaml"}
@@ -56,7 +62,14 @@ def write(twin: MirroredWorld, out: Path) -> None:
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
-        copy_schemas(folder, ("catalogue", "policy", "scenario"))
+        try:
+            from ranksim.mirror.served import write_state
+        except ModuleNotFoundError:  # without the extra nothing is served
+            pass
+        else:
+            keys = write_state(Scenario.load(folder / "world.yaml"), folder / STATE)
+            (folder / "target.yaml").write_text(schema_line("target") + _yaml(keys), encoding="utf-8")
+        copy_schemas(folder, ("catalogue", "policy", "scenario", "target"))
 
 
 def _yaml(data: dict[str, Any]) -> str:
