@@ -15,7 +15,7 @@ from ranksim.fleet.machines import Compiled
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.precision import FIRST_STAGE
 from ranksim.pricing.bills import bills
-from ranksim.pricing.compare import METRICS, PERCENTILES, compare
+from ranksim.pricing.compare import METRICS, PERCENTILES, SHOWN, compare
 from ranksim.pricing.needs import NONE
 from ranksim.report.figure import new_figure
 
@@ -34,6 +34,25 @@ def test_money_told_by_hand() -> None:
     margin = found.row("margin", "flat")
     assert (margin["difference"], margin["low"], margin["high"]) == (-79 * USD, None, None)
     assert "B earns 79.00 USD less margin than A (the same in every replication)" in found.sentence
+
+
+def test_people_are_told_what_differs_and_each_number_once() -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    assert found.sentence.endswith("; 100 % of them meet cost_cap_reached, under A 0 %.")
+    views = {view.title: view for view in found.views()}
+    money = [(row[0], row[1], row[-1]) for row in views["Money"].rows]
+    changes = (("revenue (invoices)", "−100.00"), ("provider cost", "−21.00"), ("margin", "−79.00"))
+    assert money == [(plan, name, f"{by} USD") for plan in ("flat", "all") for name, by in changes]
+    assert {row[1] for row in views["Customers refused"].rows} == {
+        "hit any", "hit cost cap reached", "wants more",
+    }  # fmt: skip
+    assert [row[0] for row in views["Margin of a customer, by percentile"].rows] == [*SHOWN]
+    assert views["What would have been enough"].headings == (
+        "plan", "needs", "under A", "under B", "uplift A", "uplift B",
+    )  # fmt: skip
+    same = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2)
+    assert same.sentence.endswith("; as many of them meet each refusal.")
+    assert not {"Money", "Customers refused", "Blocked"} & {view.title for view in same.views()}
 
 
 def test_refusals_as_customers_feel_them() -> None:

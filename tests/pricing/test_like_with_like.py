@@ -148,15 +148,18 @@ def test_a_plan_that_is_on_in_some_replications_counts_nothing_in_the_others() -
     assert sum(found.row("negative", plan)["of"] for plan in ("starter", "pro")) == 4 * 3
     assert found.row("negative")["of"] == 4 * 3
     plans_add_up(found)
-    views = {view.title: view for view in found.views()}
+    assert {row["of"] for row in found.margins if row["plan"] == "pro"} == {served}
+    assert len([row for row in found.margins if row["plan"] == "pro"]) == len(PERCENTILES)
+    less = flat_population("{starter: 9, pro: 1}", accounts=3, briefs="10")
+    tighter = compare(less, *alike(*map(read_catalogue, ("illustrative", EXAMPLES / "tighter.yaml"))),
+                      replications=4, seed=2)  # fmt: skip
+    views = {view.title: view for view in tighter.views()}
     # Told once of money, which is of all replications, and in each row where plans differ.
-    assert views["Money"].note.endswith("; of 4 replications")
+    assert views["Money"].note.endswith("; of 4 replications; where A and B differ")
     assert "mean of" not in views["Money"].headings
     told = {row[1]: row[2] for view in views.values() for row in view.rows if row[0] == "pro"}
     assert told["wants more"].endswith(" customers")
     assert told["blocked"] == f"{served} replications"
-    assert {row["of"] for row in found.margins if row["plan"] == "pro"} == {served}
-    assert len([row for row in found.margins if row["plan"] == "pro"]) == len(PERCENTILES)
 
 
 @pytest.mark.parametrize(("price", "share"), [("3.60 USD", 0), ("3.59 USD", 1)])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ranksim.report.terminal import print_out, rendered
+from ranksim.report.terminal import print_out, rendered, wrapped
 
 DEVIATES = 1
 
@@ -74,7 +74,7 @@ def compare(
     from ranksim.report.document import as_text
 
     if rules:
-        print_out(_listed())
+        print_out(wrapped(_listed()))
         return
     if not traces:
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
@@ -109,7 +109,7 @@ def explain(
         rows = [one.as_dict() for one in found]
         print_out(as_text(document("explain", "What ids mean", tables={"explained": rows})))
     else:
-        print_out("\n".join(one.text() for one in found))
+        print_out(wrapped("\n".join(one.text() for one in found)))
 
 
 def show(

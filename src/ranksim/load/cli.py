@@ -16,6 +16,7 @@ from ranksim.extras import missing
 
 if TYPE_CHECKING:
     from ranksim.callers.profiles import Profile
+    from ranksim.callers.profiles.profile import Needs
     from ranksim.callers.target import Target
     from ranksim.load.options import LoadOptions
 
@@ -164,23 +165,50 @@ def _run(
 
 def _listed() -> str:
     """Return the profiles with how long they run, what going through once takes, and their aims."""
+    from rich.text import Text
+
     from ranksim.callers.profiles import PROFILES
     from ranksim.callers.target import Target
+    from ranksim.report.tables import View, to_rich
+    from ranksim.report.terminal import rendered
+    from ranksim.report.units import duration as written
 
     nobody = Target.simple("http://127.0.0.1", "none")
-    lines = []
+    rows = []
     for one in PROFILES:
-        lines.append(f"{one.name:14} {one.aim}")
-        lines.append(f"{'':14} {before(one, nobody, one.users, one.duration).partition(': ')[2]}")
-    return "\n".join([*lines, *PROFILES_SAY, ""])
+        once = _once(one, nobody, one.users)
+        amounts = _amounts(_whole(one, once, one.duration)) or "nothing"
+        rows.append((one.name, one.aim, amounts, written(one.duration), written(once.length)))
+    headings = ("profile", "aim", "uses up at most", "runs", "once through")
+    return rendered([to_rich(View("Load profiles", headings, 3, tuple(rows))), Text(), Text(PROFILES_SAY)])
 
 
 PROFILES_SAY = (
-    "",
-    "Lengths and amounts are for the profile's own users and one key of a full account, where all is",
-    "admitted. No deployment says before what a job costs: --spend-cap bounds the money, --dry-run-only",
-    "spends none.",
+    "Lengths and amounts are for the profile's own users and one key of a full account, where all is "
+    "admitted. No deployment says before what a job costs: --spend-cap bounds the money, --dry-run-only "
+    "spends none."
 )
+
+
+def _once(chosen: "Profile", deployment: "Target", users: int) -> "Needs":
+    """What going through a profile once takes, with one key of an account that nothing is known of."""
+    from ranksim.callers.discovery import KeyReach, Reach
+
+    key = KeyReach("main", next(iter(deployment.environments)), "full", usable=True)
+    return chosen.once(Reach(deployment, {"main": key}, "main"), users)
+
+
+def _whole(chosen: "Profile", once: "Needs", length: Micros) -> "Needs":
+    """What a run of a length takes, which goes through a profile again and again unless that ends."""
+    return once.times(1 if chosen.ends else max(1, -(-length // once.length)))
+
+
+def _amounts(needs: "Needs") -> str:
+    """What is used up, in words; "" for nothing."""
+    from ranksim.report.units import many
+
+    counted = ((needs.jobs, "job"), (needs.briefs, "keyword brief"), (needs.slots, "slot"))
+    return ", ".join(many(number, what) for number, what in counted if number)
 
 
 def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) -> str:
@@ -188,25 +216,17 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
 
     Nothing was read there as yet, so amounts are for one key of an account that nothing is known of.
     """
-    from ranksim.callers.discovery import KeyReach, Reach
-    from ranksim.callers.profiles.profile import Needs
     from ranksim.report import units
 
-    key = KeyReach("main", next(iter(deployment.environments)), "full", usable=True)
-    once: Needs = chosen.once(Reach(deployment, {"main": key}, "main"), users)
-    whole = once.times(1 if chosen.ends else max(1, -(-length // once.length)))
-    parts = [
-        f"{units.count(number)} {what}"
-        for number, what in ((whole.jobs, "jobs"), (whole.briefs, "keyword briefs"), (whole.slots, "slots"))
-        if number
-    ]
-    spends = f"uses up at most {', '.join(parts)}" if parts else "spends nothing"
+    once = _once(chosen, deployment, users)
+    amounts = _amounts(_whole(chosen, once, length))
+    spends = f"uses up at most {amounts}" if amounts else "spends nothing"
     unknown = chosen.needs is None  # a scenario's clients
     if unknown:
         spends = "uses up what its clients ask for, and what they track from the start"
-    if (parts or unknown) and deployment.dry_run_only:
+    if (amounts or unknown) and deployment.dry_run_only:
         spends = "sends dry runs only"
-    elif (parts or unknown) and deployment.spend_cap is not None:
+    elif (amounts or unknown) and deployment.spend_cap is not None:
         spends += f", and stops spending at {units.usd(deployment.spend_cap)}"
     return (
         f"{chosen.name}: runs {units.duration(length)}, "

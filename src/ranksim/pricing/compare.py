@@ -46,6 +46,9 @@ Progress = Callable[[int, Estimate], None]
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 """The percentiles of customers by margin that are given."""
 
+SHOWN = ("p1", "p10", "p50", "p90", "p99")
+"""Those of all customers, which are told to people; tables as files have every plan's."""
+
 MONEY = ("revenue", "plan_prices", "add_ons", "cost", "margin")
 
 LIMITS = tuple(f"hit_{code}" for code in CODES)
@@ -128,15 +131,24 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        margin, hit = self.row("margin"), self.row("hit_any")
-        more = "more" if margin["difference"] >= 0 else "less"
-        size = units.usd(abs(margin["difference"]))
+        margin = self.row("margin")
+        sign = 1 if margin["difference"] >= 0 else -1
+        ends = sorted(sign * end for end in (margin["low"], margin["high"]) if end is not None)
+        size = units.write("money", abs(margin["difference"]), *ends)
+        more, same = "more" if sign > 0 else "less", "" if ends else " (the same in every replication)"
         span = units.duration(self.population.length)
         return (
             f"{told(self.changes)} Of {self.population.accounts:,} customers in {span}, "
-            f"B earns {size} {more} margin than A ({_span(margin)}); {units.percent(hit['b'])} of them are "
-            f"refused something, under A {units.percent(hit['a'])}."
+            f"B earns {size} {more} margin than A{same}; {self._refused()}."
         )
+
+    def _refused(self) -> str:
+        """Which refusal meets customers of B most otherwise than those of A."""
+        most = max((self.row(limit) for limit in LIMITS), key=lambda row: abs(row["difference"]))
+        if units.points(most["difference"]) == units.points(0):
+            return "as many of them meet each refusal"
+        code = most["metric"].removeprefix("hit_")
+        return f"{units.percent(most['b'])} of them meet {code}, under A {units.percent(most['a'])}"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -173,24 +185,44 @@ class Comparison:
     def views(self) -> list[View]:
         """The answer as tables for people."""
         shown = terms_view(self.changes)
+        rows = [row for row in self.differences if self._differs(row)]
         for title, quantity in (("Money", "money"), ("Customers refused", "share"), ("Blocked", "duration")):
-            rows = [
-                _spread(row) for row in self.differences if row["unit"] == quantity and (row["a"] or row["b"])
-            ]
-            of = {row["mean_of"] for row in rows}
-            told_once = len(of) == 1  # not in every row
-            columns = dict.fromkeys(("plan", "metric", *(() if told_once else ("mean_of",))), "text")
-            columns |= {"a": quantity, "b": quantity}
-            columns |= {"difference": "points" if quantity == "share" else quantity}
-            note = f"{_MEANING[quantity]}; of {of.pop()}" if told_once else _MEANING[quantity]
-            shown += views_of(title, rows, columns, note)
-        columns = {"plan": "text", "percentile": "text", "a": "money", "b": "money"}
-        shown += views_of("Margin of a customer, by percentile", self.margins, columns)
-        rows = [need.row() for need in self.needs]
-        columns = {"side": "text", "plan": "text", "needs": "text", "accounts": "count", "uplift": "money"}
-        return shown + views_of(
-            "What would have been enough", rows, columns,
-            "uplift: what they would pay more a month; in the first replication",
+            shown += self._told(title, quantity, [_spread(row) for row in rows if row["unit"] == quantity])
+        columns = {"percentile": "text", "a": "money", "b": "money"}
+        margins = [row for row in self.margins if row["plan"] == ALL and row["percentile"] in SHOWN]
+        shown += views_of("Margin of a customer, by percentile", margins, columns)
+        return shown + self._needed()
+
+    def _differs(self, row: Row) -> bool:
+        """Whether a row says what no other does: a difference; of prices one that revenue has not, too."""
+        if not row["difference"] or units.write(row["difference_unit"], row["difference"]) == "0 points":
+            return False
+        told = self.row("revenue", row["plan"])["difference"] if row["metric"] == "plan_prices" else None
+        return bool(row["difference"] != told)
+
+    def _told(self, title: str, quantity: str, rows: Sequence[Row]) -> list[View]:
+        of = {row["mean_of"] for row in rows}
+        told_once = len(of) == 1  # not in every row
+        columns = dict.fromkeys(("plan", "metric", *(() if told_once else ("mean_of",))), "text")
+        columns |= {"a": quantity, "b": quantity}
+        columns |= {"difference": "points" if quantity == "share" else quantity}
+        note = f"{_MEANING[quantity]}; of {of.pop()}" if told_once else _MEANING[quantity]
+        return views_of(title, rows, columns, f"{note}; where A and B differ")
+
+    def _needed(self) -> list[View]:
+        """What would have been enough, a row for A and B together."""
+        cells: dict[tuple[str, str], Row] = {}
+        for need in self.needs:
+            row = cells.setdefault((need.plan, need.needs), {"plan": need.plan, "needs": need.needs})
+            row |= {f"under_{need.side.lower()}": need.accounts, f"uplift_{need.side.lower()}": need.uplift}
+        absent = {"under_a": 0, "under_b": 0, "uplift_a": None, "uplift_b": None}
+        columns = {
+            "plan": "text", "needs": "text",
+            "under_a": "count", "under_b": "count", "uplift_a": "money", "uplift_b": "money",
+        }  # fmt: skip
+        return views_of(
+            "What would have been enough", [absent | row for row in cells.values()], columns,
+            "customers under A and B; uplift: what they would pay more a month; in the first replication",
         )  # fmt: skip
 
     def draw(self, name: str, ax: Axes | None = None) -> Axes:
@@ -387,12 +419,6 @@ def _margins(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
                 row |= {"of": len(values), "base": "replications"}
             rows.append(row)
     return rows
-
-
-def _span(row: Row) -> str:
-    if row["low"] is None or row["high"] is None:
-        return "the same in every replication"
-    return f"B − A: {units.usd(row['low'])} to {units.usd(row['high'])}"
 
 
 def _spread(row: Row) -> Row:

@@ -55,8 +55,13 @@ def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: 
     return [View(title, headings, words, cells, note)] if rows else []
 
 
-HEADINGS = {"cost": "provider cost", "revenue": "revenue (invoices)"}
-"""Columns whose name alone does not say whose money it is."""
+HEADINGS = {
+    "cost": "provider cost",
+    "revenue": "revenue (invoices)",
+    **{f"{what}{side}": f"{what.replace('_', ' ')}{side.upper()}"
+       for what in ("", "under_", "uplift_") for side in "ab"},
+}  # fmt: skip
+"""Columns whose name alone does not say whose money it is, and those of two sides."""
 
 
 def _cell(row: Row, column: str, quantity: str) -> str:

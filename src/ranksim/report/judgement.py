@@ -227,21 +227,18 @@ def _difference(difference: Plain) -> RenderableType:
 
 
 def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
-    from rich.table import Table
     from rich.text import Text
 
     exercised = [rule for rule in rules if rule["verdict"] != "not exercised"]
     if not exercised:
         return []
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("rule", overflow="fold")
-    table.add_column("verdict")
-    for heading in ("held", "broken", "open"):
-        table.add_column(heading, justify="right")
-    for rule in exercised:
-        numbers = (units.count(rule[name]) if rule[name] else "–" for name in ("held", "broken", "open"))
-        table.add_row(rule["name"], Text(verdict(rule), style=STYLES[rule["verdict"]]), *numbers)
-    return [Text(), table, *_undecided(exercised)]
+    numbers = ("held", "broken", "open")
+    rows = [
+        (rule["name"], verdict(rule), *(units.count(rule[name]) if rule[name] else "–" for name in numbers))
+        for rule in exercised
+    ]
+    table = View("Rules that were exercised", ("rule", "verdict", *numbers), 2, tuple(rows))
+    return [Text(), to_rich(table), *_undecided(exercised)]
 
 
 def _required(judgement: Plain) -> list[RenderableType]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ranksim.report import units
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, Group, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
+    from rich.text import Text
 
 Row: TypeAlias = Mapping[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Row]]
@@ -168,11 +170,35 @@ class FittedView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, or the rows, whichever loses nothing."""
-        from rich.measure import Measurement
+        columns = [_widths(self.view, index) for index in range(len(self.view.headings))]
+        spare = options.max_width - sum(least for least, _ in columns) - BETWEEN * len(columns)
+        if spare < 0:
+            yield _stacked(self.view, options.max_width)
+        else:
+            yield _table(self.view, _shared_out(columns, spare))
 
-        table = _table(self.view)
-        least = Measurement.get(console, options.update(max_width=WIDEST), table).minimum
-        yield table if least <= options.max_width else _stacked(self.view)
+
+BETWEEN = 2
+"""Columns of a terminal between two of a table, and behind the last."""
+
+
+def _widths(view: View, index: int) -> tuple[int, int]:
+    """The least width of a column, at which no word and no number breaks, and its whole width."""
+    heading, cells = view.headings[index], [row[index] for row in view.rows]
+    words = heading.split() if index >= view.words else " ".join((heading, *cells)).split()
+    whole = max(map(len, (heading, *cells)))
+    return max(map(len, (*(cells if index >= view.words else ()), *words)), default=0), whole
+
+
+def _shared_out(columns: Sequence[tuple[int, int]], spare: int) -> list[int]:
+    """The width of each column: what is spare goes to whichever lacks most."""
+    found = [least for least, _ in columns]
+    lacking = [whole - least for least, whole in columns]
+    for _ in range(min(spare, sum(lacking))):
+        most = lacking.index(max(lacking))
+        found[most] += 1
+        lacking[most] -= 1
+    return found
 
 
 WIDEST = 100_000
@@ -184,7 +210,7 @@ def to_rich(view: View) -> FittedView:
     return FittedView(view)
 
 
-def _table(view: View) -> Table:
+def _table(view: View, widths: Sequence[int]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -193,35 +219,42 @@ def _table(view: View) -> Table:
         title=Text(view.title, style="bold"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0),
         caption=Text(view.note) if view.note else None, caption_justify="left", show_edge=False,
     )  # fmt: skip
-    for index, heading in enumerate(view.headings):
-        is_number = index >= view.words
-        cells = [row[index] for row in view.rows]
-        words = (word for text in (*([] if is_number else cells), heading) for word in text.split())
-        whole = max((len(text) for text in (*(cells if is_number else ()), *words)), default=1)
-        table.add_column(
-            Text(heading), justify="right" if is_number else "left", min_width=whole, overflow="fold"
-        )
+    for index, (heading, width) in enumerate(zip(view.headings, widths, strict=True)):
+        side: Literal["left", "right"] = "right" if index >= view.words else "left"
+        table.add_column(Text(heading), justify=side, width=width, overflow="fold")
     for row in view.rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
 
 
-def _stacked(view: View) -> Group:
-    """The rows one below the other, a line a cell; what a row says nothing of is left out."""
-    from rich.console import Group
-    from rich.table import Table
+def _stacked(view: View, width: int) -> Text:
+    """The rows one below the other, a line a cell; a cell with a word too long stands below its heading."""
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(overflow="fold", max_width=max(map(len, view.headings), default=1))
-    grid.add_column(overflow="fold")
+    label = max(map(len, view.headings), default=0) + 1
+    title = _filled("", view.title, width)
+    lines: list[str] = []
     for at, row in enumerate(view.rows):
-        if at:
-            grid.add_row("", "")
+        lines += [""] if at else []
         for heading, cell in zip(view.headings, row, strict=True):
-            grid.add_row(Text(heading), Text(cell))
-    note = [Text(view.note)] if view.note else []
-    return Group(Text(view.title, style="bold"), grid, *note)
+            longest = max(map(len, cell.split()), default=0)
+            if label + longest <= width:
+                lines += _filled(f"{heading:{label}}", cell, width)
+            else:
+                lines += _filled("", heading, width)
+                lines += _filled("  " if longest + 2 <= width else "", cell, width)
+    text = Text(no_wrap=True, overflow="ignore")
+    text.append("\n".join(title), style="bold")
+    text.append("\n".join(["", *lines, *_filled("", view.note, width)][not title :]))
+    return text
+
+
+def _filled(before: str, text: str, width: int) -> list[str]:
+    """Lines of a text behind something, broken between words, or in one that is longer than a line."""
+    further = " " * len(before)
+    return wrap(text, width, initial_indent=before, subsequent_indent=further, break_on_hyphens=False) or (
+        [before.rstrip()] if before.strip() else []
+    )
 
 
 def bounded(view: View, top: int | None) -> View:

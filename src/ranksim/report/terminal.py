@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ranksim.errors import BadInput
@@ -25,12 +27,33 @@ def rendered(parts: Iterable[RenderableType]) -> str:
     from ranksim.report.tables import WIDEST
 
     console = Console(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
+    if not _has_width():
         console.width = WIDEST
     with console.capture() as capture:
         for part in parts:
             console.print(part)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def wrapped(text: str) -> str:
+    """Lines of text broken between words where the terminal ends, under where they begin; not in a pipe."""
+    if not _has_width():
+        return text
+    width = get_terminal_size().columns
+    return "".join(_broken(line, width) + "\n" for line in text.splitlines())
+
+
+def _broken(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return fill(
+        line.lstrip(), width, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _has_width() -> bool:
+    """Whether stdout is a terminal, or COLUMNS says how wide it is to be taken for."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def print_out(text: str) -> None:
