@@ -239,6 +239,14 @@ def test_twenty_failures_disable_and_a_success_between_does_not() -> None:
     assert all(mixed)
 
 
+@pytest.mark.fact("S87")
+def test_a_retry_after_each_kind_of_answer_is_waited_for() -> None:
+    """Of 4xx, 410 is not enough: that it ends a delivery is a choice (U71)."""
+    first = {one.status for one in rehearsed("webhooks").deliveries
+             if one.headers["service-delivery-attempt"] == "1"}  # fmt: skip
+    assert {200, 201, 204, 302, 404, 410, 500} <= first
+
+
 def test_all_six_attempts_within_a_night() -> None:
     trace = rehearsed("webhooks-long", 1)
     attempts = Counter(one.headers["service-delivery-attempt"] for one in trace.deliveries)

@@ -110,7 +110,7 @@ def choices(draw: Random) -> list[tuple[str, Any]]:
     return found
 
 
-LATER = ("breadth", "twins", "cooldowns")
+LATER = ("breadth", "twins", "cooldowns", "endpoints")
 """Profiles that came later: their runs come last, so that the others keep their seeds."""
 
 

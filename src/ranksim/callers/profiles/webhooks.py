@@ -46,6 +46,7 @@ SHORT = (
     ("timeout,204", True, ()),
     ("204", True, ()),
     ("410,200", True, ()),
+    ("404,200", True, FAILED),  # as 410 alone may end a delivery (U71)
     ("201", True, COMPLETED),
     ("500", True, FAILED),  # three attempts within minutes, and six of them where time runs faster
     *((f"{status}:/elsewhere,200", True, FAILED) for status in (301, 303, 307, 308)),
