@@ -10,12 +10,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.fields import body_of
 from ranksim.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.conformance.spending.activity import (
     CHECKS,
     JOBS,
+    RANK_RUN,
     ROWS,
     AccountActivity,
     DryRunReport,
@@ -23,7 +24,9 @@ from ranksim.conformance.spending.activity import (
     NoActivity,
     RefusedSpend,
     SpendWork,
+    minds,
 )
+from ranksim.conformance.spending.cooldown_groups import CooldownGroups
 from ranksim.conformance.spending.cost import ADDS, refundable
 from ranksim.conformance.spending.quotas import metric_of
 from ranksim.conformance.spending.slot_bounds import SlotBounds
@@ -135,6 +138,8 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
         judge_names(failures, work, options, tally)
         if work.sure or (work.spend in JOBS and work.high < DISTANT_FUTURE):
             judge_outcome(failures, CheckOutcome.of_work(work), tally)
+    for report in activity.reports:
+        judge_report(failures, report, tally)
     judge_codes(failures, options, tally)
     judge_reads(failures, tally)
 
@@ -261,6 +266,7 @@ class FailedChecks:
         self.metrics = {spend.label: metric_of(activity, spend.label) for spend in Spend}
         self.lacking = self._learn_lacking()
         self.quiet = NoActivity(activity)
+        self.cooled = CooldownGroups(activity, clock.rate, options)
         self.slots = Bracket([(s.low, s.high, s) for s in activity.slots if s.ends is not None])
         self.tracked = SlotBounds(activity)
         self.refundable = {work.exchange.index: work.low for work in refundable(activity)}
@@ -286,8 +292,9 @@ class FailedChecks:
         for found in (self.capability(outcome), self.unhealthy(outcome.low, outcome.high)):
             if found is not None:
                 yield found
-        if outcome.spend in JOBS:
-            ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.exchange)
+        if outcome.spend in JOBS or minds(self.activity, outcome.spend, 3, self.options):
+            free = outcome.spend in ADDS  # which passes no ceiling that is only reached (U48)
+            ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.exchange, above=free)
             if ceiling is not None:
                 yield ceiling
         for found in (self.exhausted(outcome), self.full(outcome)):
@@ -355,19 +362,22 @@ class FailedChecks:
             return CheckFailure(2, f"the account is {before.status}", (before.exchange.id, after.exchange.id))
         return None
 
-    def at_ceiling(self, low: Micros, high: Micros, own: Observation | None = None) -> CheckFailure | None:
-        """Return evidence that the month's settled cost had reached the ceiling.
+    def at_ceiling(
+        self, low: Micros, high: Micros, own: Observation | None = None, *, above: bool = False
+    ) -> CheckFailure | None:
+        """Return evidence that the month's settled cost had reached the ceiling, or was `above` it.
 
         In a month it never falls, but for what was given back of other jobs than the call's `own` (U49). What
         is reserved falls alone while nothing is accepted: what is reserved after it was so at the call.
         """
         before = self.cost.before(low)
         if before is None:
-            return self._spent_up(low, high, own)
+            return None if above else self._spent_up(low, high, own)
         if before.settled is None or before.ceiling is None or before.ends is None:
             return None
         reserved = self._still_reserved(before, high)
-        if before.settled + reserved - before.blur < before.ceiling or not self._same_month(before, high):
+        sure = before.settled + reserved - before.blur - above
+        if sure < before.ceiling or not self._same_month(before, high):
             return None
         if bisect_right(self.refunded, high) > (own is not None and own.index in self.refundable):
             return None
@@ -454,6 +464,32 @@ class FailedChecks:
         says = f"{before.used} of {before.limit} slots were used, and it adds {least} at least"
         return CheckFailure(5, says, (before.exchange.id,))
 
+    def cooling(self, outcome: CheckOutcome) -> CheckFailure | None:
+        """Return evidence that the same thing was accepted so short a time ago that it cools (S65).
+
+        Under every reading of U46 and U91: its job was seen done before the call, if the cooldown may begin
+        then, and no other that may have failed can have cleared it.
+        """
+        groups, low, high = self.cooled, outcome.low, outcome.high
+        length = groups.lengths.get(outcome.spend)
+        if not length or not outcome.domain or not self.clock.rate or not groups.minded(outcome.spend):
+            return None
+        finish = outcome.spend in JOBS and "finish" in self.options.candidates("cooldown_from")
+        same = [
+            work for work in groups.works[outcome.spend] if work.domain == outcome.domain and work.low <= high
+        ]
+        for work in same:
+            span = high - work.low
+            if not work.sure or work.high >= low or span * groups.rate >= length - groups.slack(span):
+                continue
+            if groups.unfailed(work, high) is not True or (finish and groups.fate(work).done >= low):
+                continue
+            if groups.clears and any(groups.unfailed(other, high) is not True for other in same):
+                continue
+            says = f"it had been accepted {span * groups.rate / SECOND:.1f} s before, and cools for "
+            return CheckFailure(6, f"{says}{length // SECOND} s", (work.exchange.id,))
+        return None
+
     def _consumes(self, work: SpendWork, metric: str) -> bool:
         return self.metrics.get(work.spend) == metric
 
@@ -501,10 +537,43 @@ def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -
             outcome.low,
         )
         _weigh(failures, outcome, failure, evidence, tally)
+    if outcome.check in decided and (cools := failures.cooling(outcome)) is not None:
+        later[cools.check] = cools
     for check, failure in later.items():
         if outcome.check in decided:  # it surely failed, and so did the later one
             ids = (outcome.exchange.id, *failure.ids)
             tally.covers(rule_of(outcome.check), f"before {CHECK_NAMES[check - 1]}", ids)
+
+
+def judge_report(failures: FailedChecks, report: DryRunReport, tally: Tally) -> None:
+    """A dry run names no check where an earlier one certainly failed, and does not say yes where one did.
+
+    A run that would be joined passes checks 3 to 6 (U89), so of rank runs only what refuses is looked at.
+    """
+    if report.check is None or report.exchange.surface != "rest":
+        return
+    if report.joins or (report.spend == RANK_RUN and not report.check):
+        return
+    low, high, exchange = report.low, report.high, report.exchange
+    outcome = CheckOutcome(report.check, report.spend, report.domain, low, high, exchange)
+    found = {failure.check: failure for failure in failures.of(outcome)}
+    if (cools := failures.cooling(outcome)) is not None:
+        found[cools.check] = cools
+    for check, failure in found.items():
+        code, said = CODES[check - 1], CODES[report.check - 1] if report.check else "yes"
+        says = f"a dry run of {report.spend} said {said}, although {failure.says}"
+        ids = tuple(dict.fromkeys((*failure.ids, exchange.id)))
+        evidence = failures.activity.evidence(says, ids, low)
+        if not report.check:
+            tally.broke("dry_run.verdict", evidence, case=code)
+        elif check < report.check:
+            pair = f"{CHECK_NAMES[check - 1]} before {CHECK_NAMES[report.check - 1]}"
+            tally.broke("dry_run.order", evidence, case=pair)
+        elif check == report.check:
+            tally.covers("dry_run.verdict", code, ids)
+        elif report.check in found:
+            pair = f"{CHECK_NAMES[report.check - 1]} before {CHECK_NAMES[check - 1]}"
+            tally.covers("dry_run.order", pair, ids)
 
 
 def _weigh(
