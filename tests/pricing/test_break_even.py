@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from flat_customers import CALENDAR, USD, catalogue, population
 
@@ -38,7 +40,16 @@ def test_no_ceiling_is_needed_where_nobody_costs_more() -> None:
     sold = catalogue({"flat": {"price": 4 * USD}})
     found = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2)
     assert (found.of("flat").safe, found.of("flat").needless) == (3_600_000, True)
-    assert "nobody spends more than 3.60 USD" in found.sentence
+    assert "no ceiling is needed: nobody costs more than 3.60 USD" in found.sentence
+
+
+def test_a_ceiling_that_is_not_needed_though_some_cost_more_than_they_pay_is_told_as_such() -> None:
+    sold = catalogue({"flat": {"price": 4 * USD}})
+    plan = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2).of("flat")
+    told = replace(plan, price=3 * USD).text
+    assert "so few customers cost more than they pay" in told
+    assert "the dearest costs 3.60 USD" in told
+    assert "nobody" not in told
 
 
 @pytest.mark.parametrize(("accounts", "safe"), [(149, None), (150, 3_600_000)])

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ranksim.report.heading import Heading
-from ranksim.report.page import page
+from ranksim.report.heading import ExpectationVerdict, Heading, tiles_of
+from ranksim.report.page import page, tables_page
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -111,6 +111,67 @@ def test_the_answer_comes_first_and_the_figure_that_shows_it_next(heading: Headi
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     calm = page(replace(heading, verdicts=()), tables, drawn)
     assert calm.index("<title>refusals") < calm.index("<h2>Tables") < calm.index("<title>jobs")
+
+
+def test_tiles_are_what_the_scenario_asks_about_what_fails_first(heading: Heading, tables: Tables) -> None:
+    asked = (
+        ExpectationVerdict(True, "", "endpoints.four.events", "8"),
+        ExpectationVerdict(True, "", "endpoints.three.disabled", "0"),
+        ExpectationVerdict(True, "", "endpoints.four.lost_cancelled", "4"),
+        ExpectationVerdict(True, "", "endpoints.four.lost_cancelled", "4"),
+        ExpectationVerdict(False, "", "jobs.rank_run.wait.p95", "4m"),
+        ExpectationVerdict(True, "", "slots.acme.used", ""),
+    )
+    tiles = tiles_of(replace(heading, verdicts=asked, invoice=58_000_000), tables)
+    assert tiles == [
+        ("4m", "jobs rank run wait p95", False),
+        ("4", "four: lost cancelled", True),
+        ("8", "four: events", True),
+        ("0", "three: disabled", True),
+        ("9.44 USD", "highest provider cost of a month", True),
+        ("58.00 USD", "invoice of a month", True),
+    ]
+    assert ("74,283", "calls", True) in tiles_of(heading, tables)
+
+
+@pytest.mark.parametrize(
+    ("metric", "shown"),
+    [
+        ("endpoints.four.lost", "timeline"),
+        ("refusals.rate_limited", "windows"),
+        ("refusals.slot_limit_exceeded", "slots"),
+        ("deliveries.delay.max", "timeline"),
+        ("jobs.rank_run.wait.max", "jobs"),
+        ("refusals.total", "refusals"),
+    ],
+)
+def test_the_figure_that_stands_first_shows_what_is_asked(
+    heading: Heading, tables: Tables, metric: str, shown: str
+) -> None:
+    asked = replace(heading, verdicts=(ExpectationVerdict(True, f"{metric} is 3", metric, "3"),))
+    drawn = dict.fromkeys(("timeline", "slots", "windows", "jobs", "refusals", "deliveries"), SVG)
+    text = page(asked, tables, drawn)
+    assert text.index("Plot: ") == text.index(f"Plot: {shown}") < text.index("<h2>Expectations")
+
+
+def test_plans_of_accounts_are_named(heading: Heading) -> None:
+    few = replace(heading, accounts=2, plans={"acme": "pro", "shop": "agency"})
+    assert ", 2 accounts (acme on pro, shop on agency), 20 replications" in few.line
+    many = replace(heading, accounts=6, plans={**{f"a{n}": "pro" for n in range(5)}, "b": "agency"})
+    assert ", 6 accounts (5 on pro, 1 on agency), " in many.line
+
+
+def test_facts_and_assumptions_are_told_or_linked_wherever_they_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = tables_page("A study", ["60 USD, by U48 and S62 <", "S999"], [], {})
+    assert '<p class="answer">60 USD, by <abbr title="' in text
+    assert ">U48</abbr>" in text
+    assert ">S62</abbr> &lt;</p>" in text
+    assert "<p>S999</p>" in text
+    monkeypatch.setenv("RANKSIM_DOCS", "https://docs.example/")
+    text = tables_page("A study", ["by U48"], [], {})
+    assert '<a href="https://docs.example/reference/assumptions.html#u48"' in text
 
 
 def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tables) -> None:

@@ -13,8 +13,10 @@ from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.report import units
+from ranksim.report.figure import new_figure
+from ranksim.study.plots import PLOTS
 from ranksim.study.results import COLUMNS, StudyResult
-from ranksim.study.shown import views
+from ranksim.study.shown import answer, page, views
 from ranksim.study.study import Study
 
 Make = Callable[..., Study]
@@ -111,6 +113,62 @@ def test_plots_name_their_units(result: StudyResult, name: str, metric: str | No
     axes = result.plot(name, metric)
     assert axes.get_xlabel() == label
     assert axes.get_title()
+
+
+def test_figures_of_points_begin_at_zero_and_tell_their_finding(result: StudyResult) -> None:
+    axes = result.plot("points", "cost")
+    assert axes.get_xlim()[0] <= 0 <= axes.get_xlim()[1]
+    assert axes.get_title().startswith("cost: ")
+
+
+def test_differences_of_shares_are_in_percentage_points(result: StudyResult) -> None:
+    row: dict[str, Any] = {
+        "first": "b",
+        "second": "a",
+        "metric": "hit",
+        "unit": "share",
+        "difference_unit": "points",
+    }
+    row |= {"difference": 0.035, "low": 0.03, "high": 0.04}
+    axes = new_figure().subplots()
+    PLOTS["comparisons"](result.study, [row], axes)
+    assert axes.get_xlabel() == "difference in hit, percentage points"
+    assert axes.get_title() == "3.5 points more hit at b than at a"
+    PLOTS["comparisons"](result.study, [row | {"low": -0.01}], axes)
+    assert axes.get_title() == "No difference in hit is sure"
+
+
+def test_labels_of_a_tornado_whose_ends_lie_on_one_side_stand_apart(result: StudyResult) -> None:
+    row: dict[str, Any] = {
+        "metric": "wait",
+        "unit": "duration",
+        "parameter": "pool.duration",
+        "swing": 60e6,
+        "base": 9e6,
+    }
+    for end, change in (("low", 60e6), ("high", 59e6)):
+        row |= {f"{end}_value": end, f"{end}_change": change}
+        row |= {f"{end}_change_low": None, f"{end}_change_high": None}
+    axes = new_figure().subplots()
+    PLOTS["tornado"](result.study, [row], axes)
+    low, high = (text.xy[1] for text in axes.texts)
+    assert abs(high - low) > 0.2
+
+
+def test_a_page_answers_before_it_shows_how(result: StudyResult) -> None:
+    text = page(result, {"points": "<svg ></svg>", "candidates": "<svg ></svg>"})
+    order = [
+        "<h1>",
+        'class="answer"',
+        "<h2>Smallest",
+        "Plot: candidates",
+        "Plot: points",
+        "<h2>Tables",
+        "<footer>",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    (goal,) = result.table("goals")
+    assert answer(result) == f"The smallest toy.workers such that chance > 2% is {goal['answer']}."
 
 
 def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy: ModuleType) -> None:

@@ -84,7 +84,13 @@ class Balance:
         if self.safe is None:
             safe = "no ceiling could be shown to be safe"
         elif self.needless:
-            safe = f"no ceiling is needed: nobody spends more than {units.usd(self.safe)} in a billing month"
+            most = units.usd(self.safe)
+            safe = f"no ceiling is needed: nobody costs more than {most} in a billing month"
+            if self.safe > self.price:
+                safe = (
+                    "no ceiling is needed: so few customers cost more than they pay that it is safe "
+                    f"without one; the dearest costs {most} in a billing month"
+                )
         else:
             safe = f"the highest safe ceiling is {units.usd(self.safe)}"
         return f"{self.plan} breaks even at {units.usd(self.even)} a month; {safe}"

@@ -17,6 +17,8 @@ from ranksim.report.figure import (
     new_figure,
     or_value,
     plain_axes,
+    separated,
+    title,
 )
 from ranksim.report.tables import Row
 
@@ -42,7 +44,10 @@ def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.axvline(0, color=GREY, linewidth=1)
     ax.margins(x=0.25)
     ax.set_xlabel("margin under B − margin under A, USD in the run")
-    ax.set_title("What B earns more, by plan; lines: intervals")
+    separated(ax.xaxis)
+    total = next((row for row in rows if row["plan"] == "all"), rows[0])
+    more = "more" if total["difference"] >= 0 else "less"
+    title(ax, f"B earns {units.usd(abs(total['difference']))} {more} margin than A; lines: intervals")
     plain_axes(ax, grid="x")
     return ax
 
@@ -57,7 +62,8 @@ def limits(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         for x, name, colour, up in ((a, "A", BLUE, 6), (b, "B", VERMILLION, -6)):
             ax.plot(x, y, "o", color=colour, markersize=6, zorder=2)
             ax.annotate(
-                f"{name} {x:.1f}", (x, y), (0, up), textcoords="offset points", ha="center",
+                f"{name} {x:.1f}", (x, y), (0, up), textcoords="offset points",
+                ha="left" if x < 5 else "center",
                 va="bottom" if up > 0 else "top", fontsize=7, color=colour,
             )  # fmt: skip
     names = [row["metric"].removeprefix("hit_").replace("_", " ") for row in rows]
@@ -66,9 +72,17 @@ def limits(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_xlim(left=0)
     ax.margins(x=0.1)
     ax.set_xlabel("% of customers refused at least once")
-    ax.set_title("Who meets which limit" if rows else "Nobody is refused anything")
+    title(ax, _most_moved(rows) if rows else "Nobody is refused anything")
     plain_axes(ax, grid="x")
     return ax
+
+
+def _most_moved(rows: Sequence[Row]) -> str:
+    """Say which limit changes most."""
+    most = max(rows, key=lambda row: abs(row["b"] - row["a"]))
+    name = most["metric"].removeprefix("hit_")
+    a, b = units.percent(most["a"]), units.percent(most["b"])
+    return f"{name}: {a} of customers under A, {b} under B" if a != b else "B moves no limit"
 
 
 def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
@@ -87,7 +101,11 @@ def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.axhline(0, color=GREY, linewidth=1)
     ax.set_xlabel("percentile of customers, by margin")
     ax.set_ylabel("margin of a customer, USD in the run")
-    ax.set_title("Margin by percentile; bands: intervals")
+    separated(ax.yaxis)
+    worst = {side: min(row[side] for row in rows) for side in "ab"}
+    a, b = (units.usd(worst[side]) for side in "ab")
+    at = rows[0]["percentile"].removeprefix("p")
+    title(ax, f"The worst {at} % of customers leave {a} or less under A, {b} under B; bands: intervals")
     plain_axes(ax)
     label_ends(ax, labels)
     return ax
@@ -96,6 +114,7 @@ def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
 def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     """Draw each plan's price beside the price at which it breaks even, with its interval."""
     ax = new_figure().subplots() if ax is None else ax
+    dearest = max((max(row["even"], row["price"]) for row in rows), default=0) / MICRO_USD
     for y, row in enumerate(rows):
         even, price = row["even"] / MICRO_USD, row["price"] / MICRO_USD
         if row["even_low"] is not None:
@@ -108,14 +127,22 @@ def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         for x, name, colour, up in ((price, "price", BLUE, 6), (even, "breaks even", VERMILLION, -6)):
             ax.plot(x, y, "o", color=colour, markersize=6)
             ax.annotate(
-                f"{name} {x:,.2f}", (x, y), (0, up), textcoords="offset points", ha="center",
+                f"{name} {x:,.2f}", (x, y), (0, up), textcoords="offset points",
+                ha="left" if x < 0.2 * dearest else "center",
                 va="bottom" if up > 0 else "top", fontsize=7, color=colour,
             )  # fmt: skip
     ax.set_yticks(range(len(rows)), [row["plan"] for row in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.margins(x=0.15)
+    ax.set_xlim(left=0)
+    separated(ax.xaxis)
     ax.set_xlabel("USD a month")
-    ax.set_title("Price, and the price of no margin")
+    losing = [row["plan"] for row in rows if row["price"] < row["even"]]
+    title(
+        ax,
+        f"{', '.join(losing)} sold below the price of no margin" if losing
+        else "Every plan is sold above the price at which it breaks even",
+    )  # fmt: skip
     plain_axes(ax, grid="x")
     return ax
 
@@ -132,9 +159,12 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
         labels.append((values[-1], plan, colour))
     ax.axhline(100 * risk, color=INK, linestyle="--", linewidth=1)
     ax.set_ylim(bottom=0)
+    separated(ax.xaxis)
     ax.set_xlabel("ceiling of provider cost, USD a billing month")
     ax.set_ylabel("% of customers, upper bound")
-    ax.set_title("Chance of a negative margin, by ceiling tried")
+    highest = max(rows, key=lambda row: row["upper"])
+    chance, ceiling = units.percent(highest["upper"]), units.usd(highest["ceiling"])
+    title(ax, f"At most {chance} of the customers of {highest['plan']} cost more than they pay at {ceiling}")
     plain_axes(ax)
     label_ends(ax, labels)
     return ax
@@ -162,8 +192,11 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     )  # fmt: skip
     ax.margins(x=0.25, y=0.15)
     ax.set_xlabel("% of customers blocked by a limit of their plan")
+    separated(ax.yaxis)
     ax.set_ylabel("change of margin, USD in the run")
-    ax.set_title("Not beaten: blue; beaten: grey; lines: intervals")
+    known = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
+    earns = units.usd(known["change"])
+    title(ax, f"{len(best)} of {len(rows)} points are not beaten (blue); the best margin is {earns} more")
     plain_axes(ax)
     return ax
 
@@ -175,6 +208,12 @@ def _cross(ax: Axes, row: Row, colour: str) -> None:
     ax.plot(across, [y, y], color=colour, linewidth=1)
     ax.plot([x, x], along, color=colour, linewidth=1)
     ax.plot(x, y, "o", color=colour, markersize=4)
+
+
+def _told(row: Row, names: Sequence[str]) -> str:
+    """Say how many calls a code refuses on each side."""
+    sides = {"recorded": "as recorded", "a": "under A", "b": "under B"}
+    return f"{row['code']}: {', '.join(f'{row[name]:,} {sides[name]}' for name in names)}"
 
 
 def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
@@ -196,7 +235,9 @@ def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.invert_yaxis()
     ax.margins(x=0.15)
     ax.locator_params(axis="x", integer=True)
+    separated(ax.xaxis)
     ax.set_xlabel("calls refused")
-    ax.set_title("Refusals of the recorded calls" if rows else "No recorded call is refused")
+    most = max(rows, key=lambda row: float(max(row[name] for name in names)), default=None)
+    title(ax, _told(most, names) if most else "No recorded call is refused")
     plain_axes(ax, grid="x")
     return ax

@@ -19,6 +19,7 @@ from ranksim.report.tables import Row
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#AA4C86", "#B87A00"
@@ -113,13 +114,16 @@ def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 
         )  # fmt: skip
 
 
+THOUSANDS = 1_000
+"""From here on the numbers of an axis have separators."""
+
 TITLE = 66
 """Characters of a line of a title; a longer one has several."""
 
 
-def title(ax: Axes, found: str) -> None:
-    """Say as the title of a plot what is found in it."""
-    ax.set_title(fill(found, TITLE), fontsize=11)
+def title(ax: Axes, found: str, width: int = TITLE) -> None:
+    """Say as the title of a plot what is found in it, in lines of at most so many characters."""
+    ax.set_title(fill(found, width), fontsize=11)
 
 
 def plain_axes(ax: Axes, grid: str = "y") -> None:
@@ -128,6 +132,11 @@ def plain_axes(ax: Axes, grid: str = "y") -> None:
     ax.title.set_fontsize(11)
     ax.set_axisbelow(True)
     ax.grid(visible=True, axis="x" if grid == "x" else "y", color="#dddddd", linewidth=0.6)
+
+
+def separated(axis: Axis) -> None:
+    """Give the numbers of an axis their separators."""
+    axis.set_major_formatter("{x:,.0f}")
 
 
 def error_bars(rows: Sequence[Row], values: Sequence[float]) -> list[list[float]] | None:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.report import units
 
+MOST_NAMED = 4
+"""So many accounts are named with their plans; of more, it is told how many are on each."""
+
+MOST_TILES = 6
+"""The numbers that a page shows first."""
+
+TELLING = re.compile(
+    r"lost|disabled|refus|limited|exceeded|exhausted|reached|active$|delay|wait|max|unanswered"
+)
+"""What metrics are called that answer a question, rather than count what was done."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectationVerdict:
-    """Whether one expectation of the scenario holds, and a sentence that says what was found."""
+    """Whether one expectation of the scenario holds, and a sentence that says what was found.
+
+    `metric` is what it is about, and `found` its value with its interval, where they are known.
+    """
 
     holds: bool
     text: str
+    metric: str = field(default="", compare=False)
+    found: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +40,8 @@ class Heading:
     """The plain facts of a run. `start` is an instant, `length` a duration (µs); `command` repeats the run.
 
     `overrides` are the assumptions that differ from their default: U number, statement, value; `rests_on` are
-    the rows of those that the service was asked about. `invoice` is
-    what all accounts pay a month (µUSD), by the plans and add-ons that they start with.
+    the rows of those that the service was asked about. `plans` is the plan that each account starts with;
+    `invoice` what all pay a month (µUSD), by these and their add-ons.
     """
 
     name: str
@@ -42,18 +60,28 @@ class Heading:
     rests_on: tuple[Mapping[str, Any], ...] = ()
     command: str = ""
     invoice: int | None = None
+    plans: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def line(self) -> str:
         """The run in one line: how long, how many, which seed."""
         parts = (
             f"{units.duration(self.length)} from {units.instant(self.start)}",
-            units.many(self.accounts, "account"),
+            units.many(self.accounts, "account") + self._on_plans(),
             units.many(self.replications, "replication"),
             f"seed {self.seed}",
             f"policy {self.policy}",
         )
         return ", ".join(parts)
+
+    def _on_plans(self) -> str:
+        """Say which plan each account is on, or where they are many how many are on each."""
+        if not self.plans:
+            return ""
+        if len(self.plans) <= MOST_NAMED:
+            return f" ({', '.join(f'{account} on {plan}' for account, plan in self.plans.items())})"
+        on = Counter(self.plans.values()).most_common()
+        return f" ({', '.join(f'{units.count(number)} on {plan}' for plan, number in on)})"
 
     @property
     def verdict(self) -> str:
@@ -69,6 +97,41 @@ def verdict_on(verdicts: Sequence[ExpectationVerdict]) -> str:
     if failed:
         return f"{failed} of {units.many(len(verdicts), 'expectation')} failed."
     return "The expectation holds." if len(verdicts) == 1 else f"All {len(verdicts)} expectations hold."
+
+
+def tiles_of(
+    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[tuple[str, str, bool]]:
+    """The numbers that a page shows first: value, what it is, and whether it is as expected.
+
+    They are those that the scenario expects something of, what fails before what holds, and what it costs;
+    where it expects nothing, the few numbers of any run.
+    """
+    seen = {one.metric: one for one in reversed(by_telling(heading.verdicts)) if one.metric and one.found}
+    if not seen:
+        return [(value, label, True) for label, value in numbers_of(heading, tables)]
+    tiles = [
+        (one.found.replace("T", " "), in_words(one.metric), one.holds) for one in reversed(seen.values())
+    ]
+    cost = [(value, label, True) for label, value in numbers_of(heading, tables) if value.endswith("USD")]
+    return [*tiles[:MOST_TILES], *cost]
+
+
+def by_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerdict]:
+    """Verdicts with those first that fail, then those that answer a question with more than nothing."""
+    return sorted(
+        verdicts, key=lambda one: (one.holds, TELLING.search(one.metric) is None or one.found == "0")
+    )
+
+
+def in_words(metric: str) -> str:
+    """The name of a metric in words: endpoints.four.lost_cancelled is four: lost cancelled."""
+    family, _, rest = metric.partition(".")
+    if family in ("endpoints", "clients", "slots", "spend", "meters", "windows"):
+        name, _, field = rest.rpartition(".") if family != "endpoints" else rest.partition(".")
+        about = "" if family in ("endpoints", "clients") else f"{family} "
+        metric = f"{name}: {about}{field}"
+    return metric.replace("_", " ").replace(".", " ")
 
 
 def numbers_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from ranksim.report.judgement import (
     verdict,
 )
 from ranksim.report.judgement_figures import STYLE, staircase, timeline
-from ranksim.report.page import html_document
+from ranksim.report.page import html_document, linked, with_links
 
 Plain = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ def page(judgement: Plain) -> str:
         *_required(judgement["missing"]),
         *_deviations(judgement),
         *_differences(judgement["differences"]),
-        *_families(judgement["rules"]),
+        *_families(judgement),
         *_model(judgement["model"]),
         *_plots(images),
         *_answers(judgement["answers"]),
@@ -109,9 +109,7 @@ def _deviations(judgement: Plain) -> list[str]:
 def _facts(rule: Plain, judgement: Plain) -> str:
     """Return the facts of a rule; what each says is told where the pointer rests."""
     told = judgement["facts"]
-    return ", ".join(
-        f'<abbr title="{escape(told.get(f"S{number}", ""))}">S{number}</abbr>' for number in rule["facts"]
-    )
+    return ", ".join(linked(f"S{number}", told.get(f"S{number}", "")) for number in rule["facts"])
 
 
 def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
@@ -178,8 +176,10 @@ def _differences(differences: Sequence[Plain]) -> list[str]:
     if not differences:
         return []
     rows = [
-        _row(f"U{row['number']}", row["statement"], row["assumed"], row["found"], row["evidence"]["says"])
+        f"<tr><td>{with_links(name)}</td>"
+        + _row(row["statement"], row["assumed"], row["found"], row["evidence"]["says"]).removeprefix("<tr>")
         for row in differences
+        for name in [f"U{row['number']}"]
     ]
     return [
         "<h2>Assumptions that differ</h2>",
@@ -188,9 +188,9 @@ def _differences(differences: Sequence[Plain]) -> list[str]:
     ]
 
 
-def _families(rules: Sequence[Plain]) -> list[str]:
+def _families(judgement: Plain) -> list[str]:
     families: dict[str, list[Plain]] = defaultdict(list)
-    for rule in rules:
+    for rule in judgement["rules"]:
         if rule["verdict"] != "not exercised":
             families[rule["name"].partition(".")[0]].append(rule)
     if not families:
@@ -198,12 +198,12 @@ def _families(rules: Sequence[Plain]) -> list[str]:
     rows = []
     for family, members in families.items():
         rows.append(f'<tr><th colspan="6">{escape(family)}</th></tr>')
-        rows += [_verdict_row(rule) for rule in members]
+        rows += [_verdict_row(rule, judgement) for rule in members]
     heading = ("rule", "verdict", "held", "broken", "open", "what it says")
     return ["<h2>Verdicts</h2>", *_table(heading, rows)]
 
 
-def _verdict_row(rule: Plain) -> str:
+def _verdict_row(rule: Plain, judgement: Plain) -> str:
     why = f" Open: {rule['reasons'][0]['why']}." if rule["reasons"] else ""
     says = rule["says"].rstrip(".")
     numbers = "".join(
@@ -213,7 +213,8 @@ def _verdict_row(rule: Plain) -> str:
     return (
         f'<tr id="{escape(rule["name"])}"><td>{escape(rule["name"])}</td>'
         f'<td class="{CLASSES[rule["verdict"]]}">{escape(verdict(rule))}</td>{numbers}'
-        f'<td>{escape(says)}.<span class="soft">{escape(why)}</span>{_cases(rule)}</td></tr>'
+        f'<td>{escape(says)}. ({_facts(rule, judgement)})<span class="soft">{escape(why)}</span>'
+        f"{_cases(rule)}</td></tr>"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.report import units
-from ranksim.report.figure import INK, label_ends, plain_axes, tip
+from ranksim.report.figure import INK, THOUSANDS, label_ends, plain_axes, tip
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ PANEL_GAP = 0.28
 
 PANEL_TITLE = 18
 """Between the title and the first panel, points: room for the panel's own."""
-
-THOUSANDS = 1_000
-"""From here on an axis of counts has separators."""
 
 
 SAMPLED = ("slots", "windows", "queues")

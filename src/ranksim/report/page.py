@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ranksim.contract.assumptions import ASSUMPTIONS
+from ranksim.contract.facts import FACTS
 from ranksim.report.assumptions import settings
-from ranksim.report.heading import Heading, numbers_of
+from ranksim.report.heading import Heading, by_telling, tiles_of
 from ranksim.report.tables import View, bounded, views
 from ranksim.report.units import many
 
@@ -23,7 +26,7 @@ STYLE = """
     --good: #3fcfa4; --bad: #ff9350; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 72rem; padding: 1.5rem 1rem 3rem; background: var(--paper);
-  color: var(--ink);  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+  color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
 h1 { margin: 0 0 .25rem; font-size: 1.75rem; line-height: 1.2; }
 h2 { margin: 2.25rem 0 .5rem; font-size: 1.25rem; }
 h3 { margin: 0 0 .35rem; font-size: 1rem; }
@@ -34,7 +37,10 @@ p { margin: .25rem 0; max-width: 50rem; }
 .numbers { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.25rem 0 0; padding: 0; list-style: none; }
 .numbers li { flex: 1 1 8rem; padding: .6rem .9rem; background: var(--raised); border-radius: .5rem;
   color: var(--soft); }
-.numbers b { display: block; color: var(--ink); font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.numbers b { display: block; color: var(--ink); font-size: 1.35rem; line-height: 1.25;
+  font-variant-numeric: tabular-nums; }
+.numbers b.bad { color: var(--bad); }
+.answer { font-size: 1.15rem; font-weight: 600; }
 .tables { display: flex; flex-wrap: wrap; gap: 1.5rem; }
 .tables section { flex: 1 1 auto; max-width: 100%; }
 .wide { overflow-x: auto; }
@@ -47,6 +53,8 @@ th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 figure { margin: 1rem 0 0; min-width: 0; max-width: 48rem; }
 figure > svg, img { display: block; width: 100%; height: auto; background: #fff;
   border: 1px solid var(--line); border-radius: .5rem; }
+@media (prefers-color-scheme: dark) {
+  figure > svg, img { filter: invert(.91) hue-rotate(180deg); border-color: #c9c2ba; } }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
 .piece pre { margin: .25rem 0 .5rem; font-size: .8rem; white-space: pre-wrap; }
@@ -70,8 +78,8 @@ def page(
     first = _shows(heading, plots)
     parts = [
         *_head(heading, title, tables),
-        *_expectations(heading),
         *(_figure(name, plots[name]) for name in first),
+        *_expectations(heading),
         *_tables(views(tables, MOST_ROWS)),
         *_plots({name: svg for name, svg in plots.items() if name not in first}, "Further figures"),
         *_assumptions(heading),
@@ -81,15 +89,22 @@ def page(
     return html_document(title, parts)
 
 
-def tables_page(title: str, lines: Iterable[str], shown: Iterable[View], plots: Mapping[str, str]) -> str:
-    """A page of tables and plots under a title and a few lines of text, such as that of a study."""
-    parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines)]
+def tables_page(title: str, lines: Sequence[str], shown: Iterable[View], plots: Mapping[str, str]) -> str:
+    """A page of tables and plots, such as that of a study: the title, the answer, and lines on it."""
+    parts = [f"<h1>{escape(title)}</h1>"]
+    parts += [f'<p class="answer">{with_links(line)}</p>' for line in lines[:1]]
+    parts += [f"<p>{with_links(line)}</p>" for line in lines[1:]]
     tables = [bounded(view, MOST_ROWS) for view in shown]
     for view in tables:
         if view.leads:
             parts += [f"<h2>{escape(view.title)}</h2>", *_rows(view)]
     rest = [*_plots(plots, "Figures"), *_tables(view for view in tables if not view.leads)]
-    return html_document(title, [*parts, *rest])
+    return html_document(title, [*parts, *rest, f"<footer>{OPEN}{with_links(LISTED)}</footer>"])
+
+
+OPEN = "What the specification states are facts (S), what it leaves open is assumed (U): "
+
+LISTED = f"S1 to S{len(FACTS)}, U1 to U{len(ASSUMPTIONS)}; “ranksim explain U1” tells of each."
 
 
 def html_document(title: str, body: Iterable[str], style: str = "") -> str:
@@ -121,9 +136,11 @@ def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[st
     failed = any(not verdict.holds for verdict in heading.verdicts)
     kind = "bad" if failed else "good" if heading.verdicts else "soft"
     parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
+    parts += [f'<p class="bad">{escape(one.text)}</p>' for one in heading.verdicts if not one.holds]
     parts.append('<ul class="numbers">')
     parts += [
-        f"<li><b>{escape(value)}</b>{escape(label)}</li>" for label, value in numbers_of(heading, tables)
+        f"<li><b{'' if good else BAD}>{escape(value)}</b>{escape(label)}</li>"
+        for value, label, good in tiles_of(heading, tables)
     ]
     parts.append("</ul>")
     return parts
@@ -140,22 +157,37 @@ def _expectations(heading: Heading) -> list[str]:
     return ["<h2>Expectations</h2>", *_table(("verdict", "found"), 2, rows)]
 
 
-SHOWN_BY = {
-    "refusals": "refusals",
-    "slots": "slots",
-    "meters": "meters",
-    "spend": "spend",
-    "calls": "windows",
-    "jobs": "jobs",
-    "endpoints": "deliveries",
-}
-"""The plot that shows what a metric tells, by the first word of its name."""
+SHOWN_BY = (
+    ("rate_limited", "windows"),
+    ("limited", "windows"),
+    ("cost_cap", "spend"),
+    ("quota", "meters"),
+    ("slot", "slots"),
+    ("endpoints.", "timeline"),
+    ("deliveries.", "timeline"),
+    (".delay", "delays"),
+    ("endpoints.", "deliveries"),
+    ("jobs.", "jobs"),
+    ("spend.", "spend"),
+    ("meters.", "meters"),
+    ("windows.", "windows"),
+    ("refus", "refusals"),
+    ("calls.", "windows"),
+    ("clients.", "windows"),
+)
+"""What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
+
+BAD = ' class="bad"'
 
 
 def _shows(heading: Heading, plots: Mapping[str, str]) -> list[str]:
     """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
-    told = sorted(heading.verdicts, key=lambda verdict: verdict.holds)
-    shown = [SHOWN_BY.get(verdict.text.partition(".")[0], "") for verdict in told]
+    shown = [
+        plot
+        for one in by_telling(heading.verdicts)
+        for word, plot in SHOWN_BY
+        if word in one.text.partition(" ")[0]
+    ]
     return [name for name in [*shown, "refusals", *plots] if name in plots][:1]
 
 
@@ -232,10 +264,23 @@ def linked(name: str, told: str) -> str:
     return f'<a href="{escape(address)}" title="{escape(told)}">{name}</a>'
 
 
+def with_links(text: str) -> str:
+    """Return text as HTML, with the facts and assumptions that it names linked, or told where one points."""
+    told = {f"S{one.number}": one.statement for one in FACTS}
+    told |= {f"U{one.number}": one.statement for one in ASSUMPTIONS}
+    return ID.sub(
+        lambda found: linked(found[0], told[found[0]]) if found[0] in told else found[0], escape(text)
+    )
+
+
+ID = re.compile(r"\b[SU]\d{1,3}\b")
+"""The number of a fact or an assumption."""
+
+
 def _notes(heading: Heading) -> list[str]:
     if not heading.notes:
         return []
-    return ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in heading.notes), "</ul>"]
+    return ["<h2>Notes</h2>", "<ul>", *(f"<li>{with_links(note)}</li>" for note in heading.notes), "</ul>"]
 
 
 def _foot(heading: Heading) -> list[str]:
@@ -249,7 +294,7 @@ def _foot(heading: Heading) -> list[str]:
     )
     parts.append(
         f"<footer>ranksim {escape(heading.version)}, seed {heading.seed}: the same seed, the same result."
-        f"{many} What the specification leaves open is assumed; “ranksim assumptions” lists it.</footer>"
+        f"{many} {OPEN}{with_links(LISTED)}</footer>"
     )
     return parts
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import ranksim
+from ranksim.report import units
 from ranksim.report.assumptions import overrides, rests_on
 from ranksim.report.heading import ExpectationVerdict, Heading
-from ranksim.sim.expectations import judge
+from ranksim.sim.expectations import ExpectationResult, judge
+from ranksim.sim.metrics import unit_of
 
 if TYPE_CHECKING:
     from ranksim.sim.results import Result
@@ -28,14 +30,28 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         version=ranksim.__version__,
         policy=scenario.policy.name,
         verdicts=tuple(
-            ExpectationVerdict(finding.passed, finding.text) for finding in judge(scenario.expect, result)
+            ExpectationVerdict(
+                finding.passed, finding.text, finding.expectation.metric, _found(finding, result)
+            )
+            for finding in judge(scenario.expect, result)
         ),
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
         overrides=overrides(scenario.policy),
         rests_on=rests_on(scenario.policy, (name for one in result.replications for name in one.consulted)),
         command=command,
         invoice=_invoice(scenario),
+        plans={name: account.plan for name, account in scenario.accounts.items()},
     )
+
+
+def _found(finding: ExpectationResult, result: Result) -> str:
+    """The number that was judged, a mean with its interval; nothing where none was observed."""
+    metric = finding.expectation.metric
+    if finding.value is None:
+        return ""
+    if finding.expectation.hold == "every":
+        return units.write(unit_of(metric), finding.value)
+    return units.write(unit_of(metric), *result.metric(metric))
 
 
 def _invoice(scenario: Scenario) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
-from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, save
+from ranksim.report import units
+from ranksim.report.figure import BLUE, GREY, INK, THOUSANDS, VERMILLION, new_figure, or_value, save, title
 from ranksim.study.condition import MetricCondition
 from ranksim.study.spec import CheckedSpec
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Tables = Mapping[str, Sequence[Row]]
+
+TITLE = 48
+"""Characters of a line of a title; names of rows leave little room."""
 
 ROW_HEIGHT = 0.3
 """Inches for each row of a plot that has many."""
@@ -58,21 +62,35 @@ def save_all(study: CheckedSpec, tables: Tables, directory: Path) -> dict[str, s
             figure = new_figure()
             figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows) / len(metrics)))
             plot(study, tables, name, metric, figure.subplots())
-            title = name if len(metrics) == 1 else f"{name}-{number + 1}"
-            images[title] = save(figure, directory / f"{title}.png")
+            file = name if len(metrics) == 1 else f"{name}-{number + 1}"
+            images[file] = save(figure, directory / f"{file}.png")
     return images
 
 
 def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     _whiskers(ax, [row["point"] for row in rows], rows, "mean", rows[0]["unit"], rows[0]["metric"])
-    ax.set_title(f"{rows[0]['metric']} by point")
+    low, high = ax.get_xlim()
+    if rows[0]["unit"] != "instant":
+        ax.set_xlim(min(0, low), max(0, high))
+    known = [row for row in rows if row["mean"] is not None] or list(rows)
+    ends = (min(known, key=_mean), max(known, key=_mean))
+    least, most = (units.write(row["unit"], row["mean"]) for row in ends)
+    found = f"{rows[0]['metric']}: {least} at {ends[0]['point']}"
+    title(ax, found + (f", {most} at {ends[1]['point']}" if least != most else " and everywhere"), TITLE)
 
 
 def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     names = [f"{row['first']} − {row['second']}" for row in rows]
-    _whiskers(ax, names, rows, "difference", rows[0]["unit"], f"difference in {rows[0]['metric']}")
+    unit = rows[0]["difference_unit"]
+    _whiskers(ax, names, rows, "difference", unit, f"difference in {rows[0]['metric']}")
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
-    ax.set_title(f"Differences in {rows[0]['metric']}")
+    sure = [row for row in rows if row["low"] is not None and (row["low"] > 0 or row["high"] < 0)]
+    most = max(sure or rows, key=lambda row: abs(row["difference"] or 0))
+    size = units.write(unit, abs(most["difference"] or 0))
+    more = "more" if (most["difference"] or 0) > 0 else "less"
+    found = f"{size} {more} {rows[0]['metric']} at {most['first']} than at {most['second']}"
+    unsure = f"No difference in {rows[0]['metric']} is sure"
+    title(ax, found if sure or most["low"] is None else unsure, TITLE)
 
 
 def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -86,16 +104,23 @@ def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     _whiskers(ax, names, rows, "mean", unit, name)
     size, _ = _scale(unit, rows, "mean")
     ax.axvline(condition.bound / size, color=VERMILLION, linewidth=1, linestyle="--", zorder=0)
-    ax.set_title(f"Values of {goal.parameter.rpartition('.')[2]} tried for {goal.such_that}")
+    decided = [row["value"] for row in rows if row["decision"] == "holds"]
+    which = (decided[0] if goal.smallest else decided[-1]) if decided else ""
+    found = f"Values tried for {goal.such_that}"
+    if which and not many:
+        found = f"{which} is the {'smallest' if goal.smallest else 'largest'} for {goal.such_that}"
+    title(ax, found, TITLE)
 
 
 def _tornado(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
-    size, unit = _scale(rows[0]["unit"], rows, "swing")
+    size, unit = _scale(units.difference_of(rows[0]["unit"]), rows, "swing")
     places = range(len(rows) - 1, -1, -1)
     for end, colour in (("low", BLUE), ("high", VERMILLION)):
         changes = [(row[f"{end}_change"] or 0) / size for row in rows]
-        ax.barh(list(places), changes, height=0.55, color=colour)
-        for place, change, row in zip(places, changes, rows, strict=True):
+        half = 0.27 if end == "low" else -0.27
+        ax.barh([place + half / 2 for place in places], changes, height=0.25, color=colour)
+        for level, change, row in zip(places, changes, rows, strict=True):
+            place = level + half / 2
             at = (4, "left") if change > 0 else (-4, "right")
             span = [(row[f"{end}_change_{side}"] or 0) / size for side in ("low", "high")]
             if span[0] < span[1]:
@@ -109,7 +134,8 @@ def _tornado(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     ax.margins(x=0.2)
     ax.set_yticks(list(places), [_short(row["parameter"]) for row in rows])
     ax.set_xlabel(f"change of {rows[0]['metric']}{unit}")
-    ax.set_title(f"What moves {rows[0]['metric']}")
+    most = max(rows, key=lambda row: row["swing"] or 0)
+    title(ax, f"{_short(most['parameter'])} moves {rows[0]['metric']} most", TITLE)
     _tidy(ax)
 
 
@@ -128,7 +154,8 @@ def _sobol(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
             )  # fmt: skip
     ax.set_yticks(range(len(rows)), [_short(row["parameter"]) for row in reversed(rows)])
     ax.set_xlabel("share of the variance")
-    ax.set_title(f"What {rows[0]['metric']} varies with")
+    most = max(rows, key=lambda row: row["total"])
+    title(ax, f"{rows[0]['metric']} varies most with {_short(most['parameter'])}", TITLE)
     _tidy(ax)
 
 
@@ -167,11 +194,18 @@ def _scale(unit: str, rows: Sequence[Row], column: str) -> tuple[float, str]:
             return MICRO_USD, ", USD"
         case "share":
             return 0.01, ", %"
+        case "points":
+            return 0.01, ", percentage points"
         case "duration":
             size, name = next((step for step in DURATIONS if most >= step[0]), DURATIONS[-1])
             return size, f", {name}"
         case _:
             return 1, ""
+
+
+def _mean(row: Row) -> float:
+    mean: float = row["mean"] or 0
+    return mean
 
 
 def _short(path: str) -> str:
@@ -181,4 +215,5 @@ def _short(path: str) -> str:
 def _tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8)
-    ax.title.set_fontsize(10)
+    if abs(ax.get_xlim()[1]) >= THOUSANDS or abs(ax.get_xlim()[0]) >= THOUSANDS:
+        ax.xaxis.set_major_formatter("{x:,.0f}")

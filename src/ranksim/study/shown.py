@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ranksim.report import units
@@ -43,7 +44,59 @@ def page(result: StudyTables, images: Mapping[str, str]) -> str:
     """Return a study as one HTML page, with its plots as SVG by name."""
     title, *lines = heading(result)
     lines += [result.study.spec.description] if result.study.spec.description else []
-    return tables_page(title, lines, views(result), images)
+    first, *rest = views(result) or [View("Nothing", (), 0, ())]
+    shown = [replace(first, leads=True), *rest]
+    return tables_page(title, [answer(result), *lines], shown, dict(_answer_first(images)))
+
+
+def _answer_first(images: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Plots in the order of the tables: what answers a question before what it was found by."""
+    kinds = ("candidates", "comparisons", "tornado", "sobol", "points")
+    return sorted(images.items(), key=lambda item: kinds.index(item[0].partition("-")[0]))
+
+
+def answer(result: StudyTables) -> str:
+    """What a study found, in a sentence."""
+    spec, tables = result.study.spec, result.tables
+    if tables["goals"] and spec.goal is not None:
+        which = "smallest" if spec.goal.smallest else "largest"
+        several = len(tables["goals"]) > 1
+        found = (f"{row['point']}: " * several + units.text(row["answer"]) for row in tables["goals"])
+        asked = f"The {which} {spec.goal.parameter} such that {spec.goal.such_that}"
+        return (
+            f"{asked} is {'; '.join(found)}."
+            if any(row["answer"] for row in tables["goals"])
+            else (f"{asked} was not found: {tables['goals'][0]['text']}.")
+        )
+    if tables["comparisons"]:
+        return _of_comparison(tables["comparisons"][0])
+    if tables["tornado"]:
+        most = max(tables["tornado"], key=lambda row: row["swing"] or 0)
+        ends = " and ".join(most[f"{end}_value"] for end in ("low", "high"))
+        swing = units.write(units.difference_of(most["unit"]), most["swing"])
+        return f"{most['parameter']} moves {most['metric']} most: by {swing} between {ends}."
+    return _of_points([row for row in tables["points"] if row["mean"] is not None])
+
+
+def _of_comparison(row: Row) -> str:
+    changed = units.write(row["difference_unit"], row["difference"], row["low"], row["high"])
+    means = (units.write(row["unit"], row[f"{side}_mean"]) for side in ("first", "second"))
+    of = dict(zip(("first", "second"), means, strict=True))
+    return (
+        f"{row['metric']} is {of['first']} at {row['first']} and {of['second']} at {row['second']}: a "
+        f"difference of {changed}."
+    )
+
+
+def _of_points(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "Nothing was observed."
+    metric = [row for row in rows if row["metric"] == rows[0]["metric"]]
+    ends = min(metric, key=lambda row: row["mean"]), max(metric, key=lambda row: row["mean"])
+    low, high = (units.write(row["unit"], row["mean"], row["low"], row["high"]) for row in ends)
+    if len(metric) == 1:
+        return f"{rows[0]['metric']} is {low}."
+    return f"{rows[0]['metric']} is between {low} ({ends[0]['point']}) and {high} ({ends[1]['point']})."
 
 
 def views(result: StudyTables) -> list[View]:
