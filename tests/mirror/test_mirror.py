@@ -79,6 +79,8 @@ def used_up(server: Server) -> str:
             assert client.delete(f"/v1/keywords/{added[0]['id']}").status_code == 204
             brief = {"domain_id": domain, "keywords": ["keyword 1", "keyword 2"]}
             assert client.post("/v1/keyword-briefs", json=brief).status_code in (200, 201)
+            crawl = {"kind": "crawl", "domain_id": domain}
+            assert client.post("/v1/jobs", json=crawl).status_code == 202
         hook = {"url": f"https://hooks.example/{number}", "event_types": [], "domain_id": domain}
         assert client.post("/v1/webhooks", json=hook).status_code == 201
     return str(server.key)
@@ -103,6 +105,17 @@ def test_a_twin_has_the_limits_the_portfolio_and_what_is_used(tmp_path: Path) ->
         cost[part] for part in ("spent", "ceiling", "resets_at")
     }
     assert len(scenario.receivers) == 2
+    assert "1 job was under way there, and not here" in told.stdout
+    assert scenario.accounts[name].used is not None
+    [cooling] = scenario.accounts[name].used.cooldowns
+    assert (cooling.spend, cooling.domain, cooling.since) == ("crawl", "site1.example", scenario.start)
+    for number, code in ((1, "cooldown_active"), (2, None)):
+        world = World(scenario)
+        actor = world.actors[name]
+        body = {"kind": "crawl", "domain_id": actor.hosts[f"site{number}.example"]}
+        call = Call("jobs.create", key=next(iter(actor.keys.values())), body=body)
+        reply = world.service.handle(call, scenario.start).reply
+        assert (reply.body or {}).get("code") == code, reply
     assert run(scenario).tables["notes"] == []
     assert "next: ranksim run" in told.stdout
 

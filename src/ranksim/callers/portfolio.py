@@ -98,15 +98,24 @@ class PortfolioSpec(Frozen):
         return domains * self.keywords * per_keyword
 
 
+class CooldownSpec(Frozen):
+    """A cooldown under way: an operation on the domain with this host cools down since then, µs (S65, U46)."""
+
+    spend: Literal["rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans"]
+    domain: str
+    since: Instant
+
+
 class UsedSpec(Frozen):
     """What an account has used when it starts: units by metric, cost (µUSD) of the month, held slots.
 
-    Each belongs to the period that the start lies in (S108, S110, U51).
+    Each belongs to the period that the start lies in (S108, S110, U51). `cooldowns` are those under way.
     """
 
     metrics: dict[str, Count] = Field(default_factory=dict)
     spent: Annotated[Money, Field(ge=0)] = 0
     held: Count = 0
+    cooldowns: tuple[CooldownSpec, ...] = ()
 
 
 class AccountSpec(Frozen):
@@ -191,6 +200,8 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
         _make_portfolio(host, actor, portfolio)
     if spec.used is not None:
         service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
+        for cooling in spec.used.cooldowns:
+            service.set_cooldown(account, cooling.spend, actor.hosts[cooling.domain], cooling.since, now)
     for key in spec.keys:
         domain = actor.hosts[key.domain] if key.domain is not None else None
         actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain)

@@ -20,8 +20,9 @@ OWNED = (
     "webhooks.list",
     "labels.list",
     "competitors.list",
+    "jobs.list",
 )
-"""Lists that tell what an account tracks; keywords are counted by their lists."""
+"""Lists that tell what an account tracks and has run; keywords are counted by their lists."""
 
 Item = Mapping[str, Any]
 

@@ -7,11 +7,12 @@ at its default, and told in notes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.clock import Micros, iso
+from ranksim.clock import Micros, duration, instant, iso
 from ranksim.contract.facts import SPENDING_OPERATIONS
 from ranksim.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.contract.policy import Policy
@@ -45,7 +46,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         terms = _plan(read, twin.notes)
         plan = _plan_name(read, plans, terms)
         plans[plan] = terms
-        accounts[name] = _account(read, plan, twin.notes)
+        accounts[name] = _account(read, plan, terms, now, twin.notes)
         receivers |= _receivers(read, name, len(receivers), twin.notes)
     twin.notes += [
         f"key {name}: it tells no account, so it has no place in the twin" for name in reading.unknown
@@ -177,7 +178,9 @@ def _quota(meter: Item) -> dict[str, Any]:
 # Accounts
 
 
-def _account(read: ReadAccount, plan: str, notes: list[str]) -> dict[str, Any]:
+def _account(
+    read: ReadAccount, plan: str, terms: Mapping[str, Any], now: Micros, notes: list[str]
+) -> dict[str, Any]:
     told, usage = read.single("account.get"), read.single("account.usage")
     hosts = {str(domain.get("id")): _host(domain) for domain in read.lists.get("domains.list", ())}
     account: dict[str, Any] = {"plan": plan, "environment": read.environment}
@@ -198,6 +201,12 @@ def _account(read: ReadAccount, plan: str, notes: list[str]) -> dict[str, Any]:
         account["portfolio"], *further = tracked
         account |= {"further": further} if further else {}
     account["used"] = _used(usage, read.single("slots.get"))
+    jobs = read.lists.get("jobs.list", [])
+    account["used"]["cooldowns"] = list(_cooldowns(jobs, hosts, terms["cooldowns"], now))
+    running = sum(job.get("status") in ("queued", "running") for job in jobs)
+    if running:
+        were = "job was" if running == 1 else "jobs were"
+        notes.append(f"{read.name}: {running} {were} under way there, and not here")
     planned = sum(_planned(portfolio) for portfolio in tracked)
     active = read.single("slots.get").get("active")
     if isinstance(active, int) and active != planned:
@@ -258,6 +267,23 @@ def _used(usage: Item, slots: Item) -> dict[str, Any]:
         "spent": f"{_money(spent, '0')} USD",
         "held": _whole(slots.get("held"), 0),
     }
+
+
+def _cooldowns(
+    jobs: list[Item], hosts: Mapping[str, str], lengths: Mapping[str, str], now: Micros
+) -> Iterator[dict[str, Any]]:
+    """What jobs cool down: each kind on each domain from its last run on, which a failed one is not (U91)."""
+    last: dict[tuple[str, str], Micros] = {}
+    for job in jobs:
+        kind, domain = str(job.get("kind")), str(job.get("domain_id"))
+        if kind not in lengths or domain not in hosts or job.get("status") == "failed":
+            continue
+        with suppress(ValueError):
+            since = instant(str(job.get("created_at")))
+            if since <= now < since + duration(lengths[kind]):
+                last[kind, domain] = max(since, last.get((kind, domain), since))
+    for (kind, domain), since in sorted(last.items()):
+        yield {"spend": kind, "domain": hosts[domain], "since": iso(since)}
 
 
 def _receivers(read: ReadAccount, account: str, made: int, notes: list[str]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 from ranksim.clock import calendar_anchor
-from ranksim.contract.facts import CHECK_NAMES, RateClass
+from ranksim.contract.facts import CHECK_NAMES, SPENDING_OPERATIONS, RateClass
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, near
 from ranksim.rules import admission, windows
 from ranksim.rules.admission import MONTH, WEEK
-from ranksim.rules.books import Books, Meter, Window
+from ranksim.rules.books import Books, Cooldown, Meter, Window
 from ranksim.service.context import Context
 from ranksim.service.state import Account, Key
 
@@ -106,6 +106,15 @@ def set_usage(
         meter = account.meters[metric]
         admission.turn_meter(now, meter, books, ctx.terms)
         meter.used = used
+
+
+def set_cooldown(ctx: Context, account: Account, spend: str, domain: str, since: int) -> None:
+    """Let an operation on a domain cool down since an instant; one that began later goes on (U46)."""
+    _expect("operation", spend, SPENDING_OPERATIONS)
+    owner = domain if ctx.policy.assumptions.cooldown_scope == "domain" else "account"
+    length = ctx.plan_of(account).cooldown_of(spend)
+    row = account.cooldowns.setdefault(f"{owner}/{spend}", Cooldown(length=length))
+    row.since = max(row.since, since)
 
 
 def set_add_on(ctx: Context, account: Account, add_on: str, count: int) -> None:

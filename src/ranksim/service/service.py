@@ -473,6 +473,11 @@ class Service:
         self._advance(now)
         administration.set_usage(self._ctx, self._account(account), metrics, spent, held, now)
 
+    def set_cooldown(self, account: str, spend: str, domain: str, since: int, now: int) -> None:
+        """Let an operation on a domain cool down since an instant (µs), as if it had been accepted then."""
+        self._advance(now)
+        administration.set_cooldown(self._ctx, self._account(account), spend, domain, since)
+
     def waive(self, limits: Collection[str], now: int) -> None:
         """Switch off limits, of `administration.LIMITS`, for everybody: these and no others."""
         self._advance(now)

@@ -271,6 +271,11 @@ def _account_problems(scenario: Scenario) -> Iterator[Problem]:
                 yield (*at, "further", number, *path), f"{message}; make it smaller or choose another plan"
         for metric in account.used.metrics if account.used is not None else ():
             yield from _unknown((*at, "used", "metrics", metric), "metric", metric, plan.quotas)
+        for number, cooling in enumerate(account.used.cooldowns if account.used is not None else ()):
+            place = (*at, "used", "cooldowns", number)
+            yield from _unknown((*place, "domain"), "domain", cooling.domain, account.hosts(name))
+            if cooling.since > scenario.start:
+                yield (*place, "since"), f"begins after the world, which starts {iso(scenario.start)}"
 
 
 def _portfolio_problems(portfolio: PortfolioSpec, plan: Plan) -> Iterator[Problem]:
