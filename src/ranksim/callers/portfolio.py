@@ -99,7 +99,7 @@ class PortfolioSpec(Frozen):
 
 
 class CooldownSpec(Frozen):
-    """A cooldown under way: an operation on the domain with this host cools down since then, µs (S65, U46)."""
+    """A cooldown under way: an operation on the domain with this host cools down since then (S65, U46)."""
 
     spend: Literal["rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans"]
     domain: str
