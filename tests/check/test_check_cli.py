@@ -48,6 +48,15 @@ def test_a_directory_that_holds_a_trace_is_refused(tmp_path: Path) -> None:
     assert "holds a trace already; give another directory with --out" in " ".join(result.output.split())
 
 
+def test_where_nothing_can_be_written_nothing_is_called(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    out = tmp_path / "file" / "checked"
+    result = CliRunner().invoke(app, ["check", "--host", "localhost:1", "--key", "k", "--out", str(out)])
+    assert result.exit_code == 2
+    assert str(out) in result.output.replace("\n", "")
+    assert "Traceback" not in result.output
+
+
 def test_what_is_of_this_machine_has_no_cap_of_its_own() -> None:
     assert is_local(Target.simple("http://127.0.0.1:1", "k"))
     assert is_local(Target.simple("http://[::1]:1", "k"))

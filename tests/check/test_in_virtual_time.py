@@ -43,12 +43,23 @@ def test_ten_minutes_decide_nearly_all_with_keys_of_every_purpose() -> None:
 def test_dry_runs_alone_spend_nothing() -> None:
     service, target = make_world(seed=22)
     target = target.model_copy(update={"dry_run_only": True})
-    checked = check(service, target, 4 * MINUTE, seed=22, only=("dry_run", "idempotency", "paging"))
+    checked = check(service, target, 6 * MINUTE, seed=22)
     spending = {"jobs.create", "keyword_briefs.create", "keywords.create", "scans.create"}
-    for one in checked.trace.exchanges:
-        if spending.intersection(one.operations):
-            assert json.loads(one.body)["dry_run"] is True
+    spent = [one for one in checked.trace.exchanges if spending.intersection(one.operations)]
+    assert {one.surface for one in spent} == {"rest", "graphql"}
+    for one in spent:
+        asked = json.loads(one.body)
+        assert asked["dry_run"] is True if one.surface == "rest" else "dryRun: true" in asked["query"], (
+            one.body
+        )
+    assert len(checked.ended) >= 6, checked.ended
     assert compare(checked.trace).deviating == ()
+    used = [
+        json.loads(one.response)["data"]["used"]
+        for one in checked.trace.exchanges
+        if (one.operations, one.surface, one.api_key, one.status) == (("slots.get",), "rest", "main", 200)
+    ]
+    assert used[0] == used[-1]
 
 
 @pytest.mark.slow
