@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import random
 import re
@@ -22,6 +23,12 @@ hypothesis.settings.register_profile(
     max_examples=20,
 )
 hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("dev"), max_examples=100)
+
+
+@pytest.fixture(autouse=True)
+def no_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, no line on stderr says how far something is."""
+    monkeypatch.setattr("ranksim.report.progress.PATIENCE", math.inf)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

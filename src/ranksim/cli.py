@@ -7,9 +7,7 @@ Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 in
 """
 
 import shlex
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +26,7 @@ from ranksim.mirror import cli as mirroring
 from ranksim.pricing import cli as pricing
 from ranksim.pricing import import_cli as importing
 from ranksim.receiver import cli as receive_cli
+from ranksim.report.progress import shown
 from ranksim.report.terminal import check_results, print_out, rendered, say
 from ranksim.sim.why import cli as asking
 from ranksim.study import cli as studying
@@ -285,31 +284,10 @@ def _simulate(
 ) -> "Result":
     from ranksim.sim.runner import run
 
-    with _progress() as progress:
+    with shown("simulating") as tell:
         return run(
-            scenario, seed=seed, replications=replications, workers=workers, trace=recorder,
-            progress=progress,
-        )  # fmt: skip
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int, float], None] | None]:
-    """A bar on the terminal; nothing at all where stderr is none."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=1.0)
-
-        def show(done: int, most: int, share: float) -> None:
-            of = f", {done} of {most} done" if most > 1 else ""
-            bar.update(task, completed=share, description=f"simulating{of}")
-
-        yield show
+            scenario, seed=seed, replications=replications, workers=workers, trace=recorder, progress=tell
+        )
 
 
 # Reporting

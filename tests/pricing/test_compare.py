@@ -12,11 +12,11 @@ import ranksim as rs
 from ranksim.clock import DAY
 from ranksim.errors import BadInput
 from ranksim.fleet.machines import Compiled
-from ranksim.inference.estimate import Estimate
 from ranksim.inference.precision import FIRST_STAGE
 from ranksim.pricing.bills import bills
 from ranksim.pricing.compare import METRICS, PERCENTILES, SHOWN, compare
 from ranksim.pricing.needs import NONE
+from ranksim.report import units
 from ranksim.report.figure import new_figure
 
 FLAT = catalogue({"flat": {"price": 30 * USD}})
@@ -224,17 +224,14 @@ def test_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_goes_on_until_the_difference_is_known() -> None:
     some = population().replace(seed=None, segments={"all": {"arrivals": "poisson"}})
-    told: list[tuple[int, Estimate]] = []
+    told: list[str] = []
     found = compare(some, FLAT, TIGHT, policy=CALENDAR, replications=2, precision=0.5,
-                    progress=lambda done, so_far: told.append((done, so_far)))  # fmt: skip
-    assert [done for done, _ in told] == list(range(1, FIRST_STAGE + 1))
+                    progress=lambda share, text: told.append(text))  # fmt: skip
+    counted = [text.partition(", the margin changes by ")[0] for text in told]
+    assert counted == [units.many(number, "replication") for number in range(1, FIRST_STAGE + 1)]
     assert found.replications == FIRST_STAGE
     margin = found.row("margin")
-    last = told[-1][1]
-    assert last.mean == pytest.approx(margin["difference"])
-    assert last.low is not None
-    assert last.high is not None
-    assert last.low <= margin["difference"] <= last.high
+    assert told[-1].endswith(units.write("money", margin["difference"], margin["low"], margin["high"]))
     with pytest.raises(BadInput, match="precision: expected a share"):
         compare(some, FLAT, TIGHT, precision=2)
 

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from ranksim.errors import BadInput
 from ranksim.report import figure
+from ranksim.report.progress import shown
 from ranksim.report.tables import View, to_rich
-from ranksim.report.terminal import check_results, rendered, waiting
+from ranksim.report.terminal import check_results, rendered
 
 TABLE = View("Refusals", ("code", "count"), 1, (("quota_exhausted", "12"),))
 
@@ -26,8 +27,8 @@ def test_text_is_as_wide_as_the_terminal_and_ends_without_blanks(monkeypatch: py
 
 
 def test_nothing_moves_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    with waiting():
-        pass
+    with shown("simulating") as tell:
+        tell(0.5, "half")
     assert capsys.readouterr() == ("", "")
 
 

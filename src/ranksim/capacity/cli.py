@@ -16,7 +16,8 @@ import typer
 
 from ranksim import clock
 from ranksim.errors import BadInput, listed
-from ranksim.report.terminal import check_results, waiting
+from ranksim.report.progress import shown
+from ranksim.report.terminal import check_results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,10 +97,11 @@ def slots(
     most = plan_named(used, plan).slot_limit if limit is None else limit
     begin = _read(clock.instant, "start", start)
     if replications:
-        with waiting():
+        with shown("simulating") as tell:
             answer = simulate_slot_use(
-                churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed
-            )
+                churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed,
+                progress=tell,
+            )  # fmt: skip
     else:
         answer = slot_use(churn, most, start=begin, days=days)
     _show("capacity slots", answer, json, out, plots, "How slots fill", {"slots": answer.plot})
@@ -157,8 +159,10 @@ def workers(
     check_results(out, plots)
     peaks = peaks_of(_jobs(jobs), _policy(policy), _read(clock.duration, "over", over), _weights(profile))
     patience = _read(clock.duration, "within", within)
-    with waiting():
-        answer = workers_needed(peaks, within=patience, target=target, replications=replications, seed=seed)
+    with shown("simulating peaks") as tell:
+        answer = workers_needed(
+            peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
+        )
     drawn = {one.kind: one.plot for one in answer.kinds}
     _show("capacity workers", answer, json, out, plots, "How many workers a peak needs", drawn)
 
@@ -193,9 +197,9 @@ def outage(
         cast("Law", law), cast("Failure", failure),
     )  # fmt: skip
     used = _policy(policy)
-    with waiting():
+    with shown("simulating") as tell:
         if replications:
-            answer = simulate_outage(met, used, replications=replications, seed=seed)
+            answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
         else:
             answer = outage_cost(met, used)
     _show(

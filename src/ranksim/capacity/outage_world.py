@@ -17,6 +17,7 @@ from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
 from ranksim.inference.counts import counted
 from ranksim.inference.shares import chance
+from ranksim.report.progress import Tell
 from ranksim.sim.receivers import SimulatedReceiver
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
@@ -38,13 +39,19 @@ METRICS = {
 
 
 def simulate_outage(
-    outage: Outage, policy: Policy | None = None, *, replications: int = 100, seed: int = 1
+    outage: Outage,
+    policy: Policy | None = None,
+    *,
+    replications: int = 100,
+    seed: int = 1,
+    progress: Tell | None = None,
 ) -> OutageCost:
     """Answer as `outage_cost`, with what so many simulated outages showed beside it.
 
     Crawls that take no time and cost nothing end as the events come; a receiver of the simulation fails
     meanwhile. Intervals are those of counts, and of the chance of being disabled. As the events of an outage
-    share its fate, what befell none of them might befall all of one more. Raises BadInput.
+    share its fate, what befell none of them might befall all of one more. `progress` is told how far it is.
+    Raises BadInput.
     """
     policy = policy or Policy()
     events = outage.together * outage.length // outage.every * replications
@@ -63,7 +70,7 @@ def simulate_outage(
             made.at(made.start + outage.length, _recover, made.receivers["erp"])
         return made
 
-    result = run(scenario, seed=seed, replications=replications, world=world)
+    result = run(scenario, seed=seed, replications=replications, world=world, progress=progress)
     values = {name: result.values(f"endpoints.erp.{metric}") for name, metric in METRICS.items()}
     jobs = [value or 0.0 for value in result.values("jobs.crawl.done")]
     sent = [value or 0.0 for value in result.values("endpoints.erp.events")]

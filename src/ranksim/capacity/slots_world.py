@@ -18,6 +18,7 @@ from ranksim.draws import Purpose, entity, uniform
 from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
+from ranksim.report.progress import Tell, noted
 from ranksim.rules.admission import held_at
 from ranksim.sim.runner import replication_seed
 from ranksim.sim.scenario import Scenario
@@ -33,16 +34,22 @@ def simulate_slot_use(
     policy: Policy | None = None,
     replications: int = 100,
     seed: int = 1,
+    progress: Tell | None = None,
 ) -> SlotUse:
     """Answer as `slot_use`, with what so many simulated accounts showed beside it, with intervals.
 
-    Each account really adds and deletes keywords through the rulebook, one request each. Raises BadInput.
+    Each account really adds and deletes keywords through the rulebook, one request each. `progress` is told
+    how far it is; without it a notebook shows that. Raises BadInput.
     """
     start = moment("start", start)
     expect(replications >= 1, "replications", "1 or more", replications)
     exact = slot_use(churn, limit, start=start, days=days)
     scenario = _scenario(churn, limit, start, days, policy or Policy())
-    seen = [_observe(scenario, churn, days, replication_seed(seed, i)) for i in range(replications)]
+    seen = []
+    with noted("simulating", progress) as tell:
+        for index in range(replications):
+            seen.append(_observe(scenario, churn, days, replication_seed(seed, index)))
+            tell((index + 1) / replications, f"{index + 1} of {replications} accounts")
     found = []
     for index, day in enumerate(exact.days):
         used = counted([float(run.used[index]) for run in seen])

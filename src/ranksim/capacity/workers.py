@@ -34,6 +34,7 @@ from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
 from ranksim.report.answer import Row, views_of
 from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
@@ -192,18 +193,23 @@ def workers_needed(
     target: float = 0.95,
     replications: int = 20,
     seed: int = 1,
+    progress: Tell | None = None,
 ) -> WorkersNeeded:
     """Find the smallest pool for each kind of job, so that a share `target` starts within `within` (µs).
 
     `within` and an `over` may be text: "5m". `replications` peaks are simulated for each number of workers
-    tried; with 0 only the formula answers. Raises BadInput.
+    tried; with 0 only the formula answers. `progress` is told which; without it a notebook shows that.
+    Raises BadInput.
     """
     within = micros("within", within)
     expect(0 < target < 1, "target", "a share between 0 and 1", target)
     expect(within >= 0, "within", "0 or more", within)
     expect(bool(peaks), "jobs", "at least one kind", "none")
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)
-    kinds = [_staffing(kind, peak, within, target, replications, seed) for kind, peak in peaks.items()]
+    with noted("simulating peaks", progress) as tell:
+        kinds = [
+            _staffing(kind, peak, within, target, replications, seed, tell) for kind, peak in peaks.items()
+        ]
     return WorkersNeeded(tuple(kinds))
 
 
@@ -215,11 +221,14 @@ def peaks_of(
     return {kind: Peak(count, durations[kind], over, profile) for kind, count in jobs.items()}
 
 
-def _staffing(kind: str, peak: Peak, within: Micros, target: float, replications: int, seed: int) -> Staffing:
+def _staffing(
+    kind: str, peak: Peak, within: Micros, target: float, replications: int, seed: int, tell: Tell
+) -> Staffing:
     sizes = range(1, peak.jobs + 1)
 
     @cache
     def tried(workers: int) -> StaffingTrial:
+        tell(None, f"{workers} workers for {kind}")
         seeds = [replication_seed(seed, index) for index in range(replications)]
         hits = [simulate_peak(kind, peak, workers, within, seed) for seed in seeds]
         seen = clustered(hits, [peak.jobs] * replications)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Tables, views_of
 from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
@@ -188,11 +190,13 @@ def break_even(
     level: float = LEVEL,
     threads: int = 1,
     compiled: bool | None = None,
+    progress: Tell | None = None,
 ) -> BreakEven:
     """Find, for each plan of a population, the price and the ceiling at which it breaks even.
 
     `step` is the grain of the ceilings, µUSD. The search takes it that a higher ceiling lets at least as many
-    customers cost more than they pay. Raises BadInput.
+    customers cost more than they pay. `progress` is told how many ceilings were tried; without it a notebook
+    shows that. Raises BadInput.
     """
     check_replications(replications)
     if not 0 < risk < 1 or not 0 < level < 1 or step < 1:
@@ -206,7 +210,10 @@ def break_even(
             raise BadInput(f"plan: no customer is on {plan!r}; expected one of {listed(served, plan)}")
     base = Policy() if policy is None else policy
 
+    tried_so_far = count(1)
+
     def run(sold: Catalogue) -> list[FleetResult]:
+        tell(None, f"catalogue {next(tried_so_far)} tried on {units.many(replications, 'replication')}")
         return [
             simulate_fleet(
                 population,
@@ -218,14 +225,15 @@ def break_even(
             for index in range(replications)
         ]
 
-    now = [bills(result) for result in run(catalogue)]
     found: list[Balance] = []
     trials: list[CeilingTrial] = []
-    for name in dict.fromkeys(plans or served):
-        if any(billed.of(name).any() for billed in now):
-            balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
-            found.append(balance)
-            trials += tried
+    with noted("looking for ceilings", progress) as tell:
+        now = [bills(result) for result in run(catalogue)]
+        for name in dict.fromkeys(plans or served):
+            if any(billed.of(name).any() for billed in now):
+                balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
+                found.append(balance)
+                trials += tried
     if not found:
         raise BadInput(f"plan: nobody is on {' or '.join(plans)} in any replication; give it more weight")
     return BreakEven(tuple(found), tuple(trials), risk, level, replications, seed)

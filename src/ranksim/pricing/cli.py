@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.errors import BadInput
-from ranksim.report.terminal import check_results, waiting
+from ranksim.report.progress import shown
+from ranksim.report.terminal import check_results
 
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
     from ranksim.fleet.population import Population
-    from ranksim.inference.estimate import Estimate
     from ranksim.pricing.back_test import Side
     from ranksim.report.answer import ReadyAnswer
     from ranksim.report.document import Kind
@@ -78,19 +78,13 @@ def compare(
     """
     from ranksim.pricing import catalogues
     from ranksim.pricing.compare import compare as answer
-    from ranksim.report.units import write
 
     check_results(out, plots)
     sides = catalogues.read_catalogue(a), catalogues.read_catalogue(b)
-    with waiting() as tell:
-
-        def progress(done: int, margin: "Estimate") -> None:
-            span = write("money", margin.mean, margin.low, margin.high)
-            tell(f"{done} replications, the margin changes by {span}")
-
+    with shown("comparing") as tell:
         found = answer(
             _population(population), *sides, policy=_policy(policy), moves=moves_of(move or ()),
-            replications=replications, seed=seed, threads=threads, precision=precision, progress=progress,
+            replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
         )  # fmt: skip
     show("price compare", found, "Catalogue A against catalogue B", json, out, plots)
 
@@ -120,10 +114,10 @@ def break_even(
 
     check_results(out, plots)
     sold = catalogues.read_catalogue(catalogue)
-    with waiting():
+    with shown("looking for ceilings") as tell:
         found = answer(
             _population(population), sold, policy=_policy(policy), plans=plan or (), risk=risk, level=level,
-            replications=replications, seed=seed, threads=threads,
+            replications=replications, seed=seed, threads=threads, progress=tell,
         )  # fmt: skip
     show("price break-even", found, "Where plans break even", json, out, plots)
 
@@ -150,10 +144,10 @@ def pareto(
 
     check_results(out, plots)
     sold = catalogues.read_catalogue(catalogue)
-    with waiting():
+    with shown("trying catalogues") as tell:
         found = answer(
             _population(population), sold, grid_of(vary), policy=_policy(policy),
-            replications=replications, seed=seed, threads=threads,
+            replications=replications, seed=seed, threads=threads, progress=tell,
         )  # fmt: skip
     show("price pareto", found, "Margin against blocked customers", json, out, plots)
 
@@ -231,7 +225,7 @@ def back_test(
         columns = read_columns(recording, None if names is None else read_names(names))
         own = all(account.spec.plan for account in columns.accounts)
         sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), own)
-        with waiting():
+        with shown("serving recorded calls"):
             tried = back_test_columns(columns, sides, policy=_policy(policy), seed=seed)
         if csv is not None:
             tried.save_csv(csv)
@@ -242,7 +236,7 @@ def back_test(
     sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), accounts is not None)
     known = None if accounts is None else read_accounts(accounts)
     recorded = read_recording(recording, () if rules is None else read_rules(rules))
-    with waiting():
+    with shown("serving recorded calls"):
         found = answer(
             recorded, sides, accounts=known, policy=_policy(policy), keywords=keywords, seed=seed
         )  # fmt: skip
@@ -289,10 +283,11 @@ def search(
             raise BadInput(f"{name}: expected a share between 0 and 1, found {share}")
     demand = Demand(Assumed(leave_price, 0.0, 1.0), Assumed(leave_refused, 0.0, 0.5))
     sold = catalogues.read_catalogue(catalogue)
-    with waiting():
+    with shown("searching") as tell:
         found = answer(
             read_columns(columns), sold, grid_of(vary), plan=plan, moves=moves_of(move or ()),
             policy=_policy(policy), demand=demand, risk=risk, level=level, seed=seed,
+            progress=tell,
         )  # fmt: skip
     show("price search", found, "The best catalogue for recorded customers", json, out, False)
 

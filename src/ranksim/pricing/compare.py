@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.fleet.sides import FleetSide
 from ranksim.inference.differences import compared
-from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.estimate import LEVEL
 from ranksim.inference.gains import gain
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.paired_shares import paired_difference
@@ -31,6 +31,7 @@ from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
 from ranksim.report.answer import HEADINGS, Row, Tables, views_of
 from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 
 MOST = 1_000
 """Replications at which a comparison ends, however well it knows."""
-
-Progress = Callable[[int, Estimate], None]
-"""What is told after each replication: how many there are, and the margin's difference so far (µUSD)."""
 
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 """The percentiles of customers by margin that are given."""
@@ -257,13 +255,14 @@ def compare(
     threads: int = 1,
     compiled: bool | None = None,
     precision: float | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Comparison:
     """Serve the same customers under two catalogues, with the same requests, and compare.
 
     `moves` says which plan of B serves the customers of a plan that the population names. With a `precision`
     there are more replications, up to MOST, until the margin's difference is known to within that share of
-    itself. `progress` is told after each how many there are, and the difference so far. Raises BadInput.
+    itself. `progress` is told after each how many there are, and the difference so far; without it
+    a notebook shows that. Raises BadInput.
     """
     check_replications(replications)
     if precision is not None and not 0 < precision < 1:
@@ -281,16 +280,18 @@ def compare(
     own: list[FleetResult] = []
     runs: list[tuple[Served, Served]] = []
     margins: list[float] = []
-    while len(runs) < replications or not _is_enough(margins, precision, level):
-        asked = sides if own else [*sides, *tried.values()]
-        one = replication_seed(seed, len(runs))
-        results = simulate_sides(asked, one, threads=threads, compiled=compiled)
-        own = own or results
-        first, second = served(results[0]), served(results[1])
-        runs.append((first, second))
-        margins.append(second.means[ALL, "margin"] - first.means[ALL, "margin"])
-        if progress is not None:
-            progress(len(runs), interval(MetricSample("mean", margins), level))
+    with noted("comparing", progress) as tell:
+        while len(runs) < replications or not _is_enough(margins, precision, level):
+            asked = sides if own else [*sides, *tried.values()]
+            one = replication_seed(seed, len(runs))
+            results = simulate_sides(asked, one, threads=threads, compiled=compiled)
+            own = own or results
+            first, second = served(results[0]), served(results[1])
+            runs.append((first, second))
+            margins.append(second.means[ALL, "margin"] - first.means[ALL, "margin"])
+            so_far = units.write("money", *interval(MetricSample("mean", margins), level))
+            share = None if precision else len(runs) / replications
+            tell(share, f"{units.many(len(runs), 'replication')}, the margin changes by {so_far}")
     replications = len(runs)
     enough = {name: result.accounts["enough"] for name, result in zip(tried, own[2:], strict=True)}
     # A plan that few are on may have nobody in some replications.

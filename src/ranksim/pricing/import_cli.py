@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ranksim.pricing.cli import KeywordsOfDomain
-from ranksim.report.terminal import waiting
+from ranksim.report.progress import shown
 
 
 def import_recording(
@@ -60,7 +60,7 @@ def import_recording(
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
     known = {} if accounts is None else read_accounts(accounts)
-    with waiting():
+    with shown("reading"):
         made = columns_of(
             read_recording(recording, () if rules is None else read_rules(rules)),
             accounts=known,

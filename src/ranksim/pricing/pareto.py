@@ -25,6 +25,7 @@ from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 from ranksim.study.parameters import check_path, laid, tree_of
@@ -119,10 +120,12 @@ def pareto(
     level: float = LEVEL,
     threads: int = 1,
     compiled: bool | None = None,
+    progress: Tell | None = None,
 ) -> Frontier:
     """Try every combination of a grid on the same customers. Raises BadInput.
 
-    What differs in prices alone is simulated once, since a price changes no request.
+    What differs in prices alone is simulated once, since a price changes no request. `progress` is told how
+    far it is; without it a notebook shows that.
     """
     check_replications(replications)
     choices = points_of(grid)
@@ -136,16 +139,19 @@ def pareto(
     margins: list[list[float]] = [[] for _ in priced]
     blocked = [0] * len(priced)
     groups = list(alike.values())
-    for index, at in product(range(replications), range(0, len(groups), TOGETHER)):
-        some = groups[at : at + TOGETHER]
-        sides = [FleetSide(population, selling(base, priced[numbers[0]])) for numbers in some]
-        drawn = replication_seed(seed, index)
-        results = simulate_sides(sides, drawn, threads=threads, compiled=compiled)
-        for numbers, result in zip(some, results, strict=True):
-            hit = int((result.accounts["upgradable"] > 0).sum())
-            for number in numbers:
-                margins[number].append(float(bills(result, priced[number]).margin.sum()))
-                blocked[number] += hit
+    parts = [*product(range(replications), range(0, len(groups), TOGETHER))]
+    with noted("trying catalogues", progress) as tell:
+        for done, (index, at) in enumerate(parts):
+            tell(done / len(parts), f"replication {index + 1} of {replications}")
+            some = groups[at : at + TOGETHER]
+            sides = [FleetSide(population, selling(base, priced[numbers[0]])) for numbers in some]
+            drawn = replication_seed(seed, index)
+            results = simulate_sides(sides, drawn, threads=threads, compiled=compiled)
+            for numbers, result in zip(some, results, strict=True):
+                hit = int((result.accounts["upgradable"] > 0).sum())
+                for number in numbers:
+                    margins[number].append(float(bills(result, priced[number]).margin.sum()))
+                    blocked[number] += hit
     now, customers = margins.pop(), replications * population.accounts
     means = [(fmean(m), hits / customers) for m, hits in zip(margins, blocked, strict=False)]
     points = [

@@ -32,6 +32,7 @@ from ranksim.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, views_of
 from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -204,11 +205,13 @@ def search(
     seed: int = 1,
     first: int = FEWEST,
     compiled: bool | None = None,
+    progress: Tell | None = None,
 ) -> Search:
     """Find the catalogue of a grid with the best margin of recorded customers. Raises BadInput.
 
     Allowed is one under which a share below `risk` of the customers meets a refusal that they never met when
-    they were recorded. `first` is how many customers the first round has.
+    they were recorded. `first` is how many customers the first round has. `progress` is told of each
+    round; without it a notebook shows that.
     """
     points = points_of(grid)
     if not 0 < risk < 1:
@@ -223,15 +226,17 @@ def search(
     base = Policy() if policy is None else policy
     served, count, final = 0, first, False
     like: ColumnRun | None = None
-    while left and not final:
-        final = count >= len(order) or len(left) <= KEPT
-        chosen = order if final else order[:count]
-        trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled, like)
-        served += trial.run([now, *left])
-        like = trial.like
-        if not final:
-            left = _better(left, answer, risk, level)
-        count *= KEPT
+    with noted("searching", progress) as tell:
+        while left and not final:
+            final = count >= len(order) or len(left) <= KEPT
+            chosen = order if final else order[:count]
+            tell(None, f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}")
+            trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled, like)
+            served += trial.run([now, *left])
+            like = trial.like
+            if not final:
+                left = _better(left, answer, risk, level)
+            count *= KEPT
     rows = [_row(one, answer, risk, level) for one in everybody]
     good = [n for n, row in enumerate(rows) if row["final"] and row["allowed"]]
     best = max(good, key=lambda n: float(rows[n]["change"]), default=None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
@@ -66,21 +65,6 @@ def say(message: str) -> None:
     """Tell on stderr what the user must know beside it: a line, or one for each mistake of a file."""
     for line in message.splitlines():
         print("ranksim: " + " ".join(line.split()), file=sys.stderr)
-
-
-@contextmanager
-def waiting() -> Iterator[Callable[[str], None]]:
-    """Show that something goes on, on a terminal; nothing at all where stderr is none.
-
-    What it yields is told how far it is.
-    """
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("simulating") as status:
-        yield lambda text: status.update(f"simulating: {text}")
 
 
 def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ranksim.report.heading import Heading
+    from ranksim.report.progress import Tell
     from ranksim.sim.why.told import Why
 
 
@@ -101,14 +102,14 @@ class Result:
             images = drawing.svgs(self.tables)
         return page(self.heading, self.tables, images)
 
-    def why(self, asked: str, futures: int = 20, progress: Callable[[int], None] | None = None) -> Why:
+    def why(self, asked: str, futures: int = 20, progress: Tell | None = None) -> Why:
         """Tell when something became inevitable, and the smallest change that would have prevented it.
 
         `asked` is a metric that only grows, such as refusals.slot_limit_exceeded, which asks for the first,
         or a metric and a bound, `jobs.rank_run.wait.max > 10m`; the first replication that shows it is looked
         at. `futures` other futures of each moment and other worlds of each change are tried. `progress` is
-        told how many worlds have been run. Raises BadInput where it did not happen, and for a result that
-        was read from JSON.
+        told how many worlds have been run; without it a notebook shows that. Raises BadInput where it did
+        not happen, and for a result that was read from JSON.
         """
         if self._why is None:
             raise BadInput(f"{self.scenario}: a result from JSON knows no scenario; run it again")

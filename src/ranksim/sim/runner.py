@@ -21,6 +21,7 @@ from ranksim.errors import BadInput
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.warm_up import longest, mser5, welch
+from ranksim.report.progress import Tell, nobody, noted
 from ranksim.report.units import level
 from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from ranksim.sim.scenario import Scenario
     from ranksim.sim.why.told import Why
     from ranksim.sim.world import Recorder
-
-Progress = Callable[[int, int, float], None]
-"""Called with the replications done, the most there will be, and the share (0 to 1) of the work done."""
 
 MakeWorld = Callable[..., Any]
 """`World`, or what has its `run`, `service` and `endpoints`, made from (scenario, seed=, tally=, trace=)."""
@@ -59,14 +57,15 @@ def run(
     replications: int | None = None,
     workers: int = 1,
     trace: str | Path | Recorder | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     world: MakeWorld = World,
 ) -> Result:
     """Simulate a scenario, or the scenario of a file, and give its result.
 
     `seed` and `replications` stand in for the scenario's; with `replications` given, its `precision` is not
     pursued. `workers` processes share the replications. `trace`, a file or a recorder, takes down the first
-    replication, which then runs in this process. Raises BadInput, and whatever goes wrong in a
+    replication, which then runs in this process. `progress` is told how far it is; without it a notebook
+    shows that. Raises BadInput, and whatever goes wrong in a
     replication, with a note which one.
     """
     if isinstance(scenario, str | Path):
@@ -89,19 +88,19 @@ def run(
     values: list[float] = []
     precise = False
     with ExitStack() as stack:
+        tell = stack.enter_context(noted("simulating", progress))
         if isinstance(trace, str | Path):
             trace = stack.enter_context(TraceWriter(trace, started=scenario.start, salt=str(root).encode()))
-        for replication in stack.enter_context(closing(_in_order(one, most, workers, trace, progress))):
+        for replication in stack.enter_context(closing(_in_order(one, most, workers, trace, tell))):
             done.append(replication)
-            if progress is not None:
-                progress(len(done), most, len(done) / most)
+            tell(len(done) / most, _said(len(done), most))
             if precision is not None:
                 values += _observed(replication, precision.of)
                 precise = len(done) >= least and is_precise(values, precision.relative)
             if precise:
                 break
-    if progress is not None and precise:
-        progress(len(done), len(done), 1.0)
+        if precise:
+            tell(1.0, _said(len(done), len(done)))
     remarks = list(warm_up.remarks)
     if precision is not None:
         verb = "is" if precise else "is not"
@@ -112,6 +111,10 @@ def run(
         )
     heading, why = partial(_heading, scenario), partial(_why, scenario)
     return Result(scenario.name, root, done, level=LEVEL, remarks=remarks, heading=heading, why=why)
+
+
+def _said(done: int, most: int) -> str:
+    return f"{done} of {most} done" if most > 1 else ""
 
 
 def _heading(scenario: Scenario, result: Result) -> Heading:
@@ -234,7 +237,7 @@ def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld
             "duration"
         )
     one = partial(pilot, scenario, root, world=world)
-    with closing(_in_order(one, PILOTS, workers, None, None)) as pilots:
+    with closing(_in_order(one, PILOTS, workers, None, nobody)) as pilots:
         runs = list(pilots)
     late = max(unobserved for unobserved, _ in runs)
     rows = [series[late - unobserved :] for unobserved, series in runs]
@@ -285,7 +288,7 @@ def _in_order(
     most: int,
     workers: int,
     trace: Recorder | None,
-    progress: Progress | None,
+    tell: Tell,
 ) -> Generator[One, None, None]:
     if workers > 1 and most > 1:
         yield from _on_processes(one, most, min(workers, most), trace)
@@ -293,8 +296,7 @@ def _in_order(
     for index in range(most):
 
         def part(share: float, index: int = index) -> None:
-            if progress is not None:
-                progress(index, most, (index + share) / most)
+            tell((index + share) / most, _said(index, most))
 
         yield one(index, trace=trace if index == 0 else None, on_part=part)
 

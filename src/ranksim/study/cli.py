@@ -1,13 +1,12 @@
 """`ranksim study`: many runs compared, on the command line."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranksim.report.progress import shown
 from ranksim.report.terminal import check_results, print_out, say
 
 if TYPE_CHECKING:
@@ -73,10 +72,10 @@ def study(
     kept = store or Path(f"{file.stem}.study.sqlite")
     check_results(out, plots, kept)
     try:
-        with _progress() as progress:
+        with shown("studying") as tell:
             result = made.run(
                 workers=workers, scheduler=scheduler or None, store=kept,
-                retry_failed=retry_failed, progress=progress,
+                retry_failed=retry_failed, progress=tell,
             )  # fmt: skip
     except KeyboardInterrupt:
         say(f"interrupted; what is finished is kept in {kept}")
@@ -91,21 +90,6 @@ def study(
         say(text)
     if failed:
         raise typer.Exit(FAILED)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on the terminal; nothing at all where stderr is none."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("replications"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, wanted: bar.update(task, completed=done, total=wanted)
 
 
 def _write(out: Path, result: "StudyResult", plots: bool) -> None:

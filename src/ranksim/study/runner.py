@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from ranksim.report.progress import Tell
 from ranksim.rulebook import rulebook_digest
 from ranksim.study import goal, pools, sensitivity
 from ranksim.study.design import Point, check_baseline, key_of, point, points
 from ranksim.study.results import StudyResult, tables
-from ranksim.study.runs import Progress, Runs
+from ranksim.study.runs import Runs
 from ranksim.study.spec import CheckedSpec
 from ranksim.study.store import Store
 
@@ -23,7 +24,7 @@ def run(
     scheduler: str | None = None,
     store: Path | None = None,
     retry_failed: bool = False,
-    progress: Progress | None = None,
+    tell: Tell,
 ) -> StudyResult:
     """Run what the store does not hold yet, and give the result; `Study.run` says what the arguments are.
 
@@ -38,7 +39,7 @@ def run(
     ):
         if retry_failed:
             kept.forget_failures()
-        runs = Runs(study, kept, pool, study.needed, progress)
+        runs = Runs(study, kept, pool, study.needed, tell)
         counts = runs.replicate([*design, *moved])
         sought = study.spec.goal
         findings = [goal.seek(study, sought, at, runs) for at in _starts(study, design)] if sought else []

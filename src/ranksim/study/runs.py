@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ranksim.errors import BadInput
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.precision import FIRST_STAGE, is_precise
+from ranksim.report.progress import Tell
 from ranksim.sim.metrics import unknown
 from ranksim.study.design import Point
 from ranksim.study.engines import WITHIN, Measurement, value_of
@@ -17,9 +18,6 @@ from ranksim.study.spec import CheckedSpec
 from ranksim.study.store import Outcome, Store
 
 Values: TypeAlias = Mapping[str, float | None]
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the replications that are done and those that are wanted so far."""
-
 GROWTH = 1.5
 """How many times as many replications a point gets that is not yet precise."""
 
@@ -37,9 +35,9 @@ class Runs:
         store: Store,
         pool: TaskRunner,
         metrics: Sequence[str],
-        progress: Progress | None = None,
+        tell: Tell,
     ) -> None:
-        self._study, self._store, self._pool, self._progress = study, store, pool, progress
+        self._study, self._store, self._pool, self._tell = study, store, pool, tell
         self._units = {metric: study.engine.unit_of(metric) for metric in metrics}
         self._names: set[str] = set()
         self._done: dict[str, dict[int, Values | str]] = {}
@@ -158,5 +156,5 @@ class Runs:
                     raise BadInput(f"{self._study.spec.name}: {unknown(metric, self._names)}")
 
     def _show(self) -> None:
-        if self._progress is not None:
-            self._progress(self._finished, sum(self._wanted.values()))
+        wanted = sum(self._wanted.values())
+        self._tell(self._finished / max(1, wanted), f"{self._finished} of {wanted} replications")

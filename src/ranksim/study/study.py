@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from ranksim.contract.located import Located, validate
 from ranksim.contract.policy import Policy
 from ranksim.contract.yamlfile import load_yaml, read_yaml
+from ranksim.report.progress import Tell, noted
 from ranksim.sim.scenario import Scenario
 from ranksim.study import runner
 from ranksim.study.engines import Engine, Worlds
@@ -56,18 +57,19 @@ class Study(CheckedSpec):
         scheduler: str | None = None,
         store: str | Path | None = None,
         retry_failed: bool = False,
-        progress: Any = None,
+        progress: Tell | None = None,
     ) -> StudyResult:
         """Run what the store does not hold yet, and give the result.
 
         `workers` processes share the work, or the Dask cluster of `scheduler`; the result does not depend on
         it. Without `store` nothing is kept. `retry_failed` runs again what failed earlier. `progress` is
-        called with the replications done and wanted. Raises BadInput.
+        told how far it is; without it a notebook shows that. Raises BadInput.
         """
-        return runner.run(
-            self, workers=workers, scheduler=scheduler, store=None if store is None else Path(store),
-            retry_failed=retry_failed, progress=progress,
-        )  # fmt: skip
+        with noted("studying", progress) as tell:
+            return runner.run(
+                self, workers=workers, scheduler=scheduler, store=None if store is None else Path(store),
+                retry_failed=retry_failed, tell=tell,
+            )  # fmt: skip
 
     @classmethod
     def _read(cls, located: Located, path: Path) -> Self:

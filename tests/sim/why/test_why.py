@@ -8,6 +8,7 @@ import pytest
 
 from ranksim.clock import DAY, HOUR, Micros
 from ranksim.errors import BadInput
+from ranksim.report.progress import nobody
 from ranksim.service.calls import Call, Reply
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
@@ -57,7 +58,7 @@ def test_a_fork_has_the_same_past_and_another_future() -> None:
 def test_the_chance_at_the_start_is_that_of_the_law() -> None:
     """15 words fit, and 20 come on average: refused is who sees 16 or more."""
     scenario = Scenario.parse(RANDOM)
-    worlds = Rerunner(Question.parse("refusals.slot_limit_exceeded"))
+    worlds = Rerunner(Question.parse("refusals.slot_limit_exceeded"), nobody)
     hits = sum(worlds.happens(scenario, seed) for seed in range(200))
     law = 1 - sum(exp(-20) * 20**n / factorial(n) for n in range(16))
     p_value = sum(comb(200, k) * law**k * (1 - law) ** (200 - k) for k in range(hits + 1))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ranksim.errors import BadInput
 from ranksim.inference.shares import chance
 from ranksim.report import units
+from ranksim.report.progress import Tell, noted
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.why.changes import Knob, dotted, knobs
 from ranksim.sim.why.futures import Question, Rerunner, narrowed, other, tried
@@ -30,7 +31,7 @@ def why(
     seeds: Sequence[int],
     asked: str,
     futures: int = FUTURES,
-    progress: Callable[[int], None] | None = None,
+    progress: Tell | None = None,
 ) -> Why:
     """Tell why something happened in one of the runs of a scenario, whose `seeds` these are.
 
@@ -42,7 +43,12 @@ def why(
     if futures < 1:
         raise BadInput(f"futures: expected at least 1, found {futures}")
     question = Question.parse(asked)
-    worlds = Rerunner(question, progress)
+    with noted("asking why", progress) as tell:
+        return _why(scenario, seeds, Rerunner(question, tell), futures)
+
+
+def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: int) -> Why:
+    question = worlds.question
     plain = scenario.model_copy(update={"expect": ()})
     replication, first, before = _first_of(worlds, plain, seeds)
     seed = seeds[replication]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.errors import BadInput
-from ranksim.report.terminal import print_out, waiting
+from ranksim.report.progress import shown
+from ranksim.report.terminal import print_out
 
 if TYPE_CHECKING:
     from ranksim.sim.scenario import Scenario
@@ -57,8 +58,8 @@ def why(
         scenario = Scenario.load(run)
         root = scenario.seed if seed is None else seed
         seeds = [replication_seed(root, index) for index in range(scenario.replications)]
-    with waiting() as tell:
-        answer = explain(scenario, seeds, asked, futures, lambda worlds: tell(f"{worlds} worlds"))
+    with shown("asking why") as tell:
+        answer = explain(scenario, seeds, asked, futures, tell)
     print_out(answer.to_json() if json else printed(answer.sentence, (), answer.views()))
 
 

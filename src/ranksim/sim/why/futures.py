@@ -13,6 +13,8 @@ from ranksim.callers.programs import AnyClient, AppUsers, Caller, Poller
 from ranksim.clock import Micros
 from ranksim.draws import Purpose, derive, entity
 from ranksim.errors import BadInput
+from ranksim.report import units
+from ranksim.report.progress import Tell
 from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.events import EndpointDisabled, JobEnded, JobStarted, ServiceEvent
 from ranksim.service.operations import OPERATIONS, TABLE
@@ -185,10 +187,10 @@ def _usual(scenario: Scenario) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Rerunner:
-    """Runs worlds and looks for the answer; `runs` counts them, `progress` is told after each."""
+    """Runs worlds and looks for the answer; `runs` counts them, `tell` is told of each."""
 
     question: Question
-    progress: Callable[[int], None] | None = None
+    tell: Tell
     runs: int = 0
 
     def happens(self, scenario: Scenario, seed: int, fork: Fork | None = None) -> bool:
@@ -261,8 +263,7 @@ class Rerunner:
 
     def _world(self, scenario: Scenario, seed: int, tally: ReplicationTally, fork: Fork | None) -> World:
         self.runs += 1
-        if self.progress is not None:
-            self.progress(self.runs)
+        self.tell(None, units.many(self.runs, "world"))
         return World(scenario, seed=seed, tally=tally, fork=fork)
 
 
