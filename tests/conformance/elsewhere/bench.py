@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 from tests.check.in_virtual_time import check_in
 from tests.conformance.elsewhere import sockets
-from tests.conformance.elsewhere.breakages import Breakage, breakages, groups, unbroken
+from tests.conformance.elsewhere.breakages import Breakage, breakages, groups, hidden, unbroken
 from tests.conformance.elsewhere.sockets import MANY
 from tests.conformance.elsewhere.virtual import elsewhere, rehearsal
 
@@ -116,7 +116,14 @@ def broken(group: list[Breakage], seed: int, lost: float = 0.0) -> Trace:
     return check_in(made, TIME, seed=seed, again=False).trace
 
 
-def told(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[str, Any]:
+def told(breakage: Breakage, judgement: Judgement, alone: bool, seed: int) -> dict[str, Any]:
+    """How a way was found; one that was missed, and that the numbers of the seed hide, is hidden."""
+    found = looked_for(breakage, judgement, alone)
+    why = hidden(breakage, replace(elsewhere.drawn(seed, quick=True), **breakage.chosen))
+    return {**found, "found": "hidden", "why": why} if why and found["found"] == "missed" else found
+
+
+def looked_for(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[str, Any]:
     """How a way was found: by its case, its rule, as a difference, or, where it was alone, by others."""
     way = breakage.way
     differs = [f"U{one.number}" for one in judgement.differences]
@@ -168,7 +175,7 @@ def tried(
     judgement = compare(trace)
     about = {"seed": seed, "column": column, "beside": len(group) - 1}
     return whole or trace, [
-        {"way": one.name, "breaks": one.breaks, **about, **told(one, judgement, len(group) == 1)}
+        {"way": one.name, "breaks": one.breaks, **about, **told(one, judgement, len(group) == 1, seed)}
         for one in group
     ]
 
@@ -284,9 +291,12 @@ def page() -> str:
             rows = became(seed, column)
             if rows:
                 shown = sum(row["found"] in SHOWN for row in rows)
+                cannot = sum(row["found"] == "hidden" for row in rows)
                 under = sum(bool(row.get("conforms")) for row in rows)
                 about = f"- Seed {seed}, {column}: {shown} of {len(rows)} ways tried are found by their rule"
                 lines += [f"{about} or as", "  an assumption that differs;"]
+                if cannot:
+                    lines.append(f"  {cannot} are hidden by its numbers;")
                 lines.append(f"  {under} are missed under a *conforms* of their case.")
     lines += [
         "",
@@ -308,6 +318,8 @@ def _cell(row: dict[str, Any] | None) -> str:
         return "–"
     if row["found"] == "other":
         return f"by {row['rule']}"
+    if row["found"] == "hidden":
+        return f"hidden: {row['why']}"
     if row["found"] == "missed" and row.get("conforms"):
         return "missed under a *conforms*"
     return str(row["found"])

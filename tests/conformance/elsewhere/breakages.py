@@ -122,7 +122,8 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ("the earlier of two PATCHes wins", "first-wins labels"),
     ("the second of two PATCHes is refused as stale", "stale labels"),
     ("a PATCH without If-Match is refused", "if-match domains"),
-    ("a refusal to spend has another code", "other-code cost_cap_reached"),
+    ("a refusal to spend has another code", "other-code cost_cap_reached", AT_CEILING),
+    ("cost_cap_reached has another code", "other-code cost_cap_reached", AT_CEILING),
     (f"{WORD} has another code", r"other-code \1"),
     (f"{WORD} is granted while it cools", r"granted cooldown \1"),
     ("a second rank run starts beside the first", "never-joins"),
@@ -270,6 +271,54 @@ def unbroken() -> dict[str, str]:
     broken = {one.way.says for one in breakages()}
     shown = [way.says for way in ways() if way.rule and way.of.startswith("S")]
     return {says: NOT_BROKEN.get(says, "there is no switch yet") for says in shown if says not in broken}
+
+
+def hidden(one: Breakage, numbers: Any) -> str:
+    """Why nobody can see a way at a deployment of these numbers in ten minutes; "" where somebody may.
+
+    A job that a plan lacks is refused first of all, so nothing of it begins a cooldown or comes to a ceiling
+    there; and a past-due account begins none. What both had begun before is over.
+    """
+    switch, *about = one.breaks.split()
+    corner, studio = numbers.corner, numbers.studio
+    lacks = [kind for kind in ("site_optimization", "ai_scan") if kind not in corner["capabilities"]]
+    if switch == "granted" and about[0] in ("subscription", "cost_ceiling") and about[1] in lacks:
+        which = "that is past due" if about[0] == "subscription" else "that is near its ceiling"
+        return f"the account {which} lacks the capability, which refuses first"
+    if switch in ("order", "dry-order") and about[0] == "cooldown":
+        cools = [
+            (plan, name)
+            for plan in (corner, studio)
+            for name, long in plan["cooldown_seconds"].items()
+            if long
+        ]
+        if about[1] in ("capability", "subscription") and max(corner["cooldown_seconds"].values()) < BEFORE:
+            return "what such an account may not begin does not cool there"
+        if about[1] == "quota" and not any(
+            name in ops for plan, name in cools for *_, ops in plan["quotas"].values()
+        ):
+            return "nothing that takes of an allowance cools there"
+        if about[1] == "slots" and all(name not in ("keywords", "scans") for _, name in cools):
+            return "nothing that takes slots cools there"
+    if switch == "joins-some" and min(
+        plan["cooldown_seconds"]["rank_run"] for plan in (corner, studio)
+    ) > max(numbers.job_seconds):
+        return "a rank run cools for longer than it runs, so no other begins beside it"
+    if switch == "remembers":
+        return "24 h do not pass in ten minutes"
+    dearest = 500 * corner["page_cap"]
+    if one.chosen.get("at_ceiling") and corner["ceiling"] > MOST_STARTED * dearest:
+        return (
+            "the ceiling of the account near its limits is more than all jobs cost that a check starts there"
+        )
+    return ""
+
+
+BEFORE = 360
+"""Seconds before the run in which an account has used up what it had."""
+
+MOST_STARTED = 47
+"""Jobs that a check starts at the account near its limits: `ladder.MOST_JOBS`, and each kind alone."""
 
 
 def breakages() -> list[Breakage]:

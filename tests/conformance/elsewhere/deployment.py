@@ -922,17 +922,22 @@ def guard(call, spend, dry_run, before_slots=None):
     """
     wrong, numbers = call.account.wrong, call.deployment.numbers
     order = list(CHECKS)
+
+    def fails(check):
+        refusal = before_slots() if check == "slots" and before_slots else None
+        return refusal or FAILING[check](call, spend)
+
     for later in CHECKS:
         for earlier in CHECKS[: CHECKS.index(later)]:
-            if wrong("dry-order" if dry_run else "order", later, earlier):
+            # where one of the two alone fails, it is as ever
+            if wrong("dry-order" if dry_run else "order", later, earlier) and fails(earlier) and fails(later):
                 order.remove(later)
                 order.insert(order.index(earlier), later)
     join = running(call, spend) if spend.op in JOB_KINDS else None
     for check in order:
         if join and check == ("cooldown" if numbers.join == "late" else "cost_ceiling"):
             return join
-        refusal = before_slots() if check == "slots" and before_slots else None
-        refusal = refusal or FAILING[check](call, spend)
+        refusal = fails(check)
         if refusal is None or wrong("granted", check, spend.op):
             continue
         if dry_run and (wrong("dry-blind", refusal.code) or wrong("dry-allows", spend.op)):

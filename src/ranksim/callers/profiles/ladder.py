@@ -90,6 +90,10 @@ class Rung:
         lengths = told.get("cooldown_seconds") if isinstance(told, Mapping) else None
         return isinstance(lengths, Mapping) and bool(lengths.get(spend))
 
+    def first(self) -> list[str]:
+        """Return the first keyword of the list, which is there from the first climb on."""
+        return words(self.seed, "ladder", self.key.name, "first")
+
     def words(self, count: int = 1) -> list[str]:
         """Return keywords that were not used before."""
         return words(self.seed, "ladder", self.key.name, self.new(), count=count)
@@ -168,7 +172,7 @@ def _one_by_one(rung: Rung) -> Iterator[Send]:
         yield Send("jobs.create", rung.key.name, body=job_body(kind, rung.domain))
     briefs = briefs_body(rung.domain, rung.words())
     yield Send("keyword_briefs.create", rung.key.name, body=briefs)
-    yield Send("keywords.create", rung.key.name, body=keywords_body(rung.listed, rung.words()))
+    yield Send("keywords.create", rung.key.name, body=keywords_body(rung.listed, rung.first()))
     body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-more", rung.user), *rung.shape())
     yield Send("scans.create", rung.key.name, body=body)
 
@@ -273,7 +277,8 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
     answer = yield from politely(replace(small, idempotency_key=rung.once()))
     over = keywords_body(rung.listed, rung.words(rung.too_many() + 500))
     more = keywords_body(plain or rung.listed, rung.words())
-    yield from _at_once(rung, *(Send("keywords.create", key, body=body) for body in (over, more)))
+    there = keywords_body(rung.listed, rung.first())
+    yield from _at_once(rung, *(Send("keywords.create", key, body=body) for body in (over, more, there)))
     created = created_by(answer.data) if answer.ok else None
     for keyword in (created or ())[:1]:
         yield from politely(Send("keywords.delete", key, path={"id": str(keyword.get("id"))}))
@@ -349,7 +354,7 @@ def _to_the_ceiling(reach: Reach, rung: Rung) -> Program:
     few = [send for send in _one_by_one(rung) if send.operation in ("keyword_briefs.create", "scans.create")]
     for send in (untracked, over, *few, briefs):
         yield from _at_once(rung, send)
-    for kind in ("rank_run", *kinds):
+    for kind in KINDS:
         yield from _at_once(rung, Send("jobs.create", rung.key.name, body=job_body(kind, rung.domain)))
 
 
