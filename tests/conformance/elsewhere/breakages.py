@@ -230,6 +230,10 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ("a key is forgotten before 24 h", "forgets"),
     ("a key is remembered beyond 24 h", "remembers"),
     ("Deprecation comes without Sunset", "deprecated"),
+    ("a resource has other fields in sandbox", "sandbox no-field domains.list label"),
+    ("an error has other fields in sandbox", "sandbox error-lacks 401"),
+    ("a list, or what is one of its kind, cannot be read", "unrouted labels"),
+    ("an operation leaves /v1", "unrouted slots"),
 )
 
 NOT_BROKEN = {
@@ -336,7 +340,7 @@ def breakages() -> list[Breakage]:
 
 
 ALONE = re.compile(
-    "key-refused|reads-refused|healthy-refused|no-data|always-in-flight|error-in-data"
+    "key-refused|reads-refused|healthy-refused|unrouted|no-data|always-in-flight|error-in-data"
     "|no-header x-request-id success"
     "|cursor-on-last|cursor-missing|more-on-last|page-twice|page-gap|offset-paging"
 )

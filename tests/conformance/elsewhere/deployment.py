@@ -1695,7 +1695,7 @@ class Deployment:
         given = headers.get("x-request-id", "")
         printable = 1 <= len(given) <= 255 and given.isascii() and given.isprintable()
         request_id = given if printable and not self.wrong("id-replaced") else new_id()
-        name = ""
+        name, sandbox = "", url.startswith("/sandbox/")
         try:
             reply, name = self.answer(method, urlsplit(url), headers, raw, limits)
         except Refusal as refusal:
@@ -1718,7 +1718,8 @@ class Deployment:
         }
         status = reply.status
         if self.breaks and body is not None:
-            status, body = spoil(self.breaks, name, status, headers, json.loads(json.dumps(body)))
+            breaks = {said.removeprefix("sandbox ") for said in self.breaks} if sandbox else self.breaks
+            status, body = spoil(breaks, name, status, headers, json.loads(json.dumps(body)))
         if body is None:
             return status, headers, b""
         kind = "application/json" if status < 400 else "application/problem+json"
@@ -1748,7 +1749,8 @@ class Deployment:
             key = None
         if key is None:
             raise Refusal("invalid_api_key", headers={"www-authenticate": 'Bearer realm="elsewhere"'})
-        near = self.routes.get(path.split("/")[2], ())
+        first = path.split("/")[2]
+        near = () if self.wrong("unrouted", first) else self.routes.get(first, ())
         matches = [(route, match) for route in near if (match := route[1].fullmatch(path))]
         found = next(((route, match) for route, match in matches if route[0] == method), None)
         kind, name = (found[0][2], found[0][3]) if found else (reads, "")
