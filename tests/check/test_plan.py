@@ -109,7 +109,7 @@ def held_back(plan: CheckPlan) -> set[str]:
 
 
 def test_what_other_keys_would_decide_is_said() -> None:
-    assert held_back(planned(reached(*ALL))) == {"idempotency.retention"}
+    assert held_back(planned(reached(*ALL))) == {"idempotency.retention", "webhook.six_attempts"}
     alone = planned(reached("main", environments=1))
     assert held_back(alone) >= {
         "access.scope",

@@ -218,3 +218,12 @@ def test_under_scaled_time_delays_are_shorter(gap: float, expected: str) -> None
 def test_with_a_changing_pace_delays_stay_open() -> None:
     notes = [note("clock", n, business=START, rate=n + 1) for n in range(2)]
     assert found(judged(retries, [*notes, *timeline(7)]), DELAYS) == "open"
+
+
+@pytest.mark.fact("S90")
+@pytest.mark.parametrize(("after", "exercised"), [(3600, False), (24_000, True)])
+def test_six_attempts_are_all_once_a_seventh_would_have_come(after: float, exercised: bool) -> None:
+    end = sum(ALL) + after
+    tally = judged(retries, [*timeline(*ALL), call("domains.list", end, end + 1, [])])
+    [finding] = [one for one in tally.findings() if one.rule.name == retries.AT_MOST]
+    assert [case.conforms for case in finding.cases] == [exercised]

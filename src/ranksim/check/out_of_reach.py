@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.profiles.webhooks import DELAYS
-from ranksim.clock import Micros
+from ranksim.clock import HOUR, Micros
 from ranksim.contract.facts import Facts
 from ranksim.report import units
 
@@ -144,4 +144,11 @@ def _hours(reach: Reach, time: Micros) -> Iterator[Lack]:
             ("webhook.retry_delays", "webhook.retried", "webhook.reset"),
             f"the first retry comes after {units.duration(DELAYS[0] // scale)}",
             "a longer --time",
+        )
+    seventh = (sum(DELAYS) + DELAYS[-1] * 11 // 10) // scale
+    if seventh > time:
+        yield Lack(
+            ("webhook.six_attempts",),
+            f"a seventh attempt would come after {units.duration(seventh)}",
+            f"--time {units.duration(seventh + HOUR)}, or a deployment whose time runs faster (time_scale)",
         )

@@ -19,7 +19,7 @@ from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.history.trace_reader import texts
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
 from ranksim.conformance.webhooks.endpoints import (
     GRACE,
     EndpointHistory,
@@ -328,10 +328,14 @@ def _judge_last(
     if seen.acknowledged:
         tally.held(ACKNOWLEDGED, case=_heeded(last, scene), by=(_name(last),))
         return
-    if seen.acknowledged is None or last.attempt >= facts.webhook_attempts or scene.rate == 0:
+    if seen.acknowledged is None or scene.rate == 0:
         return
-    delay = facts.webhook_delays[last.attempt - 1] // scene.rate
-    due = last.received + delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
+    if last.attempt >= facts.webhook_attempts:
+        late = last.received + _longest_wait(facts.webhook_delays[-1], scene)
+        if late < scene.end and scene.ledger.steady(endpoint):
+            tally.covers(AT_MOST, ANY, (_name(last),))
+        return
+    due = last.received + _longest_wait(facts.webhook_delays[last.attempt - 1], scene)
     reading = scene.listed.complete(endpoint.owner, last.received + 1, due + GRACE)
     key = (last.endpoint, last.event, last.attempt)
     if due + GRACE > scene.end:
@@ -351,9 +355,14 @@ def _heeded(last: ReceivedAttempt, scene: Scene) -> str | None:
     facts = scene.options.facts
     if last.attempt > len(facts.webhook_delays) or scene.rate == 0:
         return None
-    delay = facts.webhook_delays[last.attempt - 1] // scene.rate
-    late = last.received + delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
+    late = last.received + _longest_wait(facts.webhook_delays[last.attempt - 1], scene)
     return str(last.status) if late < scene.end else None
+
+
+def _longest_wait(delay: Micros, scene: Scene) -> Micros:
+    """Return how long after an attempt the next one, and what is told of it, may come."""
+    delay //= scene.rate
+    return delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * scene.options.facts.webhook_timeout
 
 
 def _missing(last: ReceivedAttempt, scene: Scene, tally: Tally) -> None:
