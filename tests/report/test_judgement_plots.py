@@ -1,37 +1,31 @@
-"""Plots of a judged trace: what was measured beside what models predict."""
+"""Plots of a judged trace: their titles tell what is to be seen."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ranksim.report import judgement_plots
 from ranksim.report.figure import new_figure
 
+ROWS: list[dict[str, Any]] = [
+    {"t": t * 1_000_000, "ok": 6.0, "limited": limited, "refused": 0.0, "failed": 0.0, "lost": 0.0}
+    | {"p50": 20_000, "p95": 60_000, "p99": slowest}
+    for t, (limited, slowest) in enumerate(((0.0, 80_000), (4.0, 250_000), (2.0, None)))
+]
 
-def row(predicted: float, low: float | None, high: float | None, says: str) -> dict[str, Any]:
-    """Give a share of calls, measured as 10 %, against a prediction."""
-    measured = {"measured": 0.1, "measured_low": 0.08, "measured_high": 0.12}
-    model = {"predicted": predicted, "predicted_low": low, "predicted_high": high}
-    return {"name": "calls refused rate_limited", "quantity": "share", "says": says} | measured | model
 
-
-def test_predictions_stand_beside_what_was_measured_with_the_intervals_of_both() -> None:
+def test_throughput_says_how_much_of_it_is_refused() -> None:
     ax = new_figure().subplots()
-    rows = {"assumed": row(0.22, None, None, "differs"), "calibrated": row(0.1, 0.09, 0.11, "agrees")}
-    judgement_plots.draw_predictions(rows, ax)
-    (band,) = ax.patches
-    assert band.get_extents().transformed(ax.transData.inverted()).intervalx.tolist() == pytest.approx(
-        [8, 12]
-    )
-    measured, *predicted = (line.get_xdata() for line in ax.lines)
-    assert list(measured) == [10, 10]
-    assert [[pytest.approx(x) for x in line] for line in predicted] == [[22, 22], [22], [9, 11], [10]]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["assumed", "calibrated"]
-    assert [text.get_text() for text in ax.texts] == [
-        "measured 10 %, 95 % interval",
-        "22 %, differs",
-        "10 %, agrees",
-    ]
-    assert ax.get_xlabel() == "% of calls refused rate_limited"
+    judgement_plots.draw_throughput(ROWS, ax)
+    assert ax.get_title() == "Up to 10 calls a second; 25 % of all are refused with 429"
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("calls a second", "seconds since the run began")
+
+
+def test_latency_says_what_is_slowest() -> None:
+    ax = new_figure().subplots()
+    judgement_plots.draw_latency(ROWS, ax)
+    assert ax.get_title() == "99 % of calls take at most 250ms"
+    bare = [{name: value for name, value in row.items() if name[0] != "p"} for row in ROWS]
+    ax = new_figure().subplots()
+    judgement_plots.draw_latency(bare, ax)
+    assert ax.get_title() == "No reply"

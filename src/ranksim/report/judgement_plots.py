@@ -17,7 +17,7 @@ from ranksim.report.figure import (
     SIZE,
     VERMILLION,
     check_matplotlib,
-    or_value,
+    title,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,12 @@ def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
                 times, values, width, bottom, align="edge", color=colour, label=NAMES[outcome], linewidth=0
             )
             bottom = [low + value for low, value in zip(bottom, values, strict=True)]
-    ax.set_title("Throughput")
+    most = max(sum(row[outcome] for outcome in OUTCOMES) for row in rows)
+    total = sum(row[outcome] for row in rows for outcome in OUTCOMES)
+    limited = sum(row["limited"] for row in rows) / total if total else 0.0
+    title(
+        ax, f"Up to {units.count(most)} calls a second; {units.percent(limited)} of all are refused with 429"
+    )
     ax.set_ylabel("calls a second")
     ax.legend(frameon=False, ncols=5, loc="upper left", bbox_to_anchor=(0, -0.18), fontsize=8)
     _finish(ax)
@@ -79,7 +84,8 @@ def draw_latency(rows: Sequence[Row], ax: Axes) -> None:
                 ax.annotate(label, points[-1], xytext=(4, 0), textcoords="offset points",
                             color=colour, fontsize=8, va="center")  # fmt: skip
     ax.set_yscale("log")
-    ax.set_title("Latency")
+    slowest = max((row["p99"] for row in rows if row.get("p99") is not None), default=None)
+    title(ax, f"99 % of calls take at most {units.duration(slowest)}" if slowest is not None else "No reply")
     ax.set_ylabel("latency (ms, log)")
     _finish(ax)
 
@@ -103,37 +109,6 @@ def draw_evidence(rows: Sequence[Row], ax: Axes) -> None:
     ax.set_yticks([])
     ax.set_xlabel(f"seconds from {units.instant(origin)}")
     _despine(ax, left=True)
-
-
-def draw_predictions(rows: Mapping[str, Row], ax: Axes) -> None:
-    """Draw one quantity, a share, as measured with its interval, and as each of some models predicts it.
-
-    `rows` has the row of the measured against the model by the model's name (`conformance.measured`).
-    """
-    measured = next(iter(rows.values()))
-    ax.axvspan(100 * measured["measured_low"], 100 * measured["measured_high"], color=BLUE, alpha=0.2, lw=0)
-    ax.axvline(100 * measured["measured"], color=BLUE, linewidth=1.2)
-    ax.annotate(
-        f"measured {units.percent(measured['measured'])}, 95 % interval", (100 * measured["measured"], 1),
-        xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
-        ha="center", color=BLUE, fontsize=8,
-    )  # fmt: skip
-    for number, row in enumerate(rows.values()):
-        low, high = (
-            100 * or_value(row[name], row["predicted"]) for name in ("predicted_low", "predicted_high")
-        )
-        ax.plot([low, high], [number, number], color=INK, linewidth=1)
-        ax.plot(100 * row["predicted"], number, "o", color=INK, markersize=5)
-        label = f"{units.percent(row['predicted'])}, {row['says']}"
-        ax.annotate(label, (100 * row["predicted"], number), xytext=(0, 6), textcoords="offset points",
-                    ha="center", color=INK, fontsize=8,
-                    bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.5})  # fmt: skip
-    ax.set_yticks(range(len(rows)), list(rows))
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.margins(x=0.15)
-    ax.set_xlim(left=0)
-    ax.set_xlabel(f"% of {measured['name']}")
-    _despine(ax)
 
 
 def _seconds(rows: Sequence[Row]) -> list[float]:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 PANEL_GAP = 0.28
 """Between two panels, as a share of a panel's height: room for the title of the lower."""
 
-PANEL_TITLE = 18
-"""Between the title and the first panel, points: room for the panel's own."""
-
 
 SAMPLED = ("slots", "windows", "queues")
 """Series that last from the start of a run to its end."""
@@ -66,10 +63,10 @@ def panels(ax: Axes, titles: Sequence[str]) -> list[Axes]:
     ax.set_yticks([])
     ax.patch.set_visible(False)
     ax.spines[:].set_visible(False)
-    height = 1 / (len(titles) + PANEL_GAP * (len(titles) - 1))
+    height = 1 / (len(titles) * (1 + PANEL_GAP))  # room above the first, too
     made: list[Axes] = []
     for at, name in enumerate(titles):
-        bottom = 1 - height - at * height * (1 + PANEL_GAP)
+        bottom = 1 - (at + 1) * height * (1 + PANEL_GAP)
         panel = ax.inset_axes((0, bottom, 1, height), sharex=made[0] if made else None)
         panel.set_title(name, loc="left", fontsize=9, color=INK, pad=3)
         if at < len(titles) - 1:
@@ -97,8 +94,6 @@ def finish_time(
             if panel is not shown[-1][0]:
                 panel.xaxis.get_offset_text().set_visible(False)
         label_ends(panel, labels, gap=0.07 if panel is ax else 0.15)
-    if shown[0][0] is not ax:
-        ax.set_title(ax.get_title(), fontsize=11, pad=PANEL_TITLE)
     ax.set_xlabel(what)
 
 

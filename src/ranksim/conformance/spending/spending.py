@@ -25,17 +25,27 @@ class SpendingPart:
     judge: Callable[[AccountActivity, BusinessClock, Options, Tally], None]
 
 
+def _judge_checks(did: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the checks, and dry runs, of which those of certain failures are judged beside the checks."""
+    check_precedence.judge(did, clock, options, tally)
+    dry_runs.judge(did, clock, options, tally)
+
+
 PARTS: Final = (
-    SpendingPart(check_precedence.RULES, check_precedence.judge),
+    SpendingPart((*check_precedence.RULES, *dry_runs.RULES), _judge_checks),
     SpendingPart(cost.RULES, cost.judge),
     SpendingPart(quotas.RULES, quotas.judge),
     SpendingPart(slots.RULES, lambda did, clock, options, tally: slots.judge(did, options, tally)),
     SpendingPart(cooldowns.RULES, cooldowns.judge),
     SpendingPart(joins.RULES, lambda did, clock, options, tally: joins.judge(did, options, tally)),
-    SpendingPart(dry_runs.RULES, dry_runs.judge),
 )
 
-RULES: tuple[Rule, ...] = tuple(rule for part in PARTS for rule in part.rules)
+RULES: tuple[Rule, ...] = tuple(
+    rule
+    for module in (check_precedence, cost, quotas, slots, cooldowns, joins, dry_runs)
+    for rule in module.RULES
+)
+"""All rules of spending, in the order in which they are told."""
 
 
 @dataclass
