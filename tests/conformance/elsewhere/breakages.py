@@ -304,10 +304,6 @@ def hidden(one: Breakage, numbers: Any) -> str:
             return "nothing that takes of an allowance cools there"
         if about[1] == "slots" and all(name not in ("keywords", "scans") for _, name in cools):
             return "nothing that takes slots cools there"
-    if switch == "joins-some" and min(
-        plan["cooldown_seconds"]["rank_run"] for plan in (corner, studio)
-    ) > max(numbers.job_seconds):
-        return "a rank run cools for longer than it runs, so no other begins beside it"
     if switch == "remembers":
         return "24 h do not pass in ten minutes"
     dearest = 500 * corner["page_cap"]

@@ -881,6 +881,8 @@ def cools(call, spend):
     seconds = account.plan["cooldown_seconds"].get(spend.op, 0) / scale
     if account.wrong("cools-longer", spend.op):
         seconds *= 1.5
+    if spend.op == "rank_run" and account.wrong("joins-some"):
+        return None
     if account.wrong("cools-shorter", spend.op):
         seconds *= 0.7
     domain_id = "any" if account.wrong("cools-account") else spend.domain_id

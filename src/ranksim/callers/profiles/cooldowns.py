@@ -14,7 +14,7 @@ from typing import Any
 
 from ranksim.callers.chance import chance
 from ranksim.callers.discovery import Reach
-from ranksim.callers.manners import bounded_wait, politely
+from ranksim.callers.manners import bounded_wait, is_limited, politely
 from ranksim.callers.profiles.making import a_domain, id_of, named, over, wait_for_job
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import job_body
@@ -109,34 +109,50 @@ def is_short(length: Micros) -> bool:
 
 
 def _at_places(reach: Reach, seed: int, kind: str, turn: int, length: Micros) -> Program:
-    """Begin short cooldowns at several places in a second of business time, and ask again late in each."""
-    scale = reach.target.time_scale
-    for place in range(PLACES):
-        domain = yield from a_domain(reach, seed, "cooled", kind, turn, place)
-        once = named(seed, "cooled", kind, turn, place)
-        send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
-        now: Micros = yield Pause(0)
-        second = SECOND // scale
-        yield Until((now // second + 1) * second + place * second // PLACES)
-        first: Received = yield replace(send, idempotency_key=once)
-        if not id_of(first):
-            return
-        soon = first.sent + length * SOON[0] // SOON[1] // scale
-        yield from _seen_over(reach, kind, id_of(first), soon - SECOND // 2 // scale)
-        yield Until(soon)
-        again: Received = yield replace(send, idempotency_key=f"{once}-soon")
-        if id_of(again):
-            yield from _seen_over(reach, kind, id_of(again), again.received + 10 * SECOND // scale)
+    """Begin short cooldowns at several places in a second of business time, and ask again late in each.
+
+    Where a job failed, which may end its cooldown, or a call was put off, the place is tried once more.
+    """
+    places = [*range(PLACES)]
+    for number in range(2 * PLACES):
+        if places and (yield from _at_place(reach, seed, kind, (turn, number), length, places[0])):
+            places.pop(0)
 
 
-def _seen_over(reach: Reach, kind: str, job: str, until: Micros) -> Program:
-    """Poll a job twice a second of business time until it is over, or an instant."""
+def _at_place(
+    reach: Reach, seed: int, kind: str, turn: tuple[int, int], length: Micros, place: int
+) -> Generator[Any, Any, bool]:
+    """Begin a short cooldown at a place in a second, and ask again; return whether that can tell."""
+    scale, named_by = reach.target.time_scale, ("cooled", kind, *turn)
+    domain = yield from a_domain(reach, seed, *named_by)
+    once = named(seed, *named_by)
+    send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
+    now: Micros = yield Pause(0)
+    second = SECOND // scale
+    yield Until((now // second + 1) * second + place * second // PLACES)
+    first: Received = yield replace(send, idempotency_key=once)
+    if not id_of(first):
+        yield Pause(bounded_wait(first) // reach.target.traffic_scale if is_limited(first) else 0)
+        return False
+    soon = first.sent + length * SOON[0] // SOON[1] // scale
+    done = yield from _seen_over(reach, kind, id_of(first), soon - SECOND // 2 // scale)
+    yield Until(soon)
+    again: Received = yield replace(send, idempotency_key=f"{once}-soon")
+    if id_of(again):
+        yield from _seen_over(reach, kind, id_of(again), again.received + 10 * SECOND // scale)
+    return done and (again.ok or again.code == "cooldown_active")
+
+
+def _seen_over(reach: Reach, kind: str, job: str, until: Micros) -> Generator[Any, Any, bool]:
+    """Poll a job twice a second of business time until it is over, or an instant; tell if it failed not."""
     now: Micros = yield Pause(0)
     while now < until:
         answer = yield from politely(Send("jobs.get", reach.main, path={"kind": kind, "id": job}))
         if over(answer) or not answer.ok:
-            return
+            job_shown = answer.data if isinstance(answer.data, dict) else {}
+            return answer.ok and not job_shown.get("error_detail")
         now = yield Pause(SECOND // 2 // reach.target.time_scale)
+    return True
 
 
 def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, None]:
@@ -161,7 +177,7 @@ def _needs(reach: Reach, users: int) -> Needs:
     places = PLACES * 15 * SECOND // scale if short else 0
     return Needs(
         -(-len(KINDS) // users) * (each + 5 * SECOND + places),
-        jobs=3 * len(KINDS) + 2 * PLACES * len(short),
+        jobs=3 * len(KINDS) + 4 * PLACES * len(short),
     )
 
 
