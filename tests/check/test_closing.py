@@ -154,7 +154,7 @@ def test_the_end_has_half_of_the_time_at_most_and_half_a_minute_at_least() -> No
     assert closing.length(0, 0) == CLOSING
     closing.judged(1_000, 4 * SECOND)
     assert closing.judging(2_000) == 8 * SECOND
-    assert closing.length(2_000, 0) == 10 * SECOND + 7 * 8 * SECOND
+    assert closing.length(2_000, 0) == 10 * SECOND + 5 * 8 * SECOND
     assert closing.length(2_000, 200) == 10 * SECOND + 100 * SECOND
     closing.judged(1_000, 60 * SECOND)
     assert closing.length(5_000, 0) == 5 * MINUTE

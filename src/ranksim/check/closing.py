@@ -16,10 +16,11 @@ STOPPING: Micros = 5 * SECOND
 JUDGEMENTS = 2
 """How many times as long as it took before judging may take; the trace is written in this time, too."""
 
-REPORTS = 5
-"""How many times as long as judging the page and the calibrated policy may take; they took four times."""
+REPORTS = 3
+"""How many times as long as judging the page and the policy may take: one for the page, the rest for options
+that are tried for the policy, as many as there is time for."""
 
-MODELS = 3
+MODELS = 1
 """How many times as long as judging it may take to let a twin get the same calls."""
 
 

@@ -8,7 +8,7 @@ is sound, so what is left is all that can be. Lengths and durations are measured
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
@@ -80,7 +80,7 @@ def calibrate(
             *measures(history, options),
         ),
         differences=differences,
-        deviating=tuple(finding for finding in findings if finding.verdict == Verdict.DEVIATES),
+        deviating=tuple({one.rule.name: one for one in findings if one.verdict == Verdict.DEVIATES}.values()),
         untried=tuple(choice.name for choice in choices if choice.name in untried and not choice.pinned),
         history=history,
         base=options.policy,
@@ -117,7 +117,7 @@ class Watched(Options):
 class Family:
     """One family of rules judged with everything open, and the assumptions that its judge asked about.
 
-    The rules of spending are several, one for each `part`; `trials` has what an option of an assumption
+    What judges spending is several, one for each `part`; `trials` has what an option of an assumption
     shows, where it was tried.
     """
 
@@ -137,8 +137,8 @@ def _opened(history: History, options: Options) -> list[Family]:
     def watched() -> Watched:
         return Watched(options.policy, options.assumptions, options.statuses)
 
-    parts = [(part, watched(), Tally(part.rules)) for part in PARTS]
-    trials = [SpendingTrial(part, about, tally) for part, about, tally in parts]
+    parts = [(part, watched()) for part in PARTS]
+    trials = [SpendingTrial(part, about) for part, about in parts]
     spending = SpendingTrials(options, trials, lambda: False)
     others = [(make, watched()) for make in FAMILIES if make is not SpendingJudge]
     judges = [make(about) for make, about in others]
@@ -148,7 +148,8 @@ def _opened(history: History, options: Options) -> list[Family]:
         for (make, about), judge in zip(others, judges, strict=True)
     }
     found[SpendingJudge] = [
-        Family(SpendingJudge, tally, frozenset(about.asked), part) for part, about, tally in parts
+        Family(SpendingJudge, trial.tally, frozenset(about.asked), part)
+        for (part, about), trial in zip(parts, trials, strict=True)
     ]
     return [family for make in FAMILIES for family in found[make]]
 
@@ -168,8 +169,8 @@ def _try_spending(
         for name in (one for one in _choices(options) if one in family.asked):
             for value in options.candidates(name):
                 if value not in known.get(name, {}):
-                    tally = family.trials[name, value] = Tally(family.part.rules)
-                    trials.append(SpendingTrial(family.part, _pinning(name, value, options), tally))
+                    trials.append(SpendingTrial(family.part, _pinning(name, value, options)))
+                    family.trials[name, value] = trials[-1].tally
                     names.add(name)
     judge = SpendingTrials(options, trials, enough)
     show(history, [judge])
@@ -239,8 +240,9 @@ def _choice(name: str, options: Options, families: list[Family], known: Mapping[
     candidates = options.candidates(name)
     against = {value: evidence for value, evidence in known.items() if value in candidates}
     asking = [family for family in families if name in family.asked]
+    broken = {rule for family in families for rule in family.broken}
     for value in candidates:
-        evidence = against.get(value) or _excluded(name, value, asking)
+        evidence = against.get(value) or _excluded(name, value, asking, broken)
         if evidence is not None:
             against[value] = evidence
     for difference in (one for family in families for one in family.tally.differences):
@@ -258,12 +260,12 @@ def _says_so(difference: Difference, name: str, candidates: tuple[Any, ...]) -> 
     return difference.assumed == str(candidates[0]) and difference.found in map(str, candidates[1:])
 
 
-def _excluded(name: str, value: Any, asking: list[Family]) -> Evidence | None:
+def _excluded(name: str, value: Any, asking: list[Family], broken: Collection[str]) -> Evidence | None:
     """What breaks when this option is taken for granted and does not when it is not."""
     for family in asking:
         tally = family.trials.get((name, value))
         for finding in () if tally is None else tally.findings():
-            if finding.verdict == Verdict.DEVIATES and finding.rule.name not in family.broken:
+            if finding.verdict == Verdict.DEVIATES and finding.rule.name not in broken:
                 return finding.evidence[0]
     return None
 

@@ -16,11 +16,11 @@ from ranksim.conformance.verdict.verdicts import Tally
 
 @dataclass(frozen=True, slots=True)
 class SpendingTrial:
-    """One part of the rules of spending under some options, and what it found."""
+    """One part of judging what was spent, under some options, and what it found."""
 
     part: SpendingPart
     options: Options
-    tally: Tally
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
 
 
 @dataclass
@@ -58,4 +58,4 @@ class SpendingTrials:
                 if self.enough():
                     self.cut = True
                     return
-                trial.part.judge(activity, clock, trial.options, trial.tally)
+                trial.part(activity, clock, trial.options, trial.tally)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from ranksim.clock import Micros
 from ranksim.conformance.history.history import ObservedRun
@@ -16,36 +16,28 @@ from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Rule, Tally
 
+SpendingPart: TypeAlias = Callable[[AccountActivity, BusinessClock, Options, Tally], None]
 
-@dataclass(frozen=True, slots=True)
-class SpendingPart:
-    """Some rules, and what judges them of all that an account did; it changes nothing of that."""
-
-    rules: tuple[Rule, ...]
-    judge: Callable[[AccountActivity, BusinessClock, Options, Tally], None]
-
-
-def _judge_checks(did: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
-    """Judge the checks, and dry runs, of which those of certain failures are judged beside the checks."""
-    check_precedence.judge(did, clock, options, tally)
-    dry_runs.judge(did, clock, options, tally)
-
-
-PARTS: Final = (
-    SpendingPart((*check_precedence.RULES, *dry_runs.RULES), _judge_checks),
-    SpendingPart(cost.RULES, cost.judge),
-    SpendingPart(quotas.RULES, quotas.judge),
-    SpendingPart(slots.RULES, lambda did, clock, options, tally: slots.judge(did, options, tally)),
-    SpendingPart(cooldowns.RULES, cooldowns.judge),
-    SpendingPart(joins.RULES, lambda did, clock, options, tally: joins.judge(did, options, tally)),
+PARTS: Final[tuple[SpendingPart, ...]] = (
+    check_precedence.judge,
+    cost.judge,
+    quotas.judge,
+    lambda did, clock, options, tally: slots.judge(did, options, tally),
+    cooldowns.judge,
+    lambda did, clock, options, tally: joins.judge(did, options, tally),
+    dry_runs.judge,
 )
+"""What judges all that an account did, one after the other; none changes it, and two may judge one rule."""
 
-RULES: tuple[Rule, ...] = tuple(
-    rule
-    for module in (check_precedence, cost, quotas, slots, cooldowns, joins, dry_runs)
-    for rule in module.RULES
+RULES: tuple[Rule, ...] = (
+    *check_precedence.RULES,
+    *cost.RULES,
+    *quotas.RULES,
+    *slots.RULES,
+    *cooldowns.RULES,
+    *joins.RULES,
+    *dry_runs.RULES,
 )
-"""All rules of spending, in the order in which they are told."""
 
 
 @dataclass
@@ -73,5 +65,5 @@ class SpendingJudge:
         """Judge each account that was idle for a month; at the end, every one."""
         clock, options, tally = BusinessClock(run), self.options, self.tally
         for activity in self.accounts.activity(watermark, run, options):
-            for part in PARTS:
-                part.judge(activity, clock, options, tally)
+            for judge in PARTS:
+                judge(activity, clock, options, tally)
