@@ -22,7 +22,6 @@ from ranksim.conformance.calibrate.windows import phases, reset_signs
 from ranksim.conformance.compare import compare
 from ranksim.conformance.history.history import Offset
 from ranksim.conformance.history.trace_reader import read
-from ranksim.conformance.spending.spending import PARTS, RULES
 from ranksim.conformance.verdict.options import Options
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
@@ -359,9 +358,9 @@ def test_the_command_refuses_what_is_no_trace(tmp_path: Path) -> None:
     assert not (tmp_path / "p.yaml").exists()
 
 
-def test_every_part_of_spending_tells_of_its_own_rules_alone() -> None:
-    """The checks look at dry runs, too: a part whose rules lacked one would stop a calibration."""
+def test_parts_of_spending_may_judge_one_rule() -> None:
+    """The checks look at dry runs, too: a part that knew its own rules alone would stop a calibration."""
     trace = Path(__file__).parents[2] / "notebooks" / "data" / "everyday.jsonl.gz"
     found = calibrate(trace)
     assert "window" in {choice.name for choice in found.choices if choice.pinned}
-    assert sorted(rule.name for part in PARTS for rule in part.rules) == sorted(rule.name for rule in RULES)
+    assert "dry_run.verdict" in {finding.rule.name for finding in compare(trace).findings}
