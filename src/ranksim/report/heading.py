@@ -16,9 +16,7 @@ MOST_NAMED = 4
 MOST_TILES = 6
 """The numbers that a page shows first."""
 
-TELLING = re.compile(
-    r"lost|disabled|refus|limited|exceeded|exhausted|reached|active$|delay|wait|max|unanswered"
-)
+TELLING = re.compile(r"lost|disabled|refus|limited|exceeded|exhausted|reached|delay|wait|unanswered")
 """What metrics are called that answer a question, rather than count what was done."""
 
 
