@@ -337,7 +337,7 @@ def breakages() -> list[Breakage]:
 
 ALONE = re.compile(
     "key-refused|reads-refused|healthy-refused|unrouted|no-data|always-in-flight|error-in-data"
-    "|no-header x-request-id success"
+    "|no-header x-request-id success|not-made|no-retry [345n]"
     "|cursor-on-last|cursor-missing|more-on-last|page-twice|page-gap|offset-paging"
 )
 """What would keep others from being seen."""
