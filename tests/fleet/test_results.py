@@ -118,6 +118,12 @@ def test_frames(result: FleetResult) -> None:
     assert list(result.to_frame("plans")["plan"]) == ["free", "starter", "pro", "all"]
     assert len(result.to_frame("operations")) == len(result.operations())
     assert len(result.to_frame("log")) == len(result.log)
+    raw, frame = result.to_frame(integers=True), result.to_frame()
+    assert frame["joins"].dt.as_unit("us").astype("int64").tolist() == raw["joins"].tolist()
+    assert (frame["blocked"].dt.total_seconds() * 1e6).round().tolist() == raw["blocked"].tolist()
+    assert (frame["spend"] * 1e6).round().tolist() == raw["spend"].tolist()
+    assert frame["first_blocked"].isna().tolist() == (raw["first_blocked"] == NEVER_HAPPENED).tolist()
+    assert {str(frame[name].dt.tz) for name in ("first_blocked", "leaves")} == {"UTC"}
     with pytest.raises(BadInput, match="expected one of accounts, months, plans, operations, log"):
         result.to_frame("weeks")
 

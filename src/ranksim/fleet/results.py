@@ -31,6 +31,13 @@ NEVER_HAPPENED = -1
 CODES = tuple(OUTCOMES[outcome] for outcome in REFUSED)
 """The codes of the refusals, in the order in which a call meets them."""
 
+QUANTITIES = {
+    **dict.fromkeys(("joins", "leaves", "first_blocked", "begins", "ends", "t"), "instant"),
+    **dict.fromkeys(("blocked", *(f"blocked_{code}" for code in CODES)), "duration"),
+    **dict.fromkeys(("spend", "spend_peak", "ceiling"), "money"),
+}
+"""What the columns of frames are that are instants, durations or money."""
+
 MONTH_COLUMNS = ("calls", "admitted", "refused", "limited", "spend", "slots_peak", "blocked")
 
 Row = dict[str, Any]
@@ -269,8 +276,14 @@ class FleetResult:
             found |= {prefix + name: value for name, value in _scalars(row).items()}
         return found
 
-    def to_frame(self, what: str = "accounts") -> pd.DataFrame:
-        """A pandas frame of "accounts", "months", "plans", "operations" or "log". Raises BadInput."""
+    def to_frame(self, what: str = "accounts", integers: bool = False) -> pd.DataFrame:
+        """A pandas frame of "accounts", "months", "plans", "operations" or "log", with units.
+
+        Instants are UTC datetimes (none for what never came), durations timedeltas, and money is in dollars.
+        With `integers` times stay µs and money µUSD. Raises BadInput.
+        """
+        from ranksim.report.frames import with_units
+
         pandas = imported("pandas", "frames need pandas", "plots")
         tables: Mapping[str, Any] = {
             "accounts": lambda: self.accounts,
@@ -282,7 +295,11 @@ class FleetResult:
         if what not in tables:
             raise BadInput(f"to_frame: expected one of {', '.join(tables)}, found {what!r}")
         frame: pd.DataFrame = pandas.DataFrame(tables[what]())
-        return frame
+        if integers:
+            return frame
+        if "first_blocked" in frame:
+            frame["first_blocked"] = frame["first_blocked"].where(frame["first_blocked"] != NEVER_HAPPENED)
+        return with_units(frame, {name: QUANTITIES[name] for name in frame if name in QUANTITIES})
 
 
 ARRAYS = tuple(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed
 from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
@@ -29,13 +29,14 @@ from ranksim.pricing.changes import Change, changes, taken_over, terms_view, tol
 from ranksim.pricing.common import check_replications
 from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
-from ranksim.report.answer import HEADINGS, Row, Tables, views_of
+from ranksim.report.answer import HEADINGS, Row, Tables, framed, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 MOST = 1_000
@@ -87,6 +88,13 @@ class Served:
 
 Runs = Sequence[tuple[Served, Served]]
 """Replications under A and under B."""
+
+
+QUANTITIES: Mapping[str, Mapping[str, str]] = {
+    "margins": {"a": "money", "b": "money"},
+    "needs": {"uplift": "money"},
+}
+"""Columns of tables that are money, by table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +187,16 @@ class Comparison:
             "margins": list(self.margins),
             "needs": [need.row() for need in self.needs],
         }
+
+    def frame(self, name: str = "differences", integers: bool = False) -> pd.DataFrame:
+        """Return a table as a pandas frame, money in dollars and durations as timedeltas.
+
+        With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
+        """
+        rows = self.tables().get(name)
+        if rows is None:
+            raise BadInput(f"frame: expected one of {listed(self.tables(), name)}, found {name!r}")
+        return framed(rows, QUANTITIES.get(name, {}), integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

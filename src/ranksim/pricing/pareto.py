@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed
 from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
 from ranksim.fleet.sides import FleetSide
@@ -23,7 +23,7 @@ from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import check_sold, selling, unpriced
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.answer import Row, Tables, framed, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
@@ -31,6 +31,7 @@ from ranksim.sim.runner import replication_seed
 from ranksim.study.parameters import check_path, laid, tree_of
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 MOST_POINTS = 2_000
@@ -40,6 +41,10 @@ TOGETHER = 8
 
 Grid = Mapping[str, Sequence[Any]]
 """Path into a catalogue, such as "plans.pro.cost_ceiling" → the values to try, as files write them."""
+
+
+QUANTITIES: Mapping[str, Mapping[str, str]] = {"points": {"margin": "money", "change": "money"}}
+"""Columns of tables that are money, by table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,16 @@ class Frontier:
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {"points": list(self.points)}
+
+    def frame(self, name: str = "points", integers: bool = False) -> pd.DataFrame:
+        """Return a table as a pandas frame, money in dollars and durations as timedeltas.
+
+        With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
+        """
+        rows = self.tables().get(name)
+        if rows is None:
+            raise BadInput(f"frame: expected one of {listed(self.tables(), name)}, found {name!r}")
+        return framed(rows, QUANTITIES.get(name, {}), integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

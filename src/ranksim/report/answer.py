@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ranksim.extras import imported
 from ranksim.report import units
 from ranksim.report.document import Kind, as_text, document
 from ranksim.report.tables import View, bounded, to_rich
 from ranksim.report.terminal import rendered
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 Row = dict[str, Any]
@@ -66,6 +68,27 @@ HEADINGS = {
 
 def _cell(row: Row, column: str, quantity: str) -> str:
     return units.write(quantity, row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
+
+
+def framed(rows: Sequence[Row], quantities: Mapping[str, str], integers: bool) -> pd.DataFrame:
+    """Return rows as a pandas frame, with units unless as `integers`: datetimes, timedeltas, dollars.
+
+    `quantities` says of which columns; rows with a `unit` tell it of what they compare. Raises BadInput
+    without pandas.
+    """
+    from ranksim.report.frames import with_units, with_units_of_rows
+
+    pandas = imported("pandas", "frames need pandas", "plots")
+    frame: pd.DataFrame = pandas.DataFrame(list(rows))
+    if integers:
+        return frame
+    frame = with_units_of_rows(frame, [name for name in COMPARED if name in frame])
+    ends = {f"{name}_{end}": quantity for name, quantity in quantities.items() for end in ("low", "high")}
+    return with_units(frame, {name: of for name, of in {**quantities, **ends}.items() if name in frame})
+
+
+COMPARED = ("a", "b", "difference", "low", "high")
+"""Columns that are in the unit of their row."""
 
 
 def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> str:
