@@ -2,8 +2,8 @@
 
     python -m pytest -m heavy tests/conformance/elsewhere/test_bench.py
 
-Results are kept from run to run, as `bench.py` says; RANKSIM_SEEDS and RANKSIM_WAYS choose the seeds of runs
-that conform (FIRST:COUNT) and of those that are broken.
+Results are kept from run to run, as `bench.py` says; RANKSIM_SEEDS and RANKSIM_SOCKETS choose the seeds of
+runs that conform, in virtual time and over sockets (FIRST:COUNT), and RANKSIM_WAYS that of the broken ones.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def test_a_few_ways_are_found_by_their_cases() -> None:
 
 
 SEEDS = os.environ.get("RANKSIM_SEEDS", "10000:300")
+SOCKETS = os.environ.get("RANKSIM_SOCKETS", "1:40")
 WAYS = int(os.environ.get("RANKSIM_WAYS", "1"))
 
 
@@ -70,6 +71,14 @@ def test_conforming_runs_raise_no_alarm() -> None:
     first, count = map(int, SEEDS.split(":"))
     bench.run_conforming(first, count)
     rows = [row for row in bench.results() if first <= row.get("conforming", -1) < first + count]
+    assert [row for row in rows if row["alarms"]] == []
+
+
+@pytest.mark.heavy
+def test_conforming_runs_over_sockets_raise_no_alarm() -> None:
+    first, count = map(int, SOCKETS.split(":"))
+    bench.run_sockets(first, count)
+    rows = [row for row in bench.results() if first <= row.get("sockets", -1) < first + count]
     assert [row for row in rows if row["alarms"]] == []
 
 
