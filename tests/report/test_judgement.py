@@ -270,6 +270,17 @@ def test_the_page_shows_verdicts_evidence_and_load() -> None:
     assert len(links.loads) == 2
 
 
+def test_each_verdict_stacks_on_a_narrow_screen() -> None:
+    """Its counts stand below what it says there, so each must name itself."""
+    text = page(DEVIATING)
+    rows = re.findall(r'<tr class="verdict" id="[\w.]+">.*?</tr>', text)
+    shown = [rule for rule in DEVIATING["rules"] if rule["verdict"] != "not exercised"]
+    assert len(rows) == len(shown) > 0
+    for row in rows:
+        assert re.findall(r'<td class="number" title="(\w+)">', row) == ["held", "broken", "open"]
+    assert "@media (max-width: 40rem)" in text
+
+
 def test_the_page_shows_what_was_exchanged_whole() -> None:
     text, told = page(DEVIATING), read(DEVIATING).text
     assert "<dt>expected</dt><dd>Every response carries X-Request-Id</dd>" in text
@@ -280,7 +291,7 @@ def test_the_page_shows_what_was_exchanged_whole() -> None:
     assert '"has_more": false' in told
     assert 'curl -i -X GET /v1/keyword-lists -H "Authorization: Bearer $RANKSIM_KEY"' in told
     assert 'href="#header.request_id"' in text
-    assert '<tr id="header.request_id">' in text
+    assert '<tr class="verdict" id="header.request_id">' in text
     assert '<abbr title="' in text
 
 

@@ -16,7 +16,7 @@ from ranksim.check.choice import MOST_ROUNDS, Rounds
 from ranksim.check.closing import REPORTS, Closing
 from ranksim.check.crew import GONE
 from ranksim.check.left_over import left_over
-from ranksim.check.plan import CheckPlan
+from ranksim.check.plan import CLOSING, CheckPlan
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.contract.policy import Policy
@@ -312,9 +312,8 @@ class Checking:
         for task in self.plan.tasks:
             length = units.duration(task.needs.length)
             if self.plan.too_long(task):
-                said.append(
-                    f"{task.name}: takes {length}, longer than --time {units.duration(self.plan.time)}"
-                )
+                time, left = units.duration(self.plan.time), units.duration(self.plan.time - CLOSING)
+                said.append(f"{task.name}: takes {length}, and --time {time} leaves {left} for calls")
             elif not self.rounds.begun[task.name]:
                 said.append(f"{task.name}: takes {length}, and {self.stopping or 'it never had its turn'}")
             elif task.name in self.cut:

@@ -158,7 +158,7 @@ def _diamond(x: float, y: float, says: str) -> str:
     return f'<path d="M{x:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6z" class="due">{_title(says)}</path>'
 
 
-STYLE = """
+FIGURES = """
 .drawn { max-width: 46rem; margin: .5rem 0; }
 .drawn svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
 .drawn text { fill: var(--soft); }

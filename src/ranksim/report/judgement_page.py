@@ -22,10 +22,22 @@ from ranksim.report.judgement import (
     run_lines,
     verdict,
 )
-from ranksim.report.judgement_figures import STYLE, staircase, timeline
+from ranksim.report.judgement_figures import FIGURES, staircase, timeline
 from ranksim.report.page import html_document, linked, with_links
 
 Plain = Mapping[str, Any]
+
+NARROW = """
+@media (max-width: 40rem) {
+  table:has(tr.verdict) tr:has(> th:nth-child(2)) { display: none; }
+  tr.verdict { display: grid; grid-template-columns: 1fr 1fr 1fr; border-bottom: 1px solid var(--line); }
+  tr.verdict td { border: 0; }
+  tr.verdict td:first-child { grid-column: span 2; font-weight: 600; }
+  tr.verdict td:last-child { grid-column: 1 / -1; order: 1; }
+  tr.verdict td.number { order: 2; text-align: left; color: var(--soft); }
+  tr.verdict td.number::after { content: " " attr(title); } }
+"""
+"""A verdict on a narrow screen: its rule and verdict, what it says, and its counts below."""
 
 CLASSES = {"conforms": "good", "deviates": "bad", "undecided": "soft", "not exercised": "soft"}
 
@@ -58,7 +70,7 @@ def page(judgement: Plain) -> str:
         "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
         "“ranksim explain S105” tells what any of them says, and so of rules and error codes.</footer>",
     ]
-    return html_document(title, body, STYLE)
+    return html_document(title, body, FIGURES + NARROW)
 
 
 def _numbers(judgement: Plain) -> list[str]:
@@ -207,11 +219,11 @@ def _verdict_row(rule: Plain, judgement: Plain) -> str:
     why = f" Open: {rule['reasons'][0]['why']}." if rule["reasons"] else ""
     says = rule["says"].rstrip(".")
     numbers = "".join(
-        f'<td class="number">{units.count(rule[name]) if rule[name] else "–"}</td>'
+        f'<td class="number" title="{name}">{units.count(rule[name]) if rule[name] else "–"}</td>'
         for name in ("held", "broken", "open")
     )
     return (
-        f'<tr id="{escape(rule["name"])}"><td>{escape(rule["name"])}</td>'
+        f'<tr class="verdict" id="{escape(rule["name"])}"><td>{escape(rule["name"])}</td>'
         f'<td class="{CLASSES[rule["verdict"]]}">{escape(verdict(rule))}</td>{numbers}'
         f'<td>{escape(says)}. ({_facts(rule, judgement)})<span class="soft">{escape(why)}</span>'
         f"{_cases(rule)}</td></tr>"
