@@ -150,7 +150,7 @@ def test_run_prints_a_summary(scenario: Path) -> None:
     lines = told.out.splitlines()
     assert lines[:5] == [
         "A small world",
-        "6h from 2026-03-01T00:00:00Z, 1 account, 1 replication, seed 1, policy default",
+        "6h from 2026-03-01T00:00:00Z, 1 account (acme on starter), 1 replication, seed 1, policy default",
         "",
         "The expectation holds.",
         "  holds  calls.total is 18, as expected exactly 18",
@@ -174,7 +174,7 @@ def test_a_failed_expectation_says_which_and_by_how_much_and_exits_with_1(failin
 
 def test_flags_stand_in_for_the_scenario(scenario: Path) -> None:
     told = Told("run", scenario, "--seed", "7", "--replications", "3")
-    assert "1 account, 3 replications, seed 7" in told.out
+    assert "1 account (acme on starter), 3 replications, seed 7" in told.out
     assert "with 95 % intervals" in told.out
 
 

@@ -210,6 +210,7 @@ def test_samples_read_slots_spend_and_meters() -> None:
             "held": [2, 2],
             "used": [7, 8],
             "limit": [10, 10],
+            "refused": [0, 0],
         }
     ]
     (spend,) = replication.series["spend"]

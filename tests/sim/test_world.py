@@ -36,6 +36,7 @@ class Log:
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
         self.endpoint_names: dict[str, str] = {}
+        self.outages: dict[str, Any] = {}
 
     def call(self, now: int, client: str, call: Call, reply: Reply) -> None:
         self.lines.append((now, "call", client, call.operation, reply.status))

@@ -15,7 +15,7 @@ from ranksim.rules import webhooks
 
 AnswerT = TypeVar("AnswerT")
 
-_STEP = re.compile(r"([1-5][0-9]{2}|timeout)(?::(\S+?))?(?:\+([0-9a-z]+))?")
+_STEP = re.compile(r"([1-5][0-9]{2}|timeout)(?::(\S+?))?(?:\+([0-9a-z.]+))?")
 _SIGNED_AT = re.compile(r"t=([0-9]{1,15}),")
 
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 from ranksim.clock import SECOND
-from ranksim.report.units import duration, percent
 
 Tell: TypeAlias = Callable[[float | None, str], None]
 """Told how much of the work is done, a share between 0 and 1 or None where nobody knows, and what to say."""
@@ -46,6 +45,8 @@ class Lines:
         if now - self.last < PATIENCE:
             return
         self.last = now
+        from ranksim.report.units import duration, percent  # which would make every --help slow
+
         parts = [text] if text else []
         if share:
             left = (now - self.began) * (1 - share) / share
