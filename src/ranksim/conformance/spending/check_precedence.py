@@ -478,13 +478,15 @@ class FailedChecks:
         same = [
             work for work in groups.works[outcome.spend] if work.domain == outcome.domain and work.low <= high
         ]
+        together = "account" in self.options.candidates("cooldown_scope")  # with those of other domains (U46)
+        cleared_by = [work for work in groups.works[outcome.spend] if work.low <= high] if together else same
         for work in same:
             span = high - work.low
             if not work.sure or work.high >= low or span * groups.rate >= length - groups.slack(span):
                 continue
             if groups.unfailed(work, high) is not True or (finish and groups.fate(work).done >= low):
                 continue
-            if groups.clears and any(groups.unfailed(other, high) is not True for other in same):
+            if groups.clears and any(groups.unfailed(other, high) is not True for other in cleared_by):
                 continue
             says = f"it had been accepted {span * groups.rate / SECOND:.1f} s before, and cools for "
             return CheckFailure(6, f"{says}{length // SECOND} s", (work.exchange.id,))

@@ -189,40 +189,55 @@ def _factors(gained: Counter[Slot]) -> Iterator[str]:
 def _followed(
     activity: AccountActivity, keywords: Keywords, readings: SlotReadings
 ) -> Iterator[tuple[Call, TrackedDomain]]:
-    """Return each call that changes what is tracked in a domain that is known up to it, in their order."""
+    """Return each call that changes what is tracked in a domain that is known up to it, in their order.
+
+    One in whose span another of its domain begins is not among them: either may have come first.
+    """
     domains = {name: TrackedDomain() for name, made in activity.domains.items() if not made.old}
+    placed = list(_placed(activity, keywords))
+    next_of, begins = dict[str | None, Micros](), list[Micros]()
+    for call, where in reversed(placed):
+        begins.append(min(next_of.get(where, DISTANT_FUTURE), next_of.get(None, DISTANT_FUTURE)))
+        next_of[where] = _span(call)[0]
+    for (call, where), next_begins in zip(placed, reversed(begins), strict=True):
+        low, high, _ = _span(call)
+        if low >= readings.until or where is None:
+            return
+        domain = domains.get(where)
+        if domain is None:
+            continue
+        sure = call.sure if isinstance(call, SpendWork) else call.ok
+        early = isinstance(call, Observation) and low < readings.since  # what it left may be held no more
+        if not sure or early or low <= domain.over or next_begins <= high or domain.lost:
+            domain.lost = True
+            continue
+        domain.over = high
+        yield call, domain
+
+
+def _placed(activity: AccountActivity, keywords: Keywords) -> Iterator[tuple[Call, str | None]]:
+    """Return what may change slots, by its first instant, with its domain; None where it may be in any."""
     places = {work.id: work.domain for work in activity.works if work.spend == "scans" and work.id}
     calls: list[Call] = [work for work in activity.works if work.spend in ("keywords", "scans", "")]
     calls += [*activity.removals, *activity.patches]
     for call in sorted(calls, key=lambda call: _span(call)[0]):
-        low, high, _ = _span(call)
-        if low >= readings.until:
-            return
-        sure = call.sure if isinstance(call, SpendWork) else call.ok
-        one = call.exchange if isinstance(call, SpendWork) else call
-        if one.surface != "rest" or (isinstance(call, SpendWork) and not call.spend):
-            return  # it may have changed any of them
         if isinstance(call, SpendWork):
-            where = call.domain
+            where: str | None = call.domain
             if call.spend == "keywords":
                 where = domain_of_list(activity, (lists_of(call.body) or [""])[0])
+            if call.exchange.surface != "rest" or not call.spend:
+                where = None
         else:
             name = call.parameters.get("id", "")
-            if call.operation == "keywords.delete":
+            if call.surface != "rest":
+                where = None
+            elif call.operation == "keywords.delete":
                 where = domain_of_list(activity, keywords.get(name, ("", ""))[0])
             elif call.operation == "keyword_lists.delete":
                 where = domain_of_list(activity, name)
             else:
                 where = name if call.operation == "domains.delete" else places.get(name, "")
-        domain = domains.get(where)
-        if domain is None:
-            continue
-        early = isinstance(call, Observation) and low < readings.since  # what it left may be held no more
-        if not sure or early or low <= domain.over or domain.lost:
-            domain.lost = True
-            continue
-        domain.over = high
-        yield call, domain
+        yield call, where
 
 
 def _apply(
