@@ -26,9 +26,13 @@ hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("dev"
 
 
 @pytest.fixture(autouse=True)
-def no_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, no line on stderr says how far something is."""
+def the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, no line says how far something is; and stdout is as wide as a pipe.
+
+    Processes that share tests are told a width of their own.
+    """
     monkeypatch.setattr("ranksim.report.progress.PATIENCE", math.inf)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
