@@ -90,29 +90,10 @@ class TraceWriter:
         received: Micros | None = None,
     ) -> None:
         """Write a call and its reply; both at `now` unless it is said when it was sent and answered."""
-        operation = OPERATIONS.get(call.operation)
-        path = "" if operation is None else "/v1/" + fill(call.operation, call.path)
-        self.count += 1
+        ended = now if received is None else received
         self.write(
             {
-                "kind": "exchange",
-                "id": f"x{self.count}",
-                "target": self.target,
-                "environment": call.environment,
-                "clock_host": self.target,
-                "planned": None,
-                "sent": now if sent is None else sent,
-                "received": now if received is None else received,
-                "api_key": self._key_name(call.key),
-                "account": self._account_name(reply.account or call.account),
-                "client": client,
-                "surface": call.surface,
-                "operations": [call.operation] if call.operation else [],
-                "method": call.method or ("" if operation is None else operation.method),
-                "path": path,
-                "query": dict(call.query),
-                "request_headers": _request_headers(call),
-                "body": _raw_body(call),
+                **self._sent(now if sent is None else sent, ended, client, call, reply.account),
                 "status": reply.status,
                 "response_headers": dict(reply.headers),
                 "response": hide_secrets(as_line(reply.body) if reply.body is not None else "", self.salt),
@@ -123,28 +104,9 @@ class TraceWriter:
 
     def lost(self, sent: Micros, client: str, call: Call) -> None:
         """Write a call whose reply its sender never saw."""
-        operation = OPERATIONS[call.operation]
-        self.count += 1
         self.write(
             {
-                "kind": "exchange",
-                "id": f"x{self.count}",
-                "target": self.target,
-                "environment": call.environment,
-                "clock_host": self.target,
-                "planned": None,
-                "sent": sent,
-                "received": None,
-                "api_key": self._key_name(call.key),
-                "account": self._account_name(call.account),
-                "client": client,
-                "surface": call.surface,
-                "operations": [call.operation],
-                "method": operation.method,
-                "path": "/v1/" + fill(call.operation, call.path),
-                "query": dict(call.query),
-                "request_headers": _request_headers(call),
-                "body": _raw_body(call),
+                **self._sent(sent, None, client, call),
                 "status": None,
                 "response_headers": {},
                 "response": "",
@@ -152,6 +114,33 @@ class TraceWriter:
                 "error": "no reply",
             }
         )
+
+    def _sent(
+        self, sent: Micros, received: Micros | None, client: str, call: Call, account: str = ""
+    ) -> dict[str, Any]:
+        """Return what a line says of a call, under the next number; `account` as the reply tells it."""
+        operation = OPERATIONS.get(call.operation)
+        self.count += 1
+        return {
+            "kind": "exchange",
+            "id": f"x{self.count}",
+            "target": self.target,
+            "environment": call.environment,
+            "clock_host": self.target,
+            "planned": None,
+            "sent": sent,
+            "received": received,
+            "api_key": self._key_name(call.key),
+            "account": self._account_name(account or call.account),
+            "client": client,
+            "surface": call.surface,
+            "operations": [call.operation] if call.operation else [],
+            "method": call.method or ("" if operation is None else operation.method),
+            "path": "" if operation is None else "/v1/" + fill(call.operation, call.path),
+            "query": dict(call.query),
+            "request_headers": _request_headers(call),
+            "body": _raw_body(call),
+        }
 
     def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
         """Write a webhook attempt, unless it never got to its receiver."""
