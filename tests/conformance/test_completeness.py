@@ -8,6 +8,7 @@ from tests.conformance.building import Entry, a_job, attempt, call, created, fou
 from ranksim.conformance.webhooks import completeness
 
 TEST, SENT = completeness.TEST, completeness.SENT
+A_CRAWL = {"kind": "crawl", "domain_id": "dom_1"}
 LATER = 200
 """Long after all of it."""
 
@@ -80,6 +81,17 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "an end of another type": (SENT, [created(event_types=["job.failed"]), *job(), listed(LATER)], "nothing"),
     "an end on another domain": (SENT, [created(domain_id="dom_2"), *job(), listed(LATER)], "nothing"),
     "an endpoint made after the job": (SENT, [*job(), created(1, 2), listed(LATER)], "nothing"),
+    "an endpoint made after a call that was lost, and before it was repeated": (
+        SENT,
+        [
+            call("jobs.create", -5, None, body=A_CRAWL, once="k"),
+            created(1, -2),
+            call("jobs.create", 0, 1, a_job(id="job_1", status="queued"), status=202, body=A_CRAWL, once="k"),
+            *job()[1:],
+            listed(LATER),
+        ],
+        "nothing",
+    ),
     "an endpoint that was changed": (
         SENT,
         [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.conformance.history.fields import state_of
@@ -56,14 +56,19 @@ class CompletenessJudge:
     ends: dict[Owner, list[EndedJob]] = field(default_factory=lambda: defaultdict(list))
     """The jobs of each account that the run created and showed as ended."""
     ended: set[tuple[Owner, str]] = field(default_factory=set)
+    first: dict[tuple[str, str], Observation] = field(default_factory=dict)
+    """The first call for a job under an Idempotency-Key, answered or not, by environment and key."""
 
     def wants(self, like: Observation) -> bool:
         """What tells of endpoints, of attempts and of jobs."""
-        return shows_jobs(like) or WebhookLog.wants(like)
+        return like.operation == "jobs.create" or shows_jobs(like) or WebhookLog.wants(like)
 
     def see(self, seen: Observation) -> None:
         """Log it, and the ends of jobs that it shows."""
         owner = seen.environment, seen.account
+        if seen.operation == "jobs.create" and seen.idempotency_key is not None:
+            asked = seen.environment, seen.idempotency_key
+            self.first[asked] = min(self.first.get(asked, seen), seen, key=lambda one: one.sent)
         for job in jobs_in(seen):
             name = owner, job_name(job)
             if seen.operation == "jobs.create" and not seen.old and state_of(job) not in ENDED:
@@ -71,7 +76,8 @@ class CompletenessJudge:
             elif state_of(job) in ENDED and name in self.created and name not in self.ended:
                 self.ended.add(name)
                 self.ends[owner].append(EndedJob(job, self.created[name], seen))
-        self.log.add(seen)
+        if shows_jobs(seen) or WebhookLog.wants(seen):
+            self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Log it."""
@@ -88,7 +94,19 @@ class CompletenessJudge:
                 events[arrived.event].append(arrived)
         tests = tests_of(self.log.calls)
         _judge_tests(tests, ledger, events, self.tally)
-        _judge_sent(self.ends, ledger, events, tests, self.tally)
+        _judge_sent(self._ends_of_first_calls(), ledger, events, tests, self.tally)
+
+    def _ends_of_first_calls(self) -> dict[Owner, list[EndedJob]]:
+        """Return what ended with the first call that may have begun it: others may get a stored reply."""
+        return {
+            owner: [
+                replace(
+                    end, created=self.first.get((owner[0], end.created.idempotency_key or ""), end.created)
+                )
+                for end in ends
+            ]
+            for owner, ends in self.ends.items()
+        }
 
 
 # Tests
