@@ -6,8 +6,7 @@ pickled, written as JSON and put into tables (`results`).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,6 +26,7 @@ from ranksim.service.events import (
 from ranksim.service.service import Service
 from ranksim.service.state import State
 from ranksim.sim.histogram import Histogram
+from ranksim.sim.series import SampledSeries, account_names, unique
 
 MAX_SAMPLES = 1_000
 """The most samples of a series that are kept; a finer grid is thinned, every peak still seen."""
@@ -44,33 +44,6 @@ MAX_OUTAGES = 100
 
 NO_LIMIT = 1 << 62
 """What remains of a window in a reply that tells of none."""
-
-COLUMNS = {
-    "windows": ("admitted", "refused", "remaining", "fullest", "limit", "length"),
-    "queues": ("running", "waiting", "workers"),
-    "meters": ("used", "limit"),
-    "slots": ("active", "held", "used", "limit", "refused"),
-    "spend": ("settled_uusd", "reserved_uusd", "spent_uusd", "ceiling_uusd"),
-}
-"""The columns of each sampled series, beside its names and t.
-
-A window's `fullest` is the most calls that it held since the sample before, by what its replies told, of the
-`limit` at that time; `length` is its own (µs). A queue's `running` and `waiting` are the most jobs since the
-sample before; `workers` is None where they are without limit, and before a first job. Of slots, `refused` are
-the calls since the sample before that found too few of them.
-"""
-
-LABELS = {
-    "windows": ("account", "key", "rate_class"),
-    "queues": ("kind",),
-    "meters": ("account", "metric"),
-    "slots": ("account",),
-    "spend": ("account",),
-}
-"""What names a series."""
-
-PEAKS = {"windows": "refused", "queues": "waiting", "meters": "used", "slots": "used", "spend": "spent_uusd"}
-"""The column whose highest sample is kept as the series' `peak`."""
 
 
 @dataclass(slots=True)
@@ -113,14 +86,6 @@ class Replication:
         if not self.network:
             del plain["network"]
         return plain
-
-
-@dataclass(slots=True)
-class _Series:
-    """One sampled series: lists by column, and the highest sample of the column that PEAKS names."""
-
-    columns: dict[str, list[int | None]]
-    peak: int = 0
 
 
 @dataclass(slots=True)
@@ -259,7 +224,7 @@ class ReplicationTally:
         self._waiting: dict[str, Micros] = {}
         self._endpoints: dict[str, _Endpoint] = {}
         self._open: dict[int, _Open] = {}
-        self._series: dict[str, dict[tuple[Hashable, ...], _Series]] = {table: {} for table in COLUMNS}
+        self._series = SampledSeries()
         self._notes: dict[str, int] = {}
         self._travels: dict[str, _Travels] = {}
 
@@ -409,8 +374,7 @@ class ReplicationTally:
         self._travels.clear()
         self._rates.clear()
         self._no_slots.clear()
-        for table in self._series.values():
-            table.clear()
+        self._series.clear()
         for kind, jobs in self._jobs.items():
             self._jobs[kind] = jobs.reset(now)
         self._endpoints = {name: _Endpoint(row.account, row.url) for name, row in self._endpoints.items()}
@@ -442,7 +406,7 @@ class ReplicationTally:
             calls=self._call_rows(),
             jobs={kind.value: self._job_row(kind) for kind in JobKind if kind in self._jobs},
             endpoints=self._endpoint_rows(now, state),
-            series={table: self._series_rows(table, state) for table in COLUMNS},
+            series=self._series.rows(state, self._jobs),
             notes=dict(sorted(notes.items())),
             network={
                 client: {"unanswered": row.unanswered, "response_time": row.response_time.to_plain()}
@@ -498,13 +462,15 @@ class ReplicationTally:
             held = held_at(at, books)
             used = books.active + held
             row = (books.active, held, used, books.slot_limit, self._no_slots.get(account.id, 0))
-            self._add("slots", (account.id,), now, row, used, keep)
+            self._series.add("slots", (account.id,), now, row, used, keep)
             settled, reserved = settled_at(at, books), reserved_at(at, books)
             spent = settled + reserved if self.reserved_counts else settled
-            self._add("spend", (account.id,), now, (settled, reserved, spent, books.ceiling), spent, keep)
+            self._series.add(
+                "spend", (account.id,), now, (settled, reserved, spent, books.ceiling), spent, keep
+            )
             for metric, meter in account.meters.items():
                 units = used_at(at, meter)
-                self._add("meters", (account.id, metric), now, (units, meter.limit), units, keep)
+                self._series.add("meters", (account.id, metric), now, (units, meter.limit), units, keep)
         if keep:
             self._no_slots.clear()
             self._read_windows(now, at, state)
@@ -525,35 +491,17 @@ class ReplicationTally:
                 still = remaining(at, window, key.rings[which])
                 left, limit = min([*told, (still, window.limit)])
                 row = (*counts, still, limit - left, limit, window.length)
-                self._add("windows", (token, which.label), now, row, counts[1], True)
+                self._series.add("windows", (token, which.label), now, row, counts[1], True)
 
     def _read_queues(self, now: Micros) -> None:
         for kind in JobKind:
             jobs = self._jobs.get(kind)
             if jobs is None:
-                self._add("queues", (kind.value,), now, (0, 0, None), 0, True)
+                self._series.add("queues", (kind.value,), now, (0, 0, None), 0, True)
                 continue
             row = (jobs.most_busy, jobs.most_waiting, jobs.capacity)
-            self._add("queues", (kind.value,), now, row, jobs.most_waiting, True)
+            self._series.add("queues", (kind.value,), now, row, jobs.most_waiting, True)
             jobs.most_busy, jobs.most_waiting = jobs.busy, jobs.waiting
-
-    def _add(
-        self,
-        table: str,
-        which: tuple[Hashable, ...],
-        now: Micros,
-        row: tuple[int | None, ...],
-        watched: int,
-        keep: bool,
-    ) -> None:
-        series = self._series[table].get(which)
-        if series is None:
-            empty: dict[str, list[int | None]] = {column: [] for column in ("t", *COLUMNS[table])}
-            series = self._series[table][which] = _Series(empty)
-        series.peak = max(series.peak, watched)
-        if keep:
-            for values, value in zip(series.columns.values(), (now, *row), strict=True):
-                values.append(value)
 
     # Rows
 
@@ -627,31 +575,3 @@ class ReplicationTally:
             for which, row in self._endpoints.items()
         ]
         return sorted(rows, key=lambda row: str(row["endpoint"]))
-
-    def _series_rows(self, table: str, state: State) -> list[dict[str, Any]]:
-        accounts = account_names(state)
-        rows: list[dict[str, Any]] = []
-        for (first, *rest), series in self._series[table].items():
-            if table == "queues":
-                if first not in self._jobs:
-                    continue
-                names = [str(first)]
-            elif table == "windows":
-                key = state.keys[str(first)]
-                names = [accounts[key.account], key.name, *map(str, rest)]
-            else:
-                names = [accounts[str(first)], *map(str, rest)]
-            labels = dict(zip(LABELS[table], names, strict=True))
-            rows.append({**labels, "peak": series.peak, **series.columns})
-        return sorted(rows, key=lambda row: [str(row[label]) for label in LABELS[table]])
-
-
-def account_names(state: State) -> dict[str, str]:
-    """Return the name of each account id, or the id itself where names repeat."""
-    return unique({account.id: account.name for account in state.accounts.values()})
-
-
-def unique(names: Mapping[str, str]) -> dict[str, str]:
-    """Keep the names that occur once; where several share one, each goes by its id."""
-    times = Counter(names.values())
-    return {which: name if times[name] == 1 else which for which, name in names.items()}

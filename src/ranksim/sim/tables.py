@@ -20,8 +20,9 @@ from ranksim.inference.quantiles import pooled
 from ranksim.inference.shares import clustered
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.metrics import REFUSING, utilisation
-from ranksim.sim.statistics import COLUMNS as SERIES
-from ranksim.sim.statistics import LABELS, Replication
+from ranksim.sim.series import COLUMNS as SERIES
+from ranksim.sim.series import LABELS
+from ranksim.sim.statistics import Replication
 
 Row = dict[str, Any]
 Rows = list[Row]
