@@ -160,10 +160,7 @@ class BreakEven:
 
         With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
         """
-        rows = self.tables().get(name)
-        if rows is None:
-            raise BadInput(f"frame: expected one of {listed(self.tables(), name)}, found {name!r}")
-        return framed(rows, QUANTITIES.get(name, {}), integers)
+        return framed(self.tables(), name, QUANTITIES, integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput, listed
+from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
@@ -193,10 +193,7 @@ class Comparison:
 
         With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
         """
-        rows = self.tables().get(name)
-        if rows is None:
-            raise BadInput(f"frame: expected one of {listed(self.tables(), name)}, found {name!r}")
-        return framed(rows, QUANTITIES.get(name, {}), integers)
+        return framed(self.tables(), name, QUANTITIES, integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

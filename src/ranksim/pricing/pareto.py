@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput, listed
+from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
 from ranksim.fleet.sides import FleetSide
@@ -102,10 +102,7 @@ class Frontier:
 
         With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
         """
-        rows = self.tables().get(name)
-        if rows is None:
-            raise BadInput(f"frame: expected one of {listed(self.tables(), name)}, found {name!r}")
-        return framed(rows, QUANTITIES.get(name, {}), integers)
+        return framed(self.tables(), name, QUANTITIES, integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ranksim.errors import BadInput, listed
 from ranksim.extras import imported
 from ranksim.report import units
 from ranksim.report.document import Kind, as_text, document
@@ -70,21 +71,29 @@ def _cell(row: Row, column: str, quantity: str) -> str:
     return units.write(quantity, row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
 
 
-def framed(rows: Sequence[Row], quantities: Mapping[str, str], integers: bool) -> pd.DataFrame:
-    """Return rows as a pandas frame, with units unless as `integers`: datetimes, timedeltas, dollars.
+def framed(
+    tables: Mapping[str, Sequence[Row]],
+    name: str,
+    quantities: Mapping[str, Mapping[str, str]],
+    integers: bool,
+) -> pd.DataFrame:
+    """Return a table as a pandas frame, with units unless as `integers`: datetimes, timedeltas, dollars.
 
-    `quantities` says of which columns; rows with a `unit` tell it of what they compare. Raises BadInput
-    without pandas.
+    `quantities` says of which columns of each; rows with a `unit` tell it of what they compare. Raises
+    BadInput where there is no such table, and without pandas.
     """
     from ranksim.report.frames import with_units, with_units_of_rows
 
+    rows, of_columns = tables.get(name), quantities.get(name, {})
+    if rows is None:
+        raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
     pandas = imported("pandas", "frames need pandas", "plots")
     frame: pd.DataFrame = pandas.DataFrame(list(rows))
     if integers:
         return frame
     frame = with_units_of_rows(frame, [name for name in COMPARED if name in frame])
-    ends = {f"{name}_{end}": quantity for name, quantity in quantities.items() for end in ("low", "high")}
-    return with_units(frame, {name: of for name, of in {**quantities, **ends}.items() if name in frame})
+    ends = {f"{name}_{end}": quantity for name, quantity in of_columns.items() for end in ("low", "high")}
+    return with_units(frame, {name: of for name, of in {**of_columns, **ends}.items() if name in frame})
 
 
 COMPARED = ("a", "b", "difference", "low", "high")
