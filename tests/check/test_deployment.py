@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,3 @@ def test_what_cannot_be_is_refused() -> None:
         rs.check.check("http://127.0.0.1:1", key="k", length="soon")
     with pytest.raises(rs.BadInput, match="ratez"):
         rs.check.check("http://127.0.0.1:1", key="k", only=["ratez"])
-
-
-def test_a_key_that_is_given_stays_in_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RANKSIM_KEY", raising=False)
-    for before in (None, "of another deployment"):
-        if before is not None:
-            monkeypatch.setenv("RANKSIM_KEY", before)
-        with pytest.raises(rs.BadInput, match="ftp"):
-            rs.check.check("ftp://127.0.0.1:1", key="k", length="3s")
-        assert os.environ.get("RANKSIM_KEY") == before

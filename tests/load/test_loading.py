@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,14 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         rs.load.load("http://127.0.0.1:1", key="k", length="3s", out=tmp_path)
 
 
-def test_a_key_that_is_given_stays_in_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("call", [rs.check.check, rs.load.load], ids=["check", "load"])
+def test_a_key_that_is_given_stays_in_no_environment(
+    call: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("RANKSIM_KEY", raising=False)
     for before in (None, "of another deployment"):
         if before is not None:
             monkeypatch.setenv("RANKSIM_KEY", before)
         with pytest.raises(rs.BadInput, match="ftp"):
-            rs.load.load("ftp://127.0.0.1:1", key="k", length="3s")
+            call("ftp://127.0.0.1:1", key="k", length="3s")
         assert os.environ.get("RANKSIM_KEY") == before
