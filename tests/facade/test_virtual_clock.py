@@ -49,6 +49,11 @@ def test_any_other_rate_is_refused(text: str) -> None:
         Rate.parse(text)
 
 
+def test_a_misspelt_rate_is_told_what_comes_near() -> None:
+    with pytest.raises(BadInput, match="found 'manul'; did you mean 'manual'"):
+        Rate.parse("manul")
+
+
 @pytest.mark.parametrize(
     ("clock", "passed", "reads"),
     [

@@ -45,6 +45,7 @@ class Rate:
         if match is None:
             raise BadInput(
                 f"clock: expected real, manual, scaled:60 or scaled:1/10 (whole numbers), found {text!r}"
+                f"{near(text, ('real', 'manual', 'scaled:60'))}"
             )
         return cls("scaled", int(match[1]), int(match[2] or 1))
 
