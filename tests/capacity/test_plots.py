@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ranksim.capacity import plots
-from ranksim.clock import HOUR
+from ranksim.clock import HOUR, MINUTE
 from ranksim.report.figure import BLUE, VERMILLION
 
 NOTHING = {"simulated": None, "simulated_low": None, "simulated_high": None}
@@ -26,7 +26,7 @@ def test_outages_are_drawn_by_their_length_with_what_was_simulated() -> None:
     (bars,) = ax.collections
     ((start, end),) = bars.get_segments()
     assert (start.tolist(), end.tolist()) == (pytest.approx([4, 50]), pytest.approx([4, 70]))
-    assert "simulated, with 95 % intervals" in ax.get_title()
+    assert "simulated, with 95 % intervals" in " ".join(ax.get_title().split())
 
 
 def test_the_lines_of_outages_are_named_in_their_colours_where_they_pass_one_half() -> None:
@@ -41,3 +41,20 @@ def test_outages_that_nobody_simulated_have_no_points() -> None:
     ax = plots.outages(OUTAGES[:2])
     assert len(ax.lines) == 2
     assert "simulated" not in ax.get_title()
+
+
+def test_titles_tell_what_is_found() -> None:
+    trials = [
+        {"workers": 4, "by_formula": 0.99, "simulated": 0.97, "simulated_low": 0.93, "simulated_high": 0.99},
+        {"workers": 5, "by_formula": 0.99, "simulated": 0.99, "simulated_low": 0.96, "simulated_high": 1.0},
+    ]
+    found = plots.workers(trials, "crawl", 5 * MINUTE, 0.95).get_title()
+    assert found.startswith("5 workers start 95 % of crawl jobs within 5m")
+    found = plots.workers(trials[:1], "crawl", 5 * MINUTE, 0.95).get_title()
+    assert found.startswith("Not even 4 workers start 95 %")
+    way = {"window": "gcra", "way": "wait", "time": 3 * MINUTE, "refused": 0, "others_refused": 0}
+    refused = way | {"window": "clock", "way": "retry", "time": MINUTE, "others_refused": 2}
+    assert plots.sync([refused, way]).get_title() == "Nobody is refused in 3m at best: wait under gcra"
+    assert plots.sync([refused]).get_title() == "Somebody is refused in every way"
+    assert plots.outages(OUTAGES).get_title().startswith("More likely disabled than not from 4h on")
+    assert plots.outages(OUTAGES[:2]).get_title() == "More likely disabled than not by none of these outages"

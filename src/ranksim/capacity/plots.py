@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ranksim.report import units
-from ranksim.report.figure import BLUE, GREEN, INK, VERMILLION, error_bars, label_ends, new_figure, plain_axes
+from ranksim.report.figure import (
+    BLUE,
+    GREEN,
+    INK,
+    VERMILLION,
+    error_bars,
+    label_ends,
+    new_figure,
+    plain_axes,
+    title,
+)
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
@@ -63,7 +73,13 @@ def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.invert_yaxis()
     ax.set_xlim(0, longest * 1.35)
     ax.set_xlabel("minutes from the first call to the last reply")
-    ax.set_title("Time of a sync, by algorithm of the rate window")
+    quiet = [row for row in shown if not row["refused"] + row["others_refused"]]
+    if quiet:
+        best = min(quiet, key=lambda row: float(row["time"]))
+        where = f"{best['way']} under {best['window']}"
+        title(ax, f"Nobody is refused in {units.duration(best['time'])} at best: {where}")
+    else:
+        title(ax, "Somebody is refused in every way")
     plain_axes(ax, grid="x")
     return ax
 
@@ -84,12 +100,20 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
     ax.set_ylim(0, 105)
     ax.set_xlabel("workers")
     ax.set_ylabel(f"% of jobs started within {units.duration(within)}")
-    ax.set_title(f"Workers for {kind}, with 95 % intervals")
+    enough = [row["workers"] for row in rows if _surely_started(row) >= target]
+    found = f"{min(enough)} workers start" if enough else f"Not even {counts[-1]} workers start"
+    some = f"{units.percent(target)} of {kind} jobs within {units.duration(within)}"
+    title(ax, f"{found} {some}; points: simulated, with 95 % intervals")
     plain_axes(ax)
     last = rows[-1]
     labels = [(100 * last["by_formula"], "formula", BLUE), (100 * target, "target", VERMILLION)]
     label_ends(ax, [*labels, (100 * last["simulated"], "simulated", INK)])
     return ax
+
+
+def _surely_started(row: Row) -> float:
+    """Return the share of jobs started in time: at least, as simulated, else by the formula."""
+    return float(row["by_formula"] if row["simulated_low"] is None else row["simulated_low"])
 
 
 def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | None = None) -> Axes:
@@ -108,7 +132,8 @@ def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | N
     ax.set_ylim(-2, 105)
     ax.set_xlabel("hours since the outage began")
     ax.set_ylabel("% chance that the endpoint is disabled")
-    ax.set_title("Disabled by an outage")
+    length, chance = curve[-1]
+    title(ax, f"After {units.duration(length)} it is disabled with a chance of {units.percent(chance)}")
     plain_axes(ax)
     label_ends(ax, labels)
     return ax
@@ -142,7 +167,9 @@ def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_xlabel("length of the outage, hours")
     ax.set_ylabel("% of events; % chance")
     points = "; points: simulated, with 95 % intervals" if seen else ""
-    ax.set_title(f"What an outage costs{points}")
+    likely = [row["length"] for row in rows if row["disabled"] >= 0.5]
+    found = f"from {units.duration(min(likely))} on" if likely else "by none of these outages"
+    title(ax, f"More likely disabled than not {found}{points}")
     plain_axes(ax)
     return ax
 
