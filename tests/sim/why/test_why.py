@@ -13,9 +13,11 @@ from ranksim.service.calls import Call, Reply
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.statistics import ReplicationTally
+from ranksim.sim.why.answer import _Prevention
+from ranksim.sim.why.changes import dotted, knobs
 from ranksim.sim.why.futures import Question, Rerunner, narrowed
 from ranksim.sim.why.moments import as_of, planned
-from ranksim.sim.why.told import Chance
+from ranksim.sim.why.told import Chance, TurningPoint
 from ranksim.sim.world import Fork, World
 
 # Other futures
@@ -102,6 +104,38 @@ receivers: {{erp: {{account: acme}}}}
 
 def test_a_chance_has_an_interval() -> None:
     assert Chance(0, "", 20, 20).estimate.low == pytest.approx(0.025 ** (1 / 20))
+
+
+# What would have prevented it
+
+
+@pytest.mark.parametrize(
+    ("asked", "path", "limit", "body"),
+    [
+        # 240 words in all, in steps of 25; 168 briefs in a week
+        ("slot_limit_exceeded", "slot_limit", "5100", "{keywords.create: 1}, every: 1h"),
+        (
+            "quota_exhausted",
+            "quotas.keyword_brief_refreshes.limit",
+            "168",
+            "{keyword_briefs.create: 1}, every: 1h",
+        ),
+    ],
+)
+def test_what_is_used_tells_how_large_a_limit_must_be(asked: str, path: str, limit: str, body: str) -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 10d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 4860}}}}}}
+clients: {{more: {{kind: caller, account: acme, mix: {body}}}}}
+""")
+    worlds = Rerunner(Question.parse(f"refusals.{asked}"), nobody)
+    start = TurningPoint(scenario.start, "", ())
+    prevention = _Prevention(worlds, scenario, scenario, 1, 10, start)
+    (knob,) = [one for one in knobs(scenario) if dotted(one.path).endswith(f"plans.pro.{path}")]
+    index = prevention._smallest(knob, 0, knob.count, [1])
+    assert index is not None
+    assert knob.write(knob.value(index)) == limit
+    assert worlds.runs == 4  # as far as it goes; what is used there; so much; a step less or more
 
 
 # What is asked

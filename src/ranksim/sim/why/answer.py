@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -139,39 +139,42 @@ class _Prevention:
         found: list[Found] = []
         for knob in several:
             most = knob.count if not found else knob.below(found[0][0].size(found[0][1]))
-            index = self._smallest(knob, 0, most, self._prevents)
+            index = self._smallest(knob, 0, most, [self.seed])
             if index is not None:
                 found.insert(0, (knob, index))
         return found
 
     def _reliable(self, knob: Knob, nearest: int) -> Found:
         """Turn a knob further, where that prevents it in some other worlds as well."""
-        seeds = [other(self.seed, "world", number) for number in range(PROBES)]
-
-        def prevents(knob: Knob, index: int) -> bool:
-            return all(not self._happens(knob.turned(self.small, index), seed) for seed in seeds)
-
-        if prevents(knob, nearest):
+        others = [other(self.seed, "world", number) for number in range(PROBES)]
+        if self._prevents(knob, nearest, others):
             return knob, nearest
-        further = self._smallest(
-            knob, nearest, knob.count, lambda *one: prevents(*one) and self._prevents(*one)
-        )
+        further = self._smallest(knob, nearest, knob.count, [*others, self.seed])
         return knob, nearest if further is None else further
 
-    def _smallest(self, knob: Knob, low: int, high: int, prevents: Callable[[Knob, int], bool]) -> int | None:
-        """The nearest value beyond `low` that prevents it; None where not even that at `high` does."""
-        if high <= low or not prevents(knob, high):
+    def _smallest(self, knob: Knob, low: int, high: int, seeds: Sequence[int]) -> int | None:
+        """The nearest value beyond `low` that prevents it in worlds; None where not even that at `high` does.
+
+        What is used under a limit as at `high` tells where to look first; it is sampled, so one more may be.
+        """
+        if high <= low or not self._prevents(knob, high, seeds):
             return None
+        enough = knob.reaching(self._most_used(knob, high, seeds)) if knob.use else low
         while high - low > 1:
-            middle = (low + high) // 2
-            if prevents(knob, middle):
+            near = (one for one in (enough, enough - 1, enough + 1) if low < one < high)
+            middle = next(near, (low + high) // 2)
+            if self._prevents(knob, middle, seeds):
                 high = middle
             else:
                 low = middle
         return high
 
-    def _prevents(self, knob: Knob, index: int) -> bool:
-        return not self._happens(knob.turned(self.small, index), self.seed)
+    def _prevents(self, knob: Knob, index: int, seeds: Sequence[int]) -> bool:
+        return all(not self._happens(knob.turned(self.small, index), seed) for seed in seeds)
+
+    def _most_used(self, knob: Knob, index: int, seeds: Sequence[int]) -> float:
+        turned = knob.turned(self.small, index)
+        return max(self.worlds.metric(knob.use, turned, seed) for seed in seeds)
 
     def _happens(self, scenario: Scenario, seed: int) -> bool:
         """Return whether it happens; a scenario that no longer fits together is no help either."""

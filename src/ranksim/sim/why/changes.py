@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -32,7 +32,8 @@ class Knob:
     """A parameter that could be changed: `value(1)` is the nearest value to try, `value(count)` the furthest.
 
     `size` says how far a value lies from the one there is, at most 1. `sold` is what a customer buys or
-    a provider grants, as against what is done with it.
+    a provider grants, as against what is done with it. `use` is the metric of what a limit limits, or "":
+    the most of it that is used where the limit is far away is about as much as the limit must be.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class Knob:
     size: Callable[[int], float]
     write: Callable[[Any], str]
     sold: bool = False
+    use: str = ""
 
     def turned(self, scenario: Scenario, index: int) -> Scenario:
         """Return the scenario with the value at an index."""
@@ -52,6 +54,10 @@ class Knob:
     def below(self, size: float) -> int:
         """Return the index of the furthest value that is nearer than a size; 0 where there is none."""
         return bisect_left(range(1, self.count + 1), size, key=self.size)
+
+    def reaching(self, value: float) -> int:
+        """Return the index of the nearest value that is not below another; of those that grow."""
+        return 1 + bisect_left(range(1, self.count + 1), value, key=self.value)
 
     def is_part_of(self, path: Path) -> bool:
         """Whether it is a parameter of what stands at a path."""
@@ -203,15 +209,15 @@ def _of_account(scenario: Scenario, name: str) -> Iterator[Knob]:
         yield _more_of_none((*at, "add_ons", add_on), account.add_ons.get(add_on, 0))
     later = {action.plan for action in scenario.timeline if isinstance(action, ChangePlan)}
     for plan in (account.plan, *sorted(later - {account.plan})):
-        yield from _of_plan(catalogue.plans[plan], plan)
+        yield from _of_plan(catalogue.plans[plan], plan, name)
 
 
-def _of_plan(plan: Plan, name: str) -> Iterator[Knob]:
+def _of_plan(plan: Plan, name: str, account: str) -> Iterator[Knob]:
     at: Path = ("policy", "catalogue", "plans", name)
-    yield _more((*at, "slot_limit"), plan.slot_limit, sold=True)
-    yield _more((*at, "cost_ceiling"), plan.cost_ceiling, format_money, sold=True)
+    yield _limit((*at, "slot_limit"), plan.slot_limit, f"slots.{account}.max_used")
+    yield _limit((*at, "cost_ceiling"), plan.cost_ceiling, f"spend.{account}.max", format_money)
     for metric, quota in plan.quotas.items():
-        yield _more((*at, "quotas", metric, "limit"), quota.limit, sold=True)
+        yield _limit((*at, "quotas", metric, "limit"), quota.limit, f"meters.{account}.{metric}.max")
     for operation, length in plan.cooldowns.items():
         if length:
             yield _shorter((*at, "cooldowns", operation), length, 0, sold=True)
@@ -224,12 +230,14 @@ def _fewer(path: Path, old: int, least: int, given: Any = None) -> Knob:
     return Knob(path, given or old, old - least, lambda i: old - i, lambda i: i / old, str)
 
 
-def _more(path: Path, old: int, write: Callable[[Any], str] = str, *, sold: bool = False) -> Knob:
+def _more(path: Path, old: int, write: Callable[[Any], str] = str) -> Knob:
     step = max(1, old // 200)
     count = MOST_TIMES * max(old, 1) // step
-    return Knob(
-        path, old, count, lambda i: old + i * step, lambda i: i * step / (old + i * step), write, sold
-    )  # fmt: skip
+    return Knob(path, old, count, lambda i: old + i * step, lambda i: i * step / (old + i * step), write)
+
+
+def _limit(path: Path, old: int, use: str, write: Callable[[Any], str] = str) -> Knob:
+    return replace(_more(path, old, write), sold=True, use=use)
 
 
 def _more_of_none(path: Path, old: int) -> Knob:

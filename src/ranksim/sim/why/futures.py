@@ -202,14 +202,26 @@ class Rerunner:
     def value(
         self, scenario: Scenario, seed: int, until: Micros | None = None, fork: Fork | None = None
     ) -> float:
-        """Return the metric of a world, of all of it or of what has happened when `until` has passed."""
+        """Return what is asked of a world, of all of it or of what has happened when `until` has passed."""
+        return self.metric(self.question.metric, scenario, seed, until, fork)
+
+    def metric(
+        self,
+        name: str,
+        scenario: Scenario,
+        seed: int,
+        until: Micros | None = None,
+        fork: Fork | None = None,
+    ) -> float:
+        """Return a metric of a world, as `value` does; 0 where it has none."""
         tally = ReplicationTally(scenario.start, scenario.length, scenario.sample_every, **_usual(scenario))
-        return self._measured(scenario, seed, tally, until, fork)
+        return self._measured(scenario, seed, tally, until, fork).get(name) or 0
 
     def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
         """Return what first made the answer yes, or None, and all that happened before it."""
         diary = Diary(scenario)
-        if self._measured(scenario, seed, diary, None, None) <= self.question.bound:
+        ended = self._measured(scenario, seed, diary, None, None)
+        if (ended.get(self.question.metric) or 0) <= self.question.bound:
             return None, diary.happenings
         happenings = sorted(diary.happenings, key=lambda one: one.at)
         if self.question.of_calls:
@@ -251,7 +263,7 @@ class Rerunner:
         tally: ReplicationTally,
         until: Micros | None,
         fork: Fork | None,
-    ) -> float:
+    ) -> dict[str, float | None]:
         world = self._world(scenario, seed, tally, fork)
         if until is None or until + 1 >= scenario.end:
             world.run()
@@ -259,7 +271,7 @@ class Rerunner:
             world.env.run(until=until + 1 - scenario.start)
             world.finish()
         assert world.replication is not None
-        return scalars(world.replication).get(self.question.metric) or 0
+        return scalars(world.replication)
 
     def _world(self, scenario: Scenario, seed: int, tally: ReplicationTally, fork: Fork | None) -> World:
         self.runs += 1
