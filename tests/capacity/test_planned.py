@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 import ranksim as rs
+from ranksim.capacity.limits import limits
 from ranksim.capacity.plan_fit import Fit, LimitUse, fit
-from ranksim.capacity.planned import workload_of
-from ranksim.capacity.portfolio import Portfolio
+from ranksim.capacity.planned import own_account, workload_of
+from ranksim.capacity.portfolio import Portfolio, largest
+from ranksim.capacity.slots import Churn, slot_use
+from ranksim.capacity.slots_world import simulate_slot_use
+from ranksim.capacity.workload import Workload
 from ranksim.clock import DAY, HOUR, MINUTE
 from ranksim.errors import BadInput
 
@@ -148,3 +152,61 @@ def test_bad_input(changes: dict[str, Any], asked: dict[str, Any], message: str)
 def test_only_scenarios_have_accounts() -> None:
     with pytest.raises(BadInput, match="account: only a scenario has accounts"):
         fit(Portfolio(), account="acme")
+
+
+# Every question from an account
+
+
+def test_slots_begin_with_what_is_held_in_the_midst_of_the_month() -> None:
+    """1,250 of 5,000 slots and 600 held on 10 March; 22 days on, on 1 April, the held ones are free again."""
+    own = own_account(planned(), "acme")
+    assert (own.load.slots, own.load.keywords, own.load.each, own.slots_left) == (1250, 350, 4, 3150)
+    churn = Churn(-(-1250 // 4), 4, 1, adds=10, law="fixed", held=600)
+    found = slot_use(churn, own.plan.slot_limit, start=own.now, days=23, anchor=own.anchor)
+    used = [day.used_mean for day in found.days]
+    assert (used[0], used[21], used[22]) == (600 + 4 * 323, 600 + 4 * (313 + 220), 4 * (313 + 230))
+    assert found.room == (5000 - 600) // 4 - 313
+    seen = simulate_slot_use(churn, 5000, start=own.now, days=23, anchor=own.anchor, replications=1)
+    observed = [day.observed_used for day in seen.days]
+    assert [None if one is None else one.mean for one in observed] == used
+
+
+def test_what_is_held_is_room_once_the_month_is_over() -> None:
+    """With 20 words of room to 1 April and 100 more from then on, ten a day are refused on the third day."""
+    own = own_account(planned(start="2026-03-29T00:00:00Z"), "acme")
+    churn = Churn(100, adds=10, law="fixed", held=100)
+    found = slot_use(churn, 220, start=own.now, days=14, anchor=own.anchor)
+    assert [day.refused_by for day in found.days][:3] == [0, 0, 1]
+    patient = slot_use(churn, 230, start=own.now, days=14, anchor=own.anchor)
+    assert [day.refused_by for day in patient.days][11:] == [0, 0, 1]  # 13 days of ten words fit 130
+    with pytest.raises(BadInput, match="at most 99, which is 199 slots beside 100 that are held"):
+        slot_use(churn, 199, start=own.now, anchor=own.anchor)
+
+
+def test_what_one_occasion_starts_and_how_often_are_those_of_the_clients() -> None:
+    own = own_account(planned(), "acme")
+    assert own.jobs() == {"rank_run": 4, "crawl": 2}
+    assert own.occasions == (("rank_run", 4, DAY), ("crawl", 2, 7 * DAY))
+    assert own.room_for_words() == (
+        "Of the 5,000 slots of the plan pro 1,250 are used and 600 held: 787 more words fit."
+    )
+
+
+def test_the_largest_portfolio_of_an_account_counts_what_it_does() -> None:
+    """1,250 slots and five weeks' additions of 125 for four domains; each further one is a quarter more."""
+    load = workload_of(planned(accounts={"acme": {"used": None}}))
+    answer = largest(load, "pro", vary="domains")
+    assert (answer.most, answer.binding.name) == (50 * 4 // 40, "keyword_brief_refreshes a week")
+    assert {room.limit.name: room.allows for room in answer.limits}["keyword slots"] == 10
+    assert limits_need(load.of_domains(10)) == 3125 + 5 * (4 * 75 + 13)
+    words = largest(load, "pro")
+    most = {room.limit.name: room.allows for room in words.limits}["keyword slots"]
+    assert most is not None
+    assert limits_need(load.of_keywords(most)) <= 5000 < limits_need(load.of_keywords(most + 1))
+
+
+def limits_need(load: Workload) -> int:
+    """Slots that a workload needs on the plan pro."""
+    policy = rs.Policy()
+    found = limits(load, policy.catalogue.plans["pro"], policy)
+    return next(one.need for one in found if one.name == "keyword slots")

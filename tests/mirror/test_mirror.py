@@ -19,6 +19,7 @@ from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.load.target_file import read_target
 from ranksim.pricing.catalogues import read_catalogue
+from ranksim.pricing.own_account import notes_of, population_of, read_own_account
 from ranksim.service.calls import Call
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
@@ -133,6 +134,79 @@ def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
     answer = json.loads(CliRunner().invoke(cli.app, world).stdout)
     assert [row["plan"] for row in answer["tables"]["answer"]] == ["pro"]
     assert "What is used of the month so far is counted" in answer["notes"][-1]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The world of a mirrored account: 12 slots of 7 words on two domains, one slot held, two briefs used."""
+    out = tmp_path_factory.mktemp("mirrored") / "twin"
+    with Server() as server:
+        key = used_up(server)
+        assert mirror("--host", server.url, "--out", out, key=key).exit_code == 0
+    return out / "world.yaml"
+
+
+FROM_AN_ACCOUNT = {
+    "capacity slots --adds 100 --law fixed": "2,493 fresh words fit; by day 31 an addition has been refused",
+    "capacity sync --batch 3": "3 requests take",
+    "capacity workers --replications 0": "Workers so that 95 % start within 5m: 1 for rank_run.",
+    "capacity outage --length 3h --replications 0": "Of 0.25 events in 3h",  # of two a day
+    "capacity fit": "The plan pro fits",
+    "capacity portfolio --vary domains": "The plan pro carries 833 domains; what binds first: keyword slots",
+    "price compare --b {tighter} --replications 2": "B differs from A in",
+    "price pareto --vary plans.pro.price=90,99 --replications 2": "of 2 choices are not beaten: from",
+}
+
+
+@pytest.mark.parametrize("question", FROM_AN_ACCOUNT)
+def test_questions_start_from_a_mirrored_account(question: str, world: Path) -> None:
+    tighter = Path(__file__).parents[2] / "examples" / "pricing" / "tighter.yaml"
+    words = [*question.format(tighter=tighter).split(), "--scenario", str(world), "--json"]
+    told = CliRunner().invoke(cli.app, words)
+    assert (told.exit_code, FROM_AN_ACCOUNT[question] in told.stdout) == (0, True), told.output
+    notes = json.loads(told.stdout).get("notes", [])
+    assumed = "No client of the scenario runs ranks: every domain is taken to be run every 1d."
+    assert (assumed in notes) == (question.split()[1] not in ("slots", "sync"))
+
+
+def test_a_customer_of_a_mirrored_account_tracks_and_does_the_same(world: Path) -> None:
+    own = read_own_account(world)
+    [(name, kind)] = population_of(own).segments.items()
+    portfolio = kind.portfolio
+    assert (name, list(kind.plans)) == ("demo", ["pro"])
+    assert (portfolio.domains.first, portfolio.keywords.first) == (2, 3)  # 12 slots of 2 pairings
+    assert (portfolio.engine_devices, portfolio.geographies) == (2, 1)
+    assert kind.usage.rank_run.first == 2.0
+    assert "costs nothing in the scenario's catalogue" in notes_of(own)[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "price break-even --population {world}",
+            "of one account `ranksim capacity fit --scenario` says the",
+        ),
+        ("price search {world} --vary plans.pro.price=9", "a search wants the recorded calls of many"),
+        ("price compare --b illustrative --population {world}", "give it as --scenario"),
+        (
+            "price compare --b illustrative",
+            "expected either customers or an account of a --scenario, found n",
+        ),
+        ("price pareto --vary a=1 --population {world} --scenario {world}", "of a --scenario, found both"),
+        ("price pareto --vary a=1 --population {world}", "is a scenario, with accounts rather"),
+        ("capacity sync", "--keywords: expected it, or an account that says it, with --scenario FILE"),
+        ("capacity workers --account demo", "--account: only a scenario has accounts"),
+        ("capacity slots --adds 1 --scenario {world} --account nobody", "account: no such account 'nobody'"),
+    ],
+)
+def test_what_cannot_start_from_an_account_says_so_in_one_sentence(
+    words: str, message: str, world: Path
+) -> None:
+    told = CliRunner().invoke(cli.app, words.format(world=world).split())
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert message in told.stderr
+    assert told.stderr.count("\n") == 1
 
 
 def test_a_twin_is_served_with_what_is_used(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from ranksim.report.terminal import check_results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ranksim.capacity.planned import OwnAccount
     from ranksim.contract.policy import Policy
     from ranksim.report.answer import Tables
     from ranksim.report.document import Kind
@@ -34,6 +35,15 @@ T = TypeVar("T")
 PolicyFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The policy; the default one if not given.")
 ]
+ScenarioFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A scenario, such as world.yaml of `ranksim mirror`, that says what an account tracks, has done "
+        "and has used. Flags stand in place of what it says.",
+    ),
+]
+AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
 Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")]
 Out = Annotated[
@@ -62,17 +72,23 @@ class PlannedAnswer(Protocol):
 
 
 def slots(
-    keywords: Annotated[int, typer.Option(help="Keywords tracked as a billing month begins.")],
     adds: Annotated[float, typer.Option(help="Fresh keywords added a day.")],
+    keywords: Annotated[
+        int | None, typer.Option(help="Keywords tracked at first; wanted without --scenario.")
+    ] = None,
     removals: Annotated[float, typer.Option(help="Keywords removed a day, for longer than the month.")] = 0.0,
-    pairings: Annotated[int, typer.Option(help="Pairings of engine and device.")] = 1,
-    geographies: Annotated[int, typer.Option(help="Geographies.")] = 1,
-    plan: Annotated[str, typer.Option(help="The plan whose slots these are.")] = "pro",
+    pairings: Annotated[int | None, typer.Option(help="Pairings of engine and device.  [default: 1]")] = None,
+    geographies: Annotated[int | None, typer.Option(help="Geographies.  [default: 1]")] = None,
+    plan: Annotated[str | None, typer.Option(help="The plan whose slots these are.  [default: pro]")] = None,
     limit: Annotated[int | None, typer.Option(help="Slots, instead of the plan's.")] = None,
     law: Annotated[
         str, typer.Option(metavar="poisson|fixed", help="Additions and removals at random, or so many a day.")
     ] = "poisson",
-    start: Annotated[str, typer.Option(help="When the account's billing months begin.")] = "2026-03-01",
+    start: Annotated[
+        str | None, typer.Option(help="When the account's billing months begin.  [default: 2026-03-01]")
+    ] = None,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
     days: Annotated[int, typer.Option(help="Days to look ahead.")] = 31,
     replications: Annotated[int, typer.Option(help="Accounts to simulate beside it; 0 for none.")] = 0,
     seed: Seed = 1,
@@ -84,35 +100,55 @@ def slots(
     """How slots fill under churn, and the chance of slot_limit_exceeded by each day.
 
     What is removed stays counted to the end of the billing month, so only fresh keywords matter until then.
+    A scenario begins in the midst of a billing month, with what is held to its end.
 
-    Example: ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
+    Examples:
+
+    \b
+      ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
+      ranksim capacity slots --scenario twin/world.yaml --adds 10
     """
     from ranksim.capacity.common import plan_named
     from ranksim.capacity.slots import Churn, Law, slot_use
     from ranksim.capacity.slots_world import simulate_slot_use
 
     check_results(out, plots)
-    used = _policy(policy)
-    churn = Churn(keywords, pairings, geographies, adds, removals, cast("Law", law))
-    most = plan_named(used, plan).slot_limit if limit is None else limit
-    begin = _read(clock.instant, "start", start)
+    own, used = _own(scenario, account, policy)
+    begin = _read(clock.instant, "start", start or "2026-03-01")
+    anchor, held, named = None, 0, plan or "pro"
+    if own is not None:
+        if start is None:
+            begin, anchor, held = own.now, own.anchor, own.held
+        if pairings is None and geographies is None:
+            pairings, geographies = max(1, own.load.each), 1
+        each = (pairings or 1) * (geographies or 1)
+        keywords = -(-own.load.slots // each) if keywords is None else keywords
+        named = plan or own.plan.name
+    churn = Churn(
+        _wanted("keywords", keywords), pairings or 1, geographies or 1, adds, removals, cast("Law", law), held
+    )
+    most = plan_named(used, named).slot_limit if limit is None else limit
     if replications:
         with shown("simulating") as tell:
             answer = simulate_slot_use(
                 churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed,
-                progress=tell,
+                anchor=anchor, progress=tell,
             )  # fmt: skip
     else:
-        answer = slot_use(churn, most, start=begin, days=days)
+        answer = slot_use(churn, most, start=begin, days=days, anchor=anchor)
     _show("capacity slots", answer, json, out, plots, "How slots fill", {"slots": answer.plot})
 
 
 def sync(
-    keywords: Annotated[int, typer.Option(help="Keywords to add.")],
+    keywords: Annotated[
+        int | None, typer.Option(help="Keywords to add; of a scenario, those that it tracks.")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Keywords in each request.")] = 100,
     removals: Annotated[int, typer.Option(help="Keywords to remove, a request each.")] = 0,
     latency: Annotated[str, typer.Option(help="How long a reply takes.")] = "0s",
     others: Annotated[int, typer.Option(help="Writes per window of other clients with the same key.")] = 0,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
     policy: PolicyFile = None,
     out: Out = None,
     plots: Plots = True,
@@ -127,20 +163,32 @@ def sync(
     from ranksim.capacity.sync import Sync, sync_time
 
     check_results(out, plots)
-    sent = Sync(keywords, batch, removals, _read(clock.duration, "latency", latency), others)
-    answer = sync_time(sent, _policy(policy))
-    _show("capacity sync", answer, json, out, plots, "How long a sync takes", {"sync": answer.plot})
+    own, used = _own(scenario, account, policy)
+    if keywords is None and own is not None:
+        keywords = own.load.keywords
+    sent = Sync(
+        _wanted("keywords", keywords), batch, removals, _read(clock.duration, "latency", latency), others
+    )
+    answer = sync_time(sent, used)
+    notes = () if own is None else (own.room_for_words(),)
+    _show("capacity sync", answer, json, out, plots, "How long a sync takes", {"sync": answer.plot}, notes)
 
 
 def workers(
     jobs: Annotated[
-        list[str], typer.Option(metavar="KIND=COUNT", help="Jobs of the peak by kind; may be repeated.")
-    ],
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=COUNT",
+            help="Jobs of the peak by kind; may be repeated. Of a scenario, what one occasion starts.",
+        ),
+    ] = None,
     over: Annotated[str, typer.Option(help="How long they keep coming; 0s: all at once.")] = "1h",
     profile: Annotated[str, typer.Option(metavar="W,W,…", help="Weights of equal parts of that time.")] = "1",
     within: Annotated[str, typer.Option(help="How long a job may wait for a worker.")] = "5m",
     target: Annotated[float, typer.Option(help="The share of jobs that must not wait longer.")] = 0.95,
     replications: Annotated[int, typer.Option(help="Peaks to simulate for each try; 0 for none.")] = 20,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
     seed: Seed = 1,
     policy: PolicyFile = None,
     out: Out = None,
@@ -157,20 +205,28 @@ def workers(
     from ranksim.capacity.workers import peaks_of, workers_needed
 
     check_results(out, plots)
-    peaks = peaks_of(_jobs(jobs), _policy(policy), _read(clock.duration, "over", over), _weights(profile))
+    own, used = _own(scenario, account, policy)
+    started = _jobs(jobs) if jobs else None if own is None else own.jobs()
+    peaks = peaks_of(_wanted("jobs", started), used, _read(clock.duration, "over", over), _weights(profile))
     patience = _read(clock.duration, "within", within)
     with shown("simulating peaks") as tell:
         answer = workers_needed(
             peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
         )
     drawn = {one.kind: one.plot for one in answer.kinds}
-    _show("capacity workers", answer, json, out, plots, "How many workers a peak needs", drawn)
+    notes = () if own is None or jobs else own.load.notes
+    _show("capacity workers", answer, json, out, plots, "How many workers a peak needs", drawn, notes)
 
 
 def outage(
     length: Annotated[str, typer.Option(help="How long the receiver is down.")],
-    every: Annotated[str, typer.Option(help="Time between two events, on average.")],
-    together: Annotated[int, typer.Option(help="Events that come at once each time.")] = 1,
+    every: Annotated[
+        str | None,
+        typer.Option(help="Time between two events, on average; of a scenario, between its busiest jobs."),
+    ] = None,
+    together: Annotated[
+        int | None, typer.Option(help="Events that come at once each time.  [default: 1]")
+    ] = None,
     law: Annotated[
         str, typer.Option(metavar="poisson|regular", help="Events at random, or evenly from a random phase.")
     ] = "poisson",
@@ -178,6 +234,8 @@ def outage(
         str, typer.Option(metavar="down|late", help="Refuse every attempt, or act on it and answer too late.")
     ] = "down",
     replications: Annotated[int, typer.Option(help="Outages to simulate beside it; 0 for none.")] = 100,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
     seed: Seed = 1,
     policy: PolicyFile = None,
     out: Out = None,
@@ -192,11 +250,17 @@ def outage(
     from ranksim.capacity.outage_world import simulate_outage
 
     check_results(out, plots)
+    own, used = _own(scenario, account, policy)
+    gap = None if every is None else _read(clock.duration, "every", every)
+    notes: tuple[str, ...] = ()
+    if own is not None and gap is None:
+        busiest = own.occasions[0]
+        gap, together = busiest.gap, busiest.jobs if together is None else together
+        notes = (f"Events are those of {busiest.kind} jobs alone.", *own.load.notes)
     met = Outage(
-        _read(clock.duration, "length", length), _read(clock.duration, "every", every), together,
+        _read(clock.duration, "length", length), _wanted("every", gap), together or 1,
         cast("Law", law), cast("Failure", failure),
     )  # fmt: skip
-    used = _policy(policy)
     with shown("simulating") as tell:
         if replications:
             answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
@@ -210,6 +274,7 @@ def outage(
         plots,
         "What an outage of a receiver costs",
         {"outage": answer.plot},
+        notes,
     )
 
 
@@ -273,15 +338,8 @@ def of_portfolio(question: Callable[..., None]) -> Callable[..., None]:
 @of_portfolio
 def fit(
     tracked: dict[str, Any],
-    scenario: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A scenario, such as world.yaml of `ranksim mirror`, that says what an account tracks and "
-            "has done; flags about work stand in place of what its clients do.",
-        ),
-    ] = None,
-    account: Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")] = "",
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
     growth: Annotated[float, typer.Option(help="How many times as many domains to look at too.")] = 2.0,
     spread: Annotated[
         str | None,
@@ -308,22 +366,13 @@ def fit(
       ranksim capacity fit --scenario scenarios/agency-month.yaml
     """  # fmt: skip
     from ranksim.capacity.plan_fit import fit as fitted
-    from ranksim.capacity.planned import workload_of
     from ranksim.capacity.portfolio import Portfolio
-    from ranksim.sim.scenario import Scenario
 
     check_results(out, plots)
-    wanted = None if policy is None else _policy(policy)
-    if scenario is None:
-        if account:
-            raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
-        load = Portfolio(**tracked).workload
-    else:
-        world = Scenario.load(scenario)
-        load = workload_of(world, account, **tracked)
-        wanted = wanted or world.policy
+    own, used = _own(scenario, account, policy, **tracked)
+    load = Portfolio(**tracked).workload if own is None else own.load
     over = None if spread is None else _read(clock.duration, "spread", spread)
-    answer = fitted(load, wanted, growth=growth, spread=over)
+    answer = fitted(load, used, growth=growth, spread=over)
     drawn = {"limits": answer.plot}
     _show("capacity fit", answer, json, out, plots, "Which plan fits", drawn, answer.notes, answer.tables())
 
@@ -331,10 +380,12 @@ def fit(
 @of_portfolio
 def portfolio(
     tracked: dict[str, Any],
-    plan: Annotated[str, typer.Option(help="The plan.")],
+    plan: Annotated[str | None, typer.Option(help="The plan; of a scenario, the account's.")] = None,
     vary: Annotated[
         str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
     ] = "keywords",
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
     policy: PolicyFile = None,
     out: Out = None,
     plots: Plots = True,
@@ -347,9 +398,12 @@ def portfolio(
     from ranksim.capacity.portfolio import Portfolio, Vary, largest
 
     check_results(out, plots)
-    answer = largest(Portfolio(**tracked), plan, _policy(policy), vary=cast("Vary", vary))
-    drawn = {"limits": answer.plot}
-    _show("capacity portfolio", answer, json, out, plots, f"The largest portfolio of the plan {plan}", drawn)
+    own, used = _own(scenario, account, policy, **tracked)
+    named = own.plan.name if own is not None and plan is None else _wanted("plan", plan)
+    sized = Portfolio(**tracked) if own is None else own.load
+    answer = largest(sized, named, used, vary=cast("Vary", vary))
+    title, notes = f"The largest portfolio of the plan {named}", () if own is None else own.load.notes
+    _show("capacity portfolio", answer, json, out, plots, title, {"limits": answer.plot}, notes)
 
 
 QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
@@ -361,6 +415,31 @@ QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
     "portfolio": (portfolio, "The largest portfolio a plan carries."),
 }
 """Name of a command to its function and its short help."""
+
+
+def _own(
+    scenario: Path | None, account: str, policy: Path | None, **done: Any
+) -> "tuple[OwnAccount | None, Policy]":
+    """Read the account that a question starts from, None where no scenario is given, and under which policy.
+
+    Raises BadInput.
+    """
+    if scenario is None:
+        if account:
+            raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
+        return None, _policy(policy)
+    from ranksim.capacity.planned import own_account
+    from ranksim.sim.scenario import Scenario
+
+    own = own_account(Scenario.load(scenario), account, **done)
+    return own, own.policy if policy is None else _policy(policy)
+
+
+def _wanted(flag: str, value: T | None) -> T:
+    """Return what a flag says, or a scenario in its place. Raises BadInput where neither does."""
+    if value is None:
+        raise BadInput(f"--{flag}: expected it, or an account that says it, with --scenario FILE")
+    return value
 
 
 def _policy(path: Path | None) -> "Policy":

@@ -6,14 +6,27 @@ What other clients send is drawn, recorded or written in Python: it is not count
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
 
 from ranksim.callers.portfolio import AccountSpec
 from ranksim.callers.programs import AnyClient, BriefRefresher, KeywordSync, Poller, Schedule
+from ranksim.capacity.common import plan_named
 from ranksim.capacity.portfolio import Portfolio, work_of
 from ranksim.capacity.workload import MONTH, PlannedWork, Used, Workload
-from ranksim.clock import DAY, WEEK, Micros, billing_month, format_duration, week_start
+from ranksim.clock import (
+    DAY,
+    WEEK,
+    Micros,
+    billing_month,
+    calendar_anchor,
+    format_duration,
+    week_start,
+)
+from ranksim.contract.plans import JobLabel, Plan
+from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, no_such
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.scenario import Scenario
@@ -38,6 +51,74 @@ class TrackedPart(NamedTuple):
     domains: int
     keywords: int
     each: int
+
+
+class Occasion(NamedTuple):
+    """So many jobs of a kind that start together, and the time from one such occasion to the next (µs)."""
+
+    kind: JobLabel
+    jobs: int
+    gap: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAccount:
+    """An account of a scenario, such as that of a mirrored world, as every question may start from it.
+
+    `load` is what it tracks and has done, `plan` is the one it is on; `now` is when the
+    scenario begins, and `anchor` where its billing months are counted from (both µs).
+    """
+
+    load: Workload
+    plan: Plan
+    policy: Policy
+    now: Micros
+    anchor: Micros
+
+    @property
+    def held(self) -> int:
+        """Slots that are held to the end of the month (S26)."""
+        return 0 if self.load.used is None else self.load.used.held
+
+    @property
+    def slots_left(self) -> int:
+        """Slots that neither are used by what is tracked nor held."""
+        return max(0, self.plan.slot_limit - self.load.slots - self.held)
+
+    def room_for_words(self) -> str:
+        """Say for how many more words there are slots."""
+        held = f" and {self.held:,} held" if self.held else ""
+        words = (
+            f"{self.slots_left // self.load.each:,} more words fit" if self.load.each else "no scan is active"
+        )
+        return (
+            f"Of the {self.plan.slot_limit:,} slots of the plan {self.plan.name} {self.load.slots:,} are used"
+            f"{held}: {words}."
+        )
+
+    @property
+    def occasions(self) -> tuple[Occasion, ...]:
+        """The occasions on which jobs are started, the busiest first."""
+        together: Counter[tuple[JobLabel, Micros]] = Counter()
+        for kind in get_args(JobLabel):
+            for work in self.load.of(kind):
+                together[kind, work.gap] += work.each
+        found = [Occasion(kind, jobs, gap) for (kind, gap), jobs in together.items() if jobs]
+        return tuple(sorted(found, key=lambda one: one.gap / one.jobs))
+
+    def jobs(self) -> dict[JobLabel, int]:
+        """Return how many jobs of each kind one occasion starts at most."""
+        most = sorted(self.occasions, key=lambda one: one.jobs)
+        return {one.kind: one.jobs for one in most}
+
+
+def own_account(scenario: Scenario, account: str = "", **done: Any) -> OwnAccount:
+    """Return an account by its name, or the only one; `done` as in `workload_of`. Raises BadInput."""
+    load = workload_of(scenario, account, **done)
+    plan = plan_named(scenario.policy, load.plan)
+    return OwnAccount(
+        load, plan, scenario.policy, scenario.start, _anchor(scenario.accounts[load.name], scenario)
+    )
 
 
 def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
@@ -75,6 +156,8 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
     scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
     return Workload(
         domains=total,
+        keywords=sum(part.domains * part.keywords for part in parts),
+        each=max(part.each for part in parts),
         slots=sum(part.domains * part.keywords * part.each for part in parts),
         pairings=max((len(scan.engine_devices) for scan in scans), default=1),
         geographies=max((len(scan.geographies) for scan in scans), default=1),
@@ -137,12 +220,19 @@ def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> 
                 yield PlannedWork(client.job, reached, 1, _every(client.every), size)
 
 
+def _anchor(spec: AccountSpec, scenario: Scenario) -> Micros:
+    """Where the billing months of an account are counted from (U51)."""
+    if scenario.policy.assumptions.month == "calendar":
+        return calendar_anchor()
+    return scenario.start if spec.anchor is None else spec.anchor
+
+
 def _used(spec: AccountSpec, scenario: Scenario) -> Used | None:
     """Return what was used when the scenario begins, and how far its month and week are."""
     if spec.used is None:
         return None
     now = scenario.start
-    begun = billing_month(now if spec.anchor is None else spec.anchor, now)[0]
+    begun = billing_month(_anchor(spec, scenario), now)[0]
     week = week_start(now, scenario.policy.assumptions.week_offset)
     return Used(spec.used.metrics, spec.used.spent, spec.used.held, now - begun, now - week)
 

@@ -65,6 +65,8 @@ class Portfolio:
         each = self.pairings * self.geographies
         return Workload(
             domains=self.domains,
+            keywords=self.domains * self.keywords,
+            each=each,
             slots=self.domains * self.keywords * each,
             pairings=self.pairings,
             geographies=self.geographies,
@@ -113,7 +115,7 @@ class Largest:
     __repr__ = answer_repr
     _repr_html_ = answer_html
 
-    portfolio: Portfolio
+    portfolio: Portfolio | Workload
     plan: str
     vary: Vary
     most: int | None
@@ -162,10 +164,12 @@ class Largest:
 
 
 def largest(
-    portfolio: Portfolio, plan: str, policy: Policy | None = None, *, vary: Vary = "keywords"
+    portfolio: Portfolio | Workload, plan: str, policy: Policy | None = None, *, vary: Vary = "keywords"
 ) -> Largest:
     """Find how many keywords a domain, or how many domains, a plan carries at most, all else as given.
 
+    Of the workload of an account of a scenario (`workload_of`) domains and words are on average, and what is
+    used of the month counts.
     The number that `portfolio` has of what is varied does not matter. Raises BadInput.
     """
     policy = policy or Policy()
@@ -184,5 +188,7 @@ def largest(
     return Largest(portfolio, plan, vary, None if most == MOST else most, tuple(found))
 
 
-def _workload(portfolio: Portfolio, vary: Vary, n: int) -> Workload:
+def _workload(portfolio: Portfolio | Workload, vary: Vary, n: int) -> Workload:
+    if isinstance(portfolio, Workload):
+        return portfolio.of_keywords(n) if vary == "keywords" else portfolio.of_domains(n)
     return (replace(portfolio, keywords=n) if vary == "keywords" else replace(portfolio, domains=n)).workload

@@ -50,7 +50,7 @@ OBSERVED = {"observed_used": "count", "observed_refused": "share"}
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """What an account tracks when a billing month begins, and how that changes.
+    """What an account tracks at first, and how that changes; `held` slots are held to its month's end.
 
     `adds` and `removals` are words a day, on average ("poisson") or exactly ("fixed"); a word that is removed
     and comes back in the same month counts in neither (U63).
@@ -62,12 +62,14 @@ class Churn:
     adds: float = 0.0
     removals: float = 0.0
     law: Law = "poisson"
+    held: int = 0
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
         expect(0 <= self.keywords <= MANY, "keywords", f"0 to {MANY}", self.keywords)
         expect(self.pairings >= 1, "pairings", "1 or more", self.pairings)
         expect(self.geographies >= 1, "geographies", "1 or more", self.geographies)
+        expect(self.held >= 0, "held", "0 or more", self.held)
         for what, rate in (("adds", self.adds), ("removals", self.removals)):
             expect(0 <= rate <= MANY_A_DAY, what, f"words a day, from 0 to {MANY_A_DAY}", rate)
             expect(self.law == "poisson" or rate == int(rate), what, "a whole number with law fixed", rate)
@@ -112,7 +114,7 @@ class SlotUse:
     @property
     def room(self) -> int:
         """Fresh words that fit before the first refusal of the first month."""
-        return self.limit // self.churn.slots_per_keyword - self.churn.keywords
+        return (self.limit - self.churn.held) // self.churn.slots_per_keyword - self.churn.keywords
 
     @property
     def sentence(self) -> str:
@@ -148,52 +150,75 @@ def _row(day: SlotDay) -> Row:
     return row | {"at": iso(day.t)}
 
 
-def slot_use(churn: Churn, limit: int, *, start: Micros | str = 0, days: int = 31) -> SlotUse:
+def slot_use(
+    churn: Churn,
+    limit: int,
+    *,
+    start: Micros | str = 0,
+    days: int = 31,
+    anchor: Micros | None = None,
+) -> SlotUse:
     """Compute slot use and the chance of a refusal by the end of each day.
 
-    The account's billing months begin at `start` (U51; µs, or text such as "2026-03-01"); words are added
-    one request at a time, and one that does not fit is refused and forgotten. Exact for the law of the churn
+    The account's billing months begin at `start` (U51; µs, or text such as "2026-03-01"), or are counted from
+    an `anchor`, so that `start` lies in one of them: days are then those of that month, and the first is the
+    one that `start` lies in. Words are added one request at a time, and one that does not fit is refused and
+    forgotten. Exact for the law of the churn
     but for one thing: removals never outnumber the words there are, which is minded at the end of each month
     only. Raises BadInput.
     """
-    start = moment("start", start)
+    start, anchor = day_of_month(moment("start", start), anchor)
     expect(1 <= days <= MANY_DAYS, "days", f"1 to {MANY_DAYS}", days)
     expect(limit >= 0, "limit", "0 or more", limit)
-    most = limit // churn.slots_per_keyword
+    each, held = churn.slots_per_keyword, churn.held
+    most = (limit - held) // each
+    besides = f" beside {held} that are held" if held else ""
     expect(
         churn.keywords <= most,
         "keywords",
-        f"at most {most}, which is {limit} slots at {churn.slots_per_keyword} each",
+        f"at most {most}, which is {limit} slots{besides} at {each} each",
         churn.keywords,
     )
+    months = list(month_lengths(start, days, anchor))
     # More words than anybody will ever come to need no room in the tables.
-    whole = sum(month_lengths(start, days))
-    most = min(most, churn.keywords + len(chances(churn.law, churn.adds * whole, most)))
-    everyone = np.zeros(most + 1)
+    enough = churn.keywords + len(chances(churn.law, churn.adds * sum(months), limit // each))
+    everyone = np.zeros(churn.keywords + 1)
     everyone[churn.keywords] = 1.0
     unrefused = everyone.copy()
     found: list[SlotDay] = []
-    for length in month_lengths(start, days):
+    for length in months:
+        most = min((limit - held) // each, enough)
+        everyone, unrefused = (_with_room(words, most) for words in (everyone, unrefused))
         for elapsed in range(1, length + 1):
             fresh = chances(churn.law, churn.adds * elapsed, most)
             used = _added(everyone, fresh)
             refused_by = 1.0 - float(_without_refusal(unrefused, fresh).sum())
             if len(found) < days:
-                found.append(_day(len(found) + 1, start, used, churn.slots_per_keyword, refused_by))
+                found.append(_day(len(found) + 1, start, used, each, held, refused_by))
         fresh = chances(churn.law, churn.adds * length, most)
         gone = chances(churn.law, churn.removals * length, most)
         everyone = _removed(_added(everyone, fresh), gone)
         unrefused = _removed(_without_refusal(unrefused, fresh), gone)
+        held = 0
     return SlotUse(churn, limit, tuple(found))
 
 
-def month_lengths(start: Micros, days: int) -> Iterator[int]:
-    """Yield the days of the billing months that begin at `start`, until `days` are covered."""
-    covered = 0
+def day_of_month(start: Micros, anchor: Micros | None) -> tuple[Micros, Micros]:
+    """Return the instant at which that day of a billing month begins that `start` lies in, and the anchor."""
+    if anchor is None:
+        return start, start
+    begin, _ = billing_month(anchor, start)
+    return start - (start - begin) % DAY, anchor
+
+
+def month_lengths(start: Micros, days: int, anchor: Micros | None = None) -> Iterator[int]:
+    """Yield the days left of the billing months of an anchor from `start` on, until `days` are covered."""
+    covered, anchor = 0, start if anchor is None else anchor
     while covered < days:
-        begin, end = billing_month(start, start + covered * DAY)
-        yield (end - begin) // DAY
-        covered += (end - begin) // DAY
+        now = start + covered * DAY
+        left = (billing_month(anchor, now)[1] - now) // DAY
+        yield left
+        covered += left
 
 
 def chances(law: Law, mean: float, most: int) -> Chances:
@@ -228,6 +253,11 @@ def _convolved(words: Chances, others: Chances) -> Chances:
     return _without_dust(total)
 
 
+def _with_room(words: Chances, most: int) -> Chances:
+    """The words of a month in which so many fit."""
+    return np.pad(words, (0, max(0, most + 1 - len(words))))
+
+
 def _added(words: Chances, fresh: Chances) -> Chances:
     """The words after additions, of which those beyond the limit are refused."""
     total = _convolved(words, fresh)
@@ -251,10 +281,8 @@ def _removed(words: Chances, gone: Chances) -> Chances:
     return kept
 
 
-def _day(day: int, start: Micros, words: Chances, slots: int, refused_by: float) -> SlotDay:
+def _day(day: int, start: Micros, words: Chances, slots: int, held: int, refused_by: float) -> SlotDay:
     below = np.cumsum(words)
-    low, middle, high = (int(np.searchsorted(below, q - NEGLIGIBLE)) for q in QUANTILES)
-    mean = float(words @ np.arange(len(words)))
-    return SlotDay(
-        day, start + day * DAY, slots * mean, slots * low, slots * middle, slots * high, max(0.0, refused_by)
-    )
+    low, middle, high = (held + slots * int(np.searchsorted(below, q - NEGLIGIBLE)) for q in QUANTILES)
+    mean = held + slots * float(words @ np.arange(len(words)))
+    return SlotDay(day, start + day * DAY, mean, low, middle, high, max(0.0, refused_by))

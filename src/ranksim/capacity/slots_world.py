@@ -9,7 +9,7 @@ from itertools import count, islice
 from typing import Any
 
 from ranksim.capacity.common import expect, moment
-from ranksim.capacity.slots import Churn, SlotUse, slot_use
+from ranksim.capacity.slots import Churn, SlotUse, day_of_month, slot_use
 from ranksim.capacity.worlds import only_plan
 from ranksim.clock import DAY, HOUR, Micros
 from ranksim.contract.plans import Dimensions
@@ -34,6 +34,7 @@ def simulate_slot_use(
     policy: Policy | None = None,
     replications: int = 100,
     seed: int = 1,
+    anchor: Micros | None = None,
     progress: Tell | None = None,
 ) -> SlotUse:
     """Answer as `slot_use`, with what so many simulated accounts showed beside it, with intervals.
@@ -41,10 +42,10 @@ def simulate_slot_use(
     Each account really adds and deletes keywords through the rulebook, one request each. `progress` is told
     how far it is; without it a notebook shows that. Raises BadInput.
     """
-    start = moment("start", start)
+    start, anchor = day_of_month(moment("start", start), anchor)
     expect(replications >= 1, "replications", "1 or more", replications)
-    exact = slot_use(churn, limit, start=start, days=days)
-    scenario = _scenario(churn, limit, start, days, policy or Policy())
+    exact = slot_use(churn, limit, start=start, days=days, anchor=anchor)
+    scenario = _scenario(churn, limit, start, anchor, days, policy or Policy())
     seen = []
     with noted("simulating", progress) as tell:
         for index in range(replications):
@@ -69,7 +70,7 @@ class _Seen:
     refused_at: Micros | None = None
 
 
-def _scenario(churn: Churn, limit: int, start: Micros, days: int, policy: Policy) -> Scenario:
+def _scenario(churn: Churn, limit: int, start: Micros, anchor: Micros, days: int, policy: Policy) -> Scenario:
     roomy = only_plan(
         policy,
         slot_limit=limit,
@@ -86,7 +87,14 @@ def _scenario(churn: Churn, limit: int, start: Micros, days: int, policy: Policy
             "start": start,
             "length": days * DAY,
             "policy": roomy,
-            "accounts": {"acme": {"plan": "capacity", "anchor": start, "portfolio": portfolio}},
+            "accounts": {
+                "acme": {
+                    "plan": "capacity",
+                    "anchor": anchor,
+                    "portfolio": portfolio,
+                    "used": {"held": churn.held},
+                }
+            },
         }
     )
 

@@ -57,12 +57,15 @@ class Used:
 class Workload:
     """What `domains` track and have done: `slots` in all, at most so many `pairings` and `geographies`.
 
+    Of the `keywords` that they track together one takes `each` slots at most, counted over all its scans.
     The most rank runs that one occasion starts are `starts`, evenly over `spread` (µs) on `keys` keys; those
     of all domains are to be started within `start_within` (µs). `name` is the account's, `plan` the one it
     has, `used` what it used of this month; `notes` tell what is not counted.
     """
 
     domains: int
+    keywords: int
+    each: int
     slots: int
     pairings: int
     geographies: int
@@ -96,4 +99,27 @@ class Workload:
             return -(-number * domains // self.domains)
 
         work = tuple(replace(one, each=grown(one.each)) for one in self.work)
-        return replace(self, domains=domains, slots=grown(self.slots), starts=grown(self.starts), work=work)
+        return replace(
+            self,
+            domains=domains,
+            keywords=grown(self.keywords),
+            slots=grown(self.slots),
+            starts=grown(self.starts),
+            work=work,
+        )
+
+    def of_keywords(self, keywords: int) -> Workload:
+        """The same with so many keywords a domain, on average: slots and what is done with words grow so."""
+
+        def grown(number: int) -> int:
+            return -(-number * keywords * self.domains // self.keywords)
+
+        work = []
+        for one in self.work:
+            if one.operation == "rank_run":
+                one = replace(one, size=grown(one.size))
+            elif one.operation == "keywords":
+                one = replace(one, each=grown(one.each))
+            work.append(one)
+        total = keywords * self.domains
+        return replace(self, keywords=total, slots=grown(self.slots), work=tuple(work))

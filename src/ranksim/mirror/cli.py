@@ -43,5 +43,6 @@ def mirror(
         f"next: ranksim run {out}/world.yaml",
         f"      ranksim serve --policy {out}/policy.yaml --state {out}/{STATE}",
         f"      ranksim capacity fit --scenario {out}/world.yaml",
+        f"      ranksim price compare --scenario {out}/world.yaml --b CATALOGUE",
     ]
     print_out("\n".join(lines) + "\n")

@@ -6,6 +6,7 @@ Every flag also has an environment variable, made by typer: RANKSIM_PRICE_COMPAR
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from ranksim.report.progress import shown
 from ranksim.report.terminal import check_results
 
 if TYPE_CHECKING:
+    from ranksim.contract.plans import Catalogue
     from ranksim.contract.policy import Policy
     from ranksim.fleet.population import Population
     from ranksim.pricing.back_test import Side
@@ -31,6 +33,19 @@ Vary = Annotated[
 ]
 KeywordsOfDomain = Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")]
 PopulationFile = Annotated[Path, typer.Option(metavar="FILE", help="The customers, a population in YAML.")]
+CustomersFile = Annotated[
+    Path | None,
+    typer.Option("--population", metavar="FILE", help="The customers, a population in YAML; or --scenario."),
+]
+ScenarioFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A scenario, such as world.yaml of `ranksim mirror`: one account of it is the only customer, "
+        "and its catalogue and policy are those of A, in place of the shipped ones.",
+    ),
+]
+AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
 PolicyFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Facts and assumptions; the default policy's if not given."),
@@ -51,8 +66,13 @@ Move = Annotated[
 
 def compare(
     b: Annotated[str, typer.Option("--b", metavar="CATALOGUE", help=CATALOGUE)],
-    population: PopulationFile,
-    a: Annotated[str, typer.Option("--a", metavar="CATALOGUE", help=CATALOGUE)] = "illustrative",
+    population: CustomersFile = None,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
+    a: Annotated[
+        str | None,
+        typer.Option("--a", metavar="CATALOGUE", help=f"{CATALOGUE}  [default: illustrative]"),
+    ] = None,
     move: Move = None,
     policy: PolicyFile = None,
     replications: Replications = 10,
@@ -73,20 +93,24 @@ def compare(
 
     Both serve the same customers with the same requests; intervals are of paired differences.
 
-    Example: ranksim price compare --b examples/pricing/tighter.yaml --population
-    examples/pricing/population.yaml
+    Examples:
+
+    \b
+      ranksim price compare --b examples/pricing/tighter.yaml --population examples/pricing/population.yaml
+      ranksim price compare --b examples/pricing/tighter.yaml --scenario twin/world.yaml
     """
     from ranksim.pricing import catalogues
     from ranksim.pricing.compare import compare as answer
 
     check_results(out, plots)
-    sides = catalogues.read_catalogue(a), catalogues.read_catalogue(b)
+    asked = _asked(population, scenario, account, a, policy)
+    other = catalogues.read_catalogue(b)
     with shown("comparing") as tell:
         found = answer(
-            _population(population), *sides, policy=_policy(policy), moves=moves_of(move or ()),
+            asked.customers, asked.catalogue, other, policy=asked.policy, moves=moves_of(move or ()),
             replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
         )  # fmt: skip
-    show("price compare", found, "Catalogue A against catalogue B", json, out, plots)
+    show("price compare", asked.noted(found), "Catalogue A against catalogue B", json, out, plots)
 
 
 def break_even(
@@ -113,19 +137,29 @@ def break_even(
     from ranksim.pricing.break_even import break_even as answer
 
     check_results(out, plots)
+    customers = _population(
+        population,
+        "a price breaks even, and a ceiling is safe, by the share of customers with a negative margin: give "
+        "a population; of one account `ranksim capacity fit --scenario` says the cost",
+    )
     sold = catalogues.read_catalogue(catalogue)
     with shown("looking for ceilings") as tell:
         found = answer(
-            _population(population), sold, policy=_policy(policy), plans=plan or (), risk=risk, level=level,
+            customers, sold, policy=_policy(policy), plans=plan or (), risk=risk, level=level,
             replications=replications, seed=seed, threads=threads, progress=tell,
         )  # fmt: skip
     show("price break-even", found, "Where plans break even", json, out, plots)
 
 
 def pareto(
-    population: PopulationFile,
     vary: Vary,
-    catalogue: CatalogueName = "illustrative",
+    population: CustomersFile = None,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
+    catalogue: Annotated[
+        str | None,
+        typer.Option("--catalogue", metavar="CATALOGUE", help=f"{CATALOGUE}  [default: illustrative]"),
+    ] = None,
     policy: PolicyFile = None,
     replications: Replications = 5,
     seed: Seed = 1,
@@ -139,17 +173,16 @@ def pareto(
     Example: ranksim price pareto --population examples/pricing/population.yaml --vary
     "plans.pro.cost_ceiling=20 USD,40 USD,90 USD" --vary "plans.pro.price=99 USD,129 USD"
     """
-    from ranksim.pricing import catalogues
     from ranksim.pricing.pareto import pareto as answer
 
     check_results(out, plots)
-    sold = catalogues.read_catalogue(catalogue)
+    asked = _asked(population, scenario, account, catalogue, policy)
     with shown("trying catalogues") as tell:
         found = answer(
-            _population(population), sold, grid_of(vary), policy=_policy(policy),
+            asked.customers, asked.catalogue, grid_of(vary), policy=asked.policy,
             replications=replications, seed=seed, threads=threads, progress=tell,
         )  # fmt: skip
-    show("price pareto", found, "Margin against blocked customers", json, out, plots)
+    show("price pareto", asked.noted(found), "Margin against blocked customers", json, out, plots)
 
 
 def back_test(
@@ -274,10 +307,16 @@ def search(
     """
     from ranksim.pricing import catalogues
     from ranksim.pricing.columns import read_columns
+    from ranksim.pricing.own_account import refuse_scenario
     from ranksim.pricing.search import Assumed, Demand
     from ranksim.pricing.search import search as answer
 
     check_results(out, False)
+    refuse_scenario(
+        columns,
+        "a search wants the recorded calls of many: give columns that `ranksim import` makes; for one "
+        "account there is `ranksim price pareto --scenario`",
+    )
     for name, share in (("--leave-price", leave_price), ("--leave-refused", leave_refused)):
         if not 0 <= share <= 1:
             raise BadInput(f"{name}: expected a share between 0 and 1, found {share}")
@@ -350,9 +389,53 @@ def grid_of(texts: Sequence[str]) -> dict[str, list[object]]:
     return found
 
 
-def _population(path: Path) -> "Population":
-    from ranksim.fleet.population import Population
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Of whom a question of pricing is asked, and under which catalogue and policy; what is assumed."""
 
+    customers: "Population"
+    catalogue: "Catalogue"
+    policy: "Policy | None"
+    notes: tuple[str, ...] = ()
+
+    def noted(self, answer: "ReadyAnswer") -> "ReadyAnswer":
+        """Return an answer with the notes."""
+        from ranksim.report.answer import NotedAnswer
+
+        return NotedAnswer(answer, self.notes) if self.notes else answer
+
+
+def _asked(
+    population: Path | None, scenario: Path | None, account: str, catalogue: str | None, policy: Path | None
+) -> _Asked:
+    """Read the customers of a population, or the only one of a scenario's account. Raises BadInput."""
+    from ranksim.pricing.catalogues import read_catalogue
+    from ranksim.pricing.own_account import notes_of, population_of, read_own_account
+
+    if (population is None) == (scenario is None):
+        found = "neither" if population is None else "both"
+        raise BadInput(
+            f"--population: expected either customers or an account of a --scenario, found {found}"
+        )
+    if scenario is None:
+        if account:
+            raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
+        assert population is not None
+        return _Asked(
+            _population(population, "give it as --scenario"),
+            read_catalogue(catalogue or "illustrative"),
+            _policy(policy),
+        )
+    own = read_own_account(scenario, account)
+    sold = own.policy.catalogue if catalogue is None else read_catalogue(catalogue)
+    return _Asked(population_of(own), sold, _policy(policy) or own.policy, notes_of(own))
+
+
+def _population(path: Path, instead: str) -> "Population":
+    from ranksim.fleet.population import Population
+    from ranksim.pricing.own_account import refuse_scenario
+
+    refuse_scenario(path, instead)
     return Population.load(path)
 
 
