@@ -37,8 +37,17 @@ class Fake:
             return {"low": None, "high": None}
         return {"low": value * (1 - share), "high": value * (1 + share)}
 
+    def ends(self, name: str, value: float | None, share: float = 0.05) -> dict[str, Any]:
+        wide = value is not None and self.replications > 1
+        low, high = (value * (1 - share), value * (1 + share)) if wide and value is not None else (None, None)
+        return {name: value, f"{name}_low": low, f"{name}_high": high}
+
     def tables(self) -> dict[str, Rows]:
         return {
+            "totals": self.totals(),
+            "operations": self.operations(),
+            "codes": self.codes(),
+            "levels": self.levels(),
             "calls": self.calls(),
             "refusals": self.refusals(),
             "windows": self.windows(),
@@ -47,6 +56,7 @@ class Fake:
             "slots": self.slots(),
             "spend": self.spend(),
             "jobs": self.jobs(),
+            "attempts": self.attempts(),
             "deliveries": self.deliveries(),
             "answers": [],
             "delays": self.delays(),
@@ -55,6 +65,43 @@ class Fake:
             "outages": self.outages(),
             "notes": [{"replication": 0, "text": "one sample in 2 is kept", "count": 1}],
         }
+
+    def totals(self) -> Rows:
+        many = {"calls": ("count", 74_283.0), "refused": ("share", 0.001), "jobs_done": ("count", 820.5)}
+        many |= {"events": ("count", 1_640), "provider_cost": ("money", 9_440_000)}
+        return [
+            {"what": what, "unit": unit, "value": value} | self.interval(value)
+            for what, (unit, value) in many.items()
+        ]
+
+    def operations(self) -> Rows:
+        return [
+            {"operation": operation, "outcome": outcome, "status": status, "count": 2 * n}
+            | self.interval(2 * n)
+            for operation in OPERATIONS
+            for outcome, status, n in OUTCOMES
+        ]
+
+    def codes(self) -> Rows:
+        return [
+            {"check": check, "code": code, "count": 40 - 6 * check}
+            | self.interval(40 - 6 * check, 0.2)
+            | self.ends("share", (40 - 6 * check) / 92)
+            for code, check in CODES.items()
+        ]
+
+    def levels(self) -> Rows:
+        units = {"slots": "count", **dict.fromkeys(METRICS, "count"), "spend": "money"}
+        found = {"slots": (510, 510, 500), "spend": (8_800_000, 9_440_000, 10_000_000)}
+        found |= {"research_lookups": (100, 100, 100), "keyword_brief_refreshes": (53.3, 53.3, 60)}
+        return [
+            {"account": account, "resource": resource, "unit": unit}
+            | self.ends("last", found[resource][0])
+            | self.ends("highest", found[resource][1])
+            | {"limit": found[resource][2]}
+            for account in self.accounts
+            for resource, unit in units.items()
+        ]
 
     def calls(self) -> Rows:
         return [
@@ -137,29 +184,38 @@ class Fake:
         return [
             {
                 "kind": kind,
-                "queued": queued,
-                "started": queued,
-                "done": done,
-                "failed": failed,
-                "joined": joined,
+                **self.ends("queued", queued),
+                **self.ends("started", queued),
+                **self.ends("done", done),
+                **self.ends("failed", failed),
+                **self.ends("joined", joined),
+                "wait_mean": waits[0],
+                **self.interval(waits[0]),
+                **self.ends("wait_p50", waits[1]),
+                **self.ends("wait_p95", waits[2]),
+                **self.ends("wait_p99", waits[3]),
+                **self.ends("utilisation", busy),
+                **self.ends("mean_waiting", 1.5),
+                **self.ends("max_waiting", 9),
             }
-            | {"wait_mean": waits[0]}
-            | self.interval(waits[0])
-            | {
-                f"wait_{name}{end}": wait if end == "" else None
-                for name, wait in zip(("p50", "p95", "p99"), waits[1:], strict=True)
-                for end in ("", "_low", "_high")
-            }
-            | {"utilisation": busy, "utilisation_low": None, "utilisation_high": None}
-            | {"mean_waiting": 1.5, "max_waiting": 9}
             for kind, queued, done, failed, joined, waits, busy in rows
+        ]
+
+    def attempts(self) -> Rows:
+        return [
+            {"attempt": attempt}
+            | self.ends("sent", 2 * (820 // attempt))
+            | self.ends("acknowledged", 2 * (700 // attempt))
+            | self.ends("failed", 2 * (820 // attempt - 700 // attempt))
+            for attempt in range(1, 7)
         ]
 
     def deliveries(self) -> Rows:
         return [
             {"endpoint": endpoint, "attempt": attempt, "sent": 820 // attempt}
             | self.interval(820 // attempt)
-            | {"acknowledged": 700 // attempt, "failed": 820 // attempt - 700 // attempt}
+            | self.ends("acknowledged", 700 // attempt)
+            | self.ends("failed", 820 // attempt - 700 // attempt)
             for endpoint in ("ops", "slack")
             for attempt in range(1, 7)
         ]
@@ -174,10 +230,18 @@ class Fake:
 
     def endpoints(self) -> Rows:
         return [
-            {"endpoint": endpoint, "account": "acme", "events": 820, "acknowledged": 790, "lost": 20}
+            {"endpoint": endpoint, "account": "acme"}
+            | self.ends("events", 820)
+            | self.ends("acknowledged", 790)
+            | {"lost": 20}
             | self.interval(20)
-            | {"lost_exhausted": 18, "lost_cancelled": 2, "pending": 10, "duplicates": 3, "disabled": 1}
-            | {"disabled_at": START + DAY, "reason": "20 consecutive failures"}
+            | self.ends("lost_exhausted", 18)
+            | self.ends("lost_cancelled", 2)
+            | self.ends("pending", 10)
+            | self.ends("duplicates", 3)
+            | self.ends("disabled", 1)
+            | {"disabled_at": START + DAY, "disabled_at_low": None, "disabled_at_high": None}
+            | {"reason": "20 consecutive failures"}
             for endpoint in ("ops", "slack")
         ]
 

@@ -53,7 +53,7 @@ def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
         "Its pipeline starts rank runs at night.",
         "1 of 2 expectations failed.",
         "jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above",
-        "74,283",
+        "74,283 ± 3,710",
         "cooldown_active",
         "8.80 ± 0.44 USD",
         "assumptions.window = gcra",
@@ -128,10 +128,10 @@ def test_tiles_are_what_the_scenario_asks_about_what_fails_first(heading: Headin
         ("4", "four: lost cancelled", True),
         ("8", "four: events", True),
         ("0", "three: disabled", True),
-        ("9.44 USD", "highest provider cost of a month", True),
+        ("9.44 ± 0.47 USD", "highest provider cost of a month", True),
         ("58.00 USD", "invoice of a month", True),
     ]
-    assert ("74,283", "calls", True) in tiles_of(heading, tables)
+    assert ("74,283 ± 3,710", "calls", True) in tiles_of(heading, tables)
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,9 @@ def test_it_begins_with_the_run_and_the_verdict(heading: Heading, tables: Tables
         "  holds   refusals.total is 110 (100 to 120), as expected at most 150",
         "  failed  jobs.rank_run.wait.p95 is 4m, expected at most 1m: 3m above",
         "",
-        "74,283 calls, 0.1 % of them refused, 820 jobs done, 1,640 webhook events, 9.44 USD highest provider",
-        "cost of a month",
+        "74,283 ± 3,710 calls, 0.1 % of them refused, 820.5 ± 41 jobs done, "
+        "1,640 ± 82 webhook events, 9.44 ±",
+        "0.47 USD highest provider cost of a month",
         "",
     ]
     assert lines[-4:] == [
@@ -52,11 +53,11 @@ def test_it_fits_the_terminal(heading: Heading, tables: Tables, width: int) -> N
     assert max(map(len, lines)) <= width
     text = "\n".join(line.rstrip() for line in lines)
     for line in (
-        "keyword_briefs.create  limited  429          8",
-        " 10 ± 2  10.9 %",
+        "keyword_briefs.create  limited  429            8 ± 0.4",
+        " 10 ± 2  10.9 ± 0.5 %",
         "endpoint     ops"
         if width == 60
-        else "endpoint  events  acknowledged    lost  pending  sent twice  disabled",
+        else "endpoint    events  acknowledged    lost   pending  sent twice  disabled",
     ):
         assert line in text
 

@@ -29,8 +29,8 @@ def test_the_made_up_result_has_the_columns_of_a_true_one(tables: Tables) -> Non
 def test_calls_are_those_of_all_clients_the_most_frequent_first(tables: Tables) -> None:
     rows = shown(tables, "Calls")
     assert rows[0] == ("operation", "outcome", "status", "count")
-    assert rows[1] == ("jobs.create", "ok", "200", "24,691")
-    assert rows[-1] == ("keyword_briefs.create", "limited", "429", "8")
+    assert rows[1] == ("jobs.create", "ok", "200", "24,691 ± 1,230")
+    assert rows[-1] == ("keyword_briefs.create", "limited", "429", "8 ± 0.4")
 
 
 def test_only_the_first_rows_are_shown_and_it_is_said_how_many_more_there_are(tables: Tables) -> None:
@@ -40,47 +40,47 @@ def test_only_the_first_rows_are_shown_and_it_is_said_how_many_more_there_are(ta
 
 
 def test_refusals_stand_in_the_order_of_the_checks_with_their_intervals(tables: Tables) -> None:
-    tables["refusals"].reverse()
     assert shown(tables, "Refusals")[1:] == [
-        ("before the checks", "rate_limited", "40 ± 8", "43.5 %"),
-        ("3 cost ceiling", "cost_cap_reached", "22 ± 4.4", "23.9 %"),
-        ("4 quota", "quota_exhausted", "16 ± 3.2", "17.4 %"),
-        ("5 slots", "slot_limit_exceeded", "10 ± 2", "10.9 %"),
-        ("6 cooldown", "cooldown_active", "4 ± 0.8", "4.3 %"),
+        ("before the checks", "rate_limited", "40 ± 8", "43.5 ± 2.2 %"),
+        ("3 cost ceiling", "cost_cap_reached", "22 ± 4.4", "23.9 ± 1.2 %"),
+        ("4 quota", "quota_exhausted", "16 ± 3.2", "17.4 ± 0.9 %"),
+        ("5 slots", "slot_limit_exceeded", "10 ± 2", "10.9 ± 0.5 %"),
+        ("6 cooldown", "cooldown_active", "4 ± 0.8", "4.3 ± 0.2 %"),
     ]
 
 
 def test_resources_are_ordered_by_how_full_they_got(tables: Tables) -> None:
     assert shown(tables, "Slots, allowances and provider cost")[1:] == [
-        ("acme", "slots", "510 ± 25.5", "510", "500"),
-        ("acme", "research_lookups", "100 ± 5", "100", "100"),
-        ("acme", "provider cost", "8.80 ± 0.44 USD", "9.44 USD", "10.00 USD"),
-        ("acme", "keyword_brief_refreshes", "53.3 ± 2.7", "53.3", "60"),
+        ("acme", "slots", "510 ± 25.5", "510 ± 25.5", "500"),
+        ("acme", "research_lookups", "100 ± 5", "100 ± 5", "100"),
+        ("acme", "provider cost", "8.80 ± 0.44 USD", "9.44 ± 0.47 USD", "10.00 USD"),
+        ("acme", "keyword_brief_refreshes", "53.3 ± 2.7", "53.3 ± 2.7", "60"),
     ]
 
 
 def test_a_resource_without_a_limit_is_shown_last(tables: Tables) -> None:
-    for row in tables["slots"]:
-        row["limit"] = 0
+    for row in tables["levels"]:
+        row["limit"] = 0 if row["resource"] == "slots" else row["limit"]
     assert shown(tables, "Slots, allowances and provider cost")[-1][1] == "slots"
 
 
 def test_jobs_and_waits(tables: Tables) -> None:
     assert shown(tables, "Jobs")[1:] == [
-        ("rank_run", "812", "800.5", "9.5", "31"),
-        ("crawl", "20", "20", "0", "0"),
+        ("rank_run", "812 ± 40.6", "800.5 ± 40", "9.5 ± 0.47", "31 ± 1.6"),
+        ("crawl", "20 ± 1", "20 ± 1", "0", "0"),
     ]
     assert shown(tables, "Waits for a worker")[1:] == [
-        ("rank_run", "41s ± 2s", "12s", "4m", "31m", "87.4 %"),
-        ("crawl", "0s", "0s", "0s", "3s", "–"),
+        ("rank_run", "41s ± 2s", "12s ± 600ms", "4m ± 12s", "31m ± 1m33s", "87.4 ± 4.4 %"),
+        ("crawl", "0s", "0s", "0s", "3s ± 150ms", "–"),
     ]
 
 
 def test_deliveries(tables: Tables) -> None:
-    assert shown(tables, "Webhook endpoints")[1] == ("ops", "820", "790", "20 ± 1", "10", "3", "1")
+    events = ("820 ± 41", "790 ± 39.5", "20 ± 1", "10 ± 0.5", "3 ± 0.15", "1 ± 0.05")
+    assert shown(tables, "Webhook endpoints")[1] == ("ops", *events)
     assert shown(tables, "Webhook attempts")[1:3] == [
-        ("1", "1,640", "1,400", "240"),
-        ("2", "820", "700", "120"),
+        ("1", "1,640 ± 82", "1,400 ± 70", "240 ± 12"),
+        ("2", "820 ± 41", "700 ± 35", "120 ± 6"),
     ]
     assert shown(tables, "Delays of webhook deliveries") == [
         ("endpoint", "p50", "p95", "p99", "max"),

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from ranksim.clock import HOUR, MINUTE
+from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
 from ranksim.inference.counts import counted
 from ranksim.inference.differences import excess
+from ranksim.report.tables import views
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication
@@ -141,6 +143,43 @@ def test_counts_have_the_interval_of_counts() -> None:
     assert (granted["outcome"], granted["count"]) == ("granted", 12.0)
     assert (granted["count"], granted["low"], granted["high"]) == counted([10, 14])
     assert refused["status"] == 402
+
+
+def test_every_count_and_share_that_people_read_has_its_interval() -> None:
+    found = result(*TWO).tables
+    for view in views(found):
+        if view.title not in ("Waits for a worker", "Delays of webhook deliveries"):
+            for row in view.rows:
+                for heading, cell in zip(view.headings[view.words :], row[view.words :], strict=True):
+                    exact = heading == "limit" or cell.endswith("USD")  # stated; the same in both worlds
+                    assert exact or "±" in cell or " to " in cell, (view.title, heading, cell)
+    for row in found["totals"]:
+        assert row["what"] == "provider_cost" or row["low"] < row["value"] < row["high"], row["what"]
+
+
+def test_clients_and_endpoints_together_have_the_interval_of_their_sum() -> None:
+    other = {"client": "dashboard", "operation": "jobs.create", "outcome": "granted", "status": 202}
+    both = [calls(10), calls(2, "quota_exhausted", "refused", 4, 402), {**calls(5), **other}]
+    ends = replication(0, 0, 0).endpoints
+    worlds = [
+        replication(0, 0, 0, calls=both, endpoints=[*ends, {**ends[0], "endpoint": "erp"}]),
+        replication(1, 14, 4),
+    ]
+    found = Result("quickstart", 1, worlds).tables
+    granted, refused = found["operations"]
+    assert (granted["count"], granted["low"], granted["high"]) == counted([15, 14])
+    assert (refused["outcome"], refused["count"]) == ("refused", 3)
+    (attempt,) = found["attempts"]
+    assert (attempt["sent"], attempt["sent_low"], attempt["sent_high"]) == counted([20, 10])
+    (code,) = found["codes"]
+    assert (code["check"], code["code"], code["share"]) == (4, "quota_exhausted", 1)
+
+
+def test_levels_are_the_last_and_the_highest_of_each_replication() -> None:
+    lookups, cost, slots = (result(*TWO).frame("levels").loc[index] for index in (1, 2, 0))
+    assert (slots["resource"], slots["last"], slots["highest"], slots["limit"]) == ("slots", 7.5, 9, 10)
+    assert (lookups["resource"], lookups["last"]) == ("lookups", 5)
+    assert (cost["resource"], cost["unit"], cost["last"]) == ("spend", "money", 30 / MICRO_USD)
 
 
 def test_one_replication_has_no_interval() -> None:
@@ -341,7 +380,7 @@ def test_every_table_is_a_frame(name: str) -> None:
 
 
 def test_an_unknown_table_is_bad_input() -> None:
-    with pytest.raises(BadInput, match="no table 'apples'; expected one of calls, refusals, windows"):
+    with pytest.raises(BadInput, match="no table 'apples'; expected one of totals, operations, codes"):
         result(*TWO).frame("apples")
 
 

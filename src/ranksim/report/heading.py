@@ -138,22 +138,19 @@ def numbers_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]
     return [*key_numbers(tables), *invoice]
 
 
+TOTALS = {
+    "calls": "calls",
+    "refused": "of them refused",
+    "jobs_done": "jobs done",
+    "events": "webhook events",
+    "provider_cost": "highest provider cost of a month",
+}
+"""What the rows of the table `totals` are called."""
+
+
 def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
-    """The few numbers to see first: label and value; a mean over the replications where there are several."""
-    calls = sum(row["count"] for row in tables.get("calls", ()))
-    refused = sum(row["count"] for row in tables.get("refusals", ()))
-    numbers = [("calls", units.count(round(calls)))]
-    if calls:
-        numbers.append(("of them refused", units.percent(refused / calls)))
-    if tables.get("jobs"):
-        numbers.append(("jobs done", units.count(round(sum(row["done"] for row in tables["jobs"])))))
-    if tables.get("endpoints"):
-        events = sum(row["events"] for row in tables["endpoints"])
-        numbers.append(("webhook events", units.count(round(events))))
-    spent: dict[str, float] = {}
-    for row in tables.get("spend", ()):
-        month = row["settled_uusd"] + row["reserved_uusd"]
-        spent[row["account"]] = max(month, spent.get(row["account"], 0))
-    if spent:
-        numbers.append(("highest provider cost of a month", units.usd(sum(spent.values()))))
-    return numbers
+    """The few numbers to see first, each with its interval: label and value."""
+    return [
+        (TOTALS[row["what"]], units.write(row["unit"], row["value"], row["low"], row["high"]))
+        for row in tables.get("totals", ())
+    ]

@@ -56,46 +56,46 @@ def views(tables: Tables, top: int | None = None) -> list[View]:
 
 def calls(tables: Tables) -> View:
     """Calls by operation and outcome, all clients together, the most frequent first."""
-    groups = _grouped(tables.get("calls", ()), "operation", "outcome", "status")
-    busiest = sorted(groups.items(), key=lambda item: -_sum(item[1], "count"))
     rows = [
-        (operation, outcome, units.text(status), _counted(group))
-        for (operation, outcome, status), group in busiest
+        (row["operation"], row["outcome"], units.text(row["status"]), _counted(row))
+        for row in sorted(tables.get("operations", ()), key=lambda row: -float(row["count"]))
     ]
     return View("Calls", ("operation", "outcome", "status", "count"), 3, tuple(rows))
 
 
 def refusals(tables: Tables) -> View:
     """Refusals by code, in the order of the checks, all clients and operations together."""
-    groups = _grouped(tables.get("refusals", ()), "check", "code")
-    total = sum(_sum(group, "count") for group in groups.values())
     rows = [
-        (CHECKS[check], code, _counted(group), units.percent(_sum(group, "count") / total) if total else "–")
-        for (check, code), group in sorted(groups.items())
+        (CHECKS[row["check"]], row["code"], _counted(row), _spanned(row, "share", "share"))
+        for row in tables.get("codes", ())
     ]
     return View("Refusals", ("check", "code", "count", "share"), 2, tuple(rows))
 
 
 def resources(tables: Tables) -> View:
     """Slots, allowances and provider cost of each account, at the end and highest; the fullest first."""
-    rows = []
-    for group in _grouped(tables.get("slots", ()), "account").values():
-        rows.append(_level(group, "slots", ("active", "held"), "limit", "count"))
-    for (_, metric), group in _grouped(tables.get("meters", ()), "account", "metric").items():
-        rows.append(_level(group, metric, ("used",), "limit", "count"))
-    for group in _grouped(tables.get("spend", ()), "account").values():
-        rows.append(
-            _level(group, "provider cost", ("settled_uusd", "reserved_uusd"), "ceiling_uusd", "money")
+    rows = [
+        (
+            row["account"],
+            "provider cost" if row["resource"] == "spend" else row["resource"],
+            _spanned(row, "last", row["unit"]),
+            _spanned(row, "highest", row["unit"]),
+            units.write(row["unit"], row["limit"]),
         )
-    rows.sort(key=lambda item: -item[0])
+        for row in sorted(tables.get("levels", ()), key=_emptiness)
+    ]
     headings = ("account", "resource", "at the end", "highest", "limit")
-    return View("Slots, allowances and provider cost", headings, 2, tuple(cells for _, cells in rows))
+    return View("Slots, allowances and provider cost", headings, 2, tuple(rows))
+
+
+def _emptiness(row: Row) -> float:
+    return -float(row["highest"]) / row["limit"] if row["limit"] else 0.0
 
 
 def jobs(tables: Tables) -> View:
     """Jobs by kind: how many were queued, joined and ended."""
     columns = ("queued", "done", "failed", "joined")
-    rows = [_row(row, "kind", columns, "count") for row in tables.get("jobs", ())]
+    rows = [_counts(row, "kind", *columns) for row in tables.get("jobs", ())]
     return View("Jobs", ("kind", *columns), 1, tuple(rows))
 
 
@@ -118,9 +118,9 @@ def endpoints(tables: Tables) -> View:
     """What became of the webhook events of each endpoint."""
     rows = [
         (
-            *_row(row, "endpoint", ("events", "acknowledged"), "count"),
-            units.write("count", row["lost"], row.get("low"), row.get("high")),
-            *(units.write("count", row[column]) for column in ("pending", "duplicates", "disabled")),
+            *_counts(row, "endpoint", "events", "acknowledged"),
+            _counted(row, "lost"),
+            *(_spanned(row, column, "count") for column in ("pending", "duplicates", "disabled")),
         )
         for row in tables.get("endpoints", ())
     ]
@@ -130,15 +130,7 @@ def endpoints(tables: Tables) -> View:
 
 def attempts(tables: Tables) -> View:
     """Webhook attempts by their number, all endpoints together."""
-    groups = _grouped(tables.get("deliveries", ()), "attempt")
-    rows = [
-        (
-            str(attempt),
-            _counted(group, "sent"),
-            *(units.count(_sum(group, column)) for column in ("acknowledged", "failed")),
-        )
-        for (attempt,), group in sorted(groups.items())
-    ]
+    rows = [_counts(row, "attempt", "sent", "acknowledged", "failed") for row in tables.get("attempts", ())]
     return View("Webhook attempts", ("attempt", "sent", "acknowledged", "failed"), 1, tuple(rows))
 
 
@@ -273,15 +265,9 @@ def _grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[R
     return groups
 
 
-def _sum(rows: Iterable[Row], column: str) -> float:
-    total: float = sum(row[column] for row in rows)
-    return total
-
-
-def _counted(rows: Sequence[Row], column: str = "count") -> str:
-    """The count of rows together; only of a single row is the interval known."""
-    interval = (rows[0].get("low"), rows[0].get("high")) if len(rows) == 1 else ()
-    return units.write("count", _sum(rows, column), *interval)
+def _counted(row: Row, column: str = "count") -> str:
+    """A count with the interval of its table."""
+    return units.write("count", row[column], row.get("low"), row.get("high"))
 
 
 def _spanned(row: Row, column: str, quantity: str) -> str:
@@ -289,21 +275,5 @@ def _spanned(row: Row, column: str, quantity: str) -> str:
     return units.write(quantity, row.get(column), row.get(f"{column}_low"), row.get(f"{column}_high"))
 
 
-def _level(
-    rows: Sequence[Row], name: str, parts: Sequence[str], limit: str, quantity: str
-) -> tuple[float, tuple[str, ...]]:
-    """How full something got, as a share of its limit, and its cells."""
-    values = [sum(row[part] for part in parts) for row in rows]
-    highest, last = max(values), rows[-1]
-    cells = (
-        str(last["account"]),
-        name,
-        units.write(quantity, values[-1], last.get("low"), last.get("high")),
-        units.write(quantity, highest),
-        units.write(quantity, last[limit]),
-    )
-    return (highest / last[limit] if last[limit] else 0.0), cells
-
-
-def _row(row: Row, name: str, columns: Sequence[str], quantity: str) -> tuple[str, ...]:
-    return (str(row[name]), *(units.write(quantity, row.get(column)) for column in columns))
+def _counts(row: Row, name: str, *columns: str) -> tuple[str, ...]:
+    return (str(row[name]), *(_spanned(row, column, "count") for column in columns))

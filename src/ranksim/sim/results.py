@@ -186,13 +186,16 @@ class Result:
         named `…_usd`. With `integers` times stay µs and money µUSD. Raises BadInput
         when there is no such table, or no pandas.
         """
-        from ranksim.report.frames import with_units
+        from ranksim.report.frames import with_units, with_units_of_rows
 
         self._known(name)
         pandas = imported("pandas", "frames need pandas", "plots")
         columns = list(tables.COLUMNS[name])
         frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=columns)
-        return frame if integers else with_units(frame, tables.quantities(name))
+        if integers:
+            return frame
+        by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else ()
+        return with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)
 
     def plot(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
@@ -203,6 +206,26 @@ class Result:
     def _known(self, name: str) -> None:
         if name not in tables.COLUMNS:
             raise BadInput(f"no table {name!r}; expected one of {', '.join(tables.COLUMNS)}")
+
+    @property
+    def totals(self) -> pd.DataFrame:
+        """The few numbers to see first, each with its interval."""
+        return self.frame("totals")
+
+    @property
+    def operations(self) -> pd.DataFrame:
+        """Calls by operation, outcome and status, of all clients together."""
+        return self.frame("operations")
+
+    @property
+    def codes(self) -> pd.DataFrame:
+        """Refused calls by check and code, of all clients together, and their share of all refusals."""
+        return self.frame("codes")
+
+    @property
+    def levels(self) -> pd.DataFrame:
+        """How full slots, allowances and the provider cost of a month were, at the end and at most."""
+        return self.frame("levels")
 
     @property
     def calls(self) -> pd.DataFrame:
@@ -243,6 +266,11 @@ class Result:
     def jobs(self) -> pd.DataFrame:
         """Jobs of each pool, their waits and the pool's utilisation."""
         return self.frame("jobs")
+
+    @property
+    def attempts(self) -> pd.DataFrame:
+        """Webhook attempts by attempt number, of all endpoints together."""
+        return self.frame("attempts")
 
     @property
     def deliveries(self) -> pd.DataFrame:

@@ -8,10 +8,11 @@ width where all replications show one level, as at the start.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
+from ranksim.contract.facts import JobKind
 from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import Kind, MetricSample, interval
@@ -19,7 +20,7 @@ from ranksim.inference.means import estimate
 from ranksim.inference.quantiles import pooled
 from ranksim.inference.shares import clustered
 from ranksim.sim.histogram import Histogram
-from ranksim.sim.metrics import REFUSING, utilisation
+from ranksim.sim.metrics import REFUSING, kind_of, last, scalars, unit_of, utilisation
 from ranksim.sim.series import COLUMNS as SERIES
 from ranksim.sim.series import LABELS
 from ranksim.sim.statistics import Replication
@@ -30,18 +31,24 @@ Key = tuple[Any, ...]
 Counts = list[dict[Key, float]]
 """One dict for each replication."""
 
+
+def _ends(*columns: str) -> tuple[str, ...]:
+    """Each column with the two ends of its interval."""
+    return tuple(f"{column}{end}" for column in columns for end in ("", "_low", "_high"))
+
+
+JOBS = ("queued", "started", "done", "failed", "joined")
+ATTEMPTS = ("sent", "acknowledged", "failed")
+EVENTS = ("events", "acknowledged")
+LATER = ("lost_exhausted", "lost_cancelled", "pending", "duplicates", "disabled")
+
 COLUMNS = {
+    "totals": ("what", "unit", "value", "low", "high"),
+    "operations": ("operation", "outcome", "status", "count", "low", "high"),
+    "codes": ("check", "code", "count", "low", "high", *_ends("share")),
+    "levels": ("account", "resource", "unit", *_ends("last", "highest"), "limit"),
     "calls": ("client", "operation", "outcome", "status", "count", "low", "high"),
-    "refusals": (
-        "code",
-        "check",
-        "client",
-        "operation",
-        "count",
-        "low",
-        "high",
-        *("share", "share_low", "share_high"),
-    ),
+    "refusals": ("code", "check", "client", "operation", "count", "low", "high", *_ends("share")),
     "windows": ("t", *LABELS["windows"], *SERIES["windows"], "low", "high"),
     "queues": ("t", *LABELS["queues"], *SERIES["queues"], "low", "high"),
     "meters": ("t", *LABELS["meters"], *SERIES["meters"], "low", "high"),
@@ -49,51 +56,42 @@ COLUMNS = {
     "spend": ("t", *LABELS["spend"], *SERIES["spend"], "low", "high"),
     "jobs": (
         "kind",
-        "queued",
-        "started",
-        "done",
-        "failed",
-        "joined",
+        *_ends(*JOBS),
         "wait_mean",
         "low",
         "high",
-        *(f"wait_{name}{end}" for name in ("p50", "p95", "p99") for end in ("", "_low", "_high")),
-        "utilisation",
-        "utilisation_low",
-        "utilisation_high",
-        "mean_waiting",
-        "max_waiting",
+        *_ends("wait_p50", "wait_p95", "wait_p99", "utilisation", "mean_waiting", "max_waiting"),
     ),
-    "deliveries": ("endpoint", "attempt", "sent", "low", "high", "acknowledged", "failed"),
+    "attempts": ("attempt", *_ends(*ATTEMPTS)),
+    "deliveries": ("endpoint", "attempt", "sent", "low", "high", *_ends("acknowledged", "failed")),
     "answers": ("endpoint", "answer", "count", "low", "high"),
     "delays": ("endpoint", "quantile", "delay", "low", "high"),
     "endpoints": (
         "endpoint",
         "account",
-        "events",
-        "acknowledged",
+        *_ends(*EVENTS),
         "lost",
         "low",
         "high",
-        "lost_exhausted",
-        "lost_cancelled",
-        "pending",
-        "duplicates",
-        "disabled",
-        "disabled_at",
+        *_ends(*LATER, "disabled_at"),
         "reason",
     ),
     "delivering": ("t", "endpoint", "acknowledged", "failed", "delay", "lost"),
     "outages": ("endpoint", "t", "until", "share"),
     "notes": ("replication", "text", "count"),
 }
-"""The columns of each table; times are µs, money is µUSD (`_uusd`).
+"""The columns of each table; times are µs, money is µUSD (`_uusd`, or where the `unit` says so).
 
 `low` and `high` are about the column before them; in a series about the one that MEASURED names. Quantiles of
 waits and of delays are of all of them in all replications; the longest delay is a replication's, on average.
-A stretch of `delivering` has the attempts made in it, and of the events created in it the longest delay and
+`operations`, `codes` and `attempts` are of all clients and endpoints together, `levels` how full each
+allowance was at the end and at most, and a code's share one of all refusals. A stretch of `delivering` has
+the attempts made in it, and of the events created in it the longest delay and
 how many were lost; one without any is left out. The `share` of an outage is of the replications that have it.
 """
+
+WORDS = ("what", "unit", "account", "resource")
+"""The columns of a table with a `unit` that have none themselves."""
 
 MEASURED = {
     "windows": "fullest",
@@ -108,7 +106,7 @@ MEASURED = {
 def quantities(table: str) -> dict[str, str]:
     """Return what the columns of a table are that are instants, durations or money, by name."""
     found = {name: "money" for name in COLUMNS[table] if name.endswith("_uusd")}
-    found |= {name: "instant" for name in COLUMNS[table] if name in ("t", "until", "disabled_at")}
+    found |= {name: "instant" for name in COLUMNS[table] if name in ("t", "until", *_ends("disabled_at"))}
     spans = ("delay", "length")
     found |= {name: "duration" for name in COLUMNS[table] if name in spans or name.startswith("wait_")}
     of_measured = {"spend": "money", "jobs": "duration", "delays": "duration"}.get(table)
@@ -121,10 +119,15 @@ DELAYS = (0.5, 0.9, 0.95, 0.99, 1.0)
 def build(replications: Sequence[Replication], level: float, remarks: Iterable[str] = ()) -> dict[str, Rows]:
     """Build every table, by name, in the order of COLUMNS."""
     return {
+        "totals": _totals(replications, level),
+        "operations": _operations(replications, level),
+        "codes": _codes(replications, level),
+        "levels": _levels(replications, level),
         "calls": _calls(replications, level),
         "refusals": _refusals(replications, level),
         **{table: _series(table, replications, level) for table in SERIES},
         "jobs": _jobs(replications, level),
+        "attempts": _attempts(replications, level),
         "deliveries": _deliveries(replications, level),
         "answers": _answers(replications, level),
         "delays": _delays(replications, level),
@@ -137,6 +140,65 @@ def build(replications: Sequence[Replication], level: float, remarks: Iterable[s
 
 def _row(table: str, *values: Any) -> Row:
     return dict(zip(COLUMNS[table], values, strict=True))
+
+
+# All together
+
+
+def _totals(replications: Sequence[Replication], level: float) -> Rows:
+    """The few numbers to see first; of jobs, events and provider cost where there are any."""
+    seen = [scalars(replication) for replication in replications]
+
+    def total(what: str, *names: str) -> Row:
+        kind, unit = kind_of(names[0]), unit_of(names[0])
+        values = [sum(found.get(name) or 0 for name in names) for found in seen]
+        return _row("totals", what, unit, *_mean(values, level, kind))
+
+    calls, refused = ([found[name] or 0 for found in seen] for name in ("calls.total", "refusals.total"))
+    rows = [total("calls", "calls.total")]
+    if any(calls):
+        rows.append(_row("totals", "refused", "share", *clustered(refused, calls, level)))
+    if any(replication.jobs for replication in replications):
+        rows.append(total("jobs_done", *(f"jobs.{kind}.done" for kind in JobKind)))
+    if any(replication.endpoints for replication in replications):
+        rows.append(total("events", "deliveries.events"))
+    accounts = {row["account"] for replication in replications for row in replication.series.get("spend", ())}
+    if accounts:
+        rows.append(total("provider_cost", *(f"spend.{account}.max" for account in sorted(accounts))))
+    return rows
+
+
+def _operations(replications: Sequence[Replication], level: float) -> Rows:
+    counts = _count(replications, lambda row: (row["operation"], row["outcome"], row["status"]))
+    return [_row("operations", *key, *count) for key, count in _each(counts, level)]
+
+
+def _codes(replications: Sequence[Replication], level: float) -> Rows:
+    refused = _count(
+        replications, lambda row: (row["check"], row["code"]) if row["outcome"] in REFUSING else None
+    )
+    together = [sum(found.values()) for found in refused]
+    return [
+        _row("codes", *key, *count, *clustered([found.get(key, 0) for found in refused], together, level))
+        for key, count in _each(refused, level)
+    ]
+
+
+def _levels(replications: Sequence[Replication], level: float) -> Rows:
+    rows = []
+    for table, unit in (("slots", "count"), ("meters", "count"), ("spend", "money")):
+        kind: Kind = "count" if unit == "count" else "mean"
+        limit = "ceiling_uusd" if table == "spend" else "limit"
+        found: dict[Key, Rows] = {}
+        for replication in replications:
+            for series in replication.series.get(table, ()):
+                found.setdefault((series["account"], series.get("metric", table)), []).append(series)
+        for (account, resource), several in sorted(found.items()):
+            ends = _mean((last(series[MEASURED[table]]) for series in several), level, kind)
+            highest = _mean((series["peak"] for series in several), level, kind)
+            most = _mean((last(series[limit]) for series in several), level).mean
+            rows.append(_row("levels", account, resource, unit, *ends, *highest, most))
+    return rows
 
 
 # Calls
@@ -227,17 +289,16 @@ def _jobs(replications: Sequence[Replication], level: float) -> Rows:
         found = [(r.jobs[kind], r.end - r.start) for r in replications if kind in r.jobs]
         jobs = [job for job, _ in found]
         waits = [Histogram.from_plain(job["wait"]) for job in jobs]
-        counts = ("queued", "started", "done", "failed", "joined")
         rows.append(
             _row(
                 "jobs",
                 kind,
-                *(_mean((job[field] for job in jobs), level).mean for field in counts),
+                *(end for field in JOBS for end in counted([job[field] for job in jobs], level)),
                 *_mean((wait.mean for wait in waits), level),
                 *(end for q in (0.5, 0.95, 0.99) for end in _quantile(waits, q, level)),
                 *_mean((utilisation(job) for job in jobs), level, "fraction"),
-                _mean((job["waiting"] / length for job, length in found if length), level).mean,
-                _mean((job["max_waiting"] for job in jobs), level).mean,
+                *_mean((job["waiting"] / length for job, length in found if length), level),
+                *counted([job["max_waiting"] for job in jobs], level),
             )
         )
     return rows
@@ -255,18 +316,29 @@ def _by_endpoint(replications: Sequence[Replication]) -> dict[str, Rows]:
     return dict(sorted(found.items()))
 
 
+def _attempts(replications: Sequence[Replication], level: float) -> Rows:
+    of_all = [[attempt for row in one.endpoints for attempt in row["attempts"]] for one in replications]
+    return [_row("attempts", *row) for row in _by_number(of_all, level)]
+
+
 def _deliveries(replications: Sequence[Replication], level: float) -> Rows:
-    rows = []
-    for endpoint, found in _by_endpoint(replications).items():
-        by_number = [{attempt["attempt"]: attempt for attempt in row["attempts"]} for row in found]
-        for number in sorted({number for attempts in by_number for number in attempts}):
-            of = [attempts.get(number, {}) for attempts in by_number]
-            sent = counted([attempt.get("sent", 0) for attempt in of], level)
-            good, bad = (
-                fmean(attempt.get(field, 0) for attempt in of) for field in ("acknowledged", "failed")
+    return [
+        _row("deliveries", endpoint, *row)
+        for endpoint, found in _by_endpoint(replications).items()
+        for row in _by_number([row["attempts"] for row in found], level)
+    ]
+
+
+def _by_number(attempts: Sequence[Rows], level: float) -> Iterator[tuple[float | None, ...]]:
+    """Give each number that attempts of replications have, and how many were sent and came to what."""
+    for number in sorted({one["attempt"] for found in attempts for one in found}):
+        counts = (
+            counted(
+                [sum(one[field] for one in found if one["attempt"] == number) for found in attempts], level
             )
-            rows.append(_row("deliveries", endpoint, number, *sent, good, bad))
-    return rows
+            for field in ATTEMPTS
+        )
+        yield number, *(end for count in counts for end in count)
 
 
 def _answers(replications: Sequence[Replication], level: float) -> Rows:
@@ -290,24 +362,24 @@ def _delays(replications: Sequence[Replication], level: float) -> Rows:
 def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
     rows = []
     for endpoint, found in _by_endpoint(replications).items():
-        lost = counted([row["lost_exhausted"] + row["lost_cancelled"] for row in found], level)
-        means = {
-            field: fmean(row[field] for row in found)
-            for field in COLUMNS["endpoints"]
-            if field in found[0] and field not in ("endpoint", "account")
-        }
+
+        def many(*fields: str, of: Rows = found) -> Estimate:
+            return counted([sum(row[field] for field in fields) for row in of], level)
+
         first = [row["disablings"][0] for row in found if row["disablings"]]
+        # An instant stays whole: the mean of the first disablings, where there were any.
+        disabled = _mean((t for t, _ in first), level)
         rows.append(
-            {
-                **_row("endpoints", endpoint, found[0]["account"], *[None] * 12),
-                **means,
-                "lost": lost.mean,
-                "low": lost.low,
-                "high": lost.high,
-                # An instant stays whole: the mean of the first disablings, where there were any.
-                "disabled_at": round(sum(t for t, _ in first) / len(first)) if first else None,
-                "reason": first[0][1] if first else None,
-            }
+            _row(
+                "endpoints",
+                endpoint,
+                found[0]["account"],
+                *(end for field in EVENTS for end in many(field)),
+                *many("lost_exhausted", "lost_cancelled"),
+                *(end for field in LATER for end in many(field)),
+                *(None if end is None else round(end) for end in disabled),
+                first[0][1] if first else None,
+            )
         )
     return rows
 
