@@ -186,7 +186,7 @@ def test_a_recording_becomes_columns(tmp_path: Path) -> None:
     ]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("16 calls of 1 account.\nLeft out: 1 GraphQL documents; ")
+    assert result.stdout.startswith("16 calls of 1 account.\nLeft out: 1 by a GraphQL document; ")
     assert result.stdout.endswith(f"\nWritten to {out}\n")
     number = str(number_of("acme", "s"))
     assert names.read_text() == f"number,name\n{number},acme\n"

@@ -134,10 +134,10 @@ def test_only_accounts_that_are_followed_whole_are_audited() -> None:
 
 def test_what_is_left_out_is_told() -> None:
     (one,) = columns(brief(0)).accounts
-    some = replace(columns(brief(0)), left_out={"GraphQL documents": 7},
+    some = replace(columns(brief(0)), left_out={"by a GraphQL document": 7},
                    accounts=(replace(one, unmodelled={"odd things": 3}),))  # fmt: skip
     notes = " ".join(tried(some, "pro").notes)
-    assert "Not in the columns: 7 GraphQL documents." in notes
+    assert "Not in the columns: 7 by a GraphQL document." in notes
     assert "come out otherwise: 3 odd things." in notes
     assert "Worker pools that customers share and webhooks are not there" in notes
     metered = shipped_catalogue("illustrative-metered")

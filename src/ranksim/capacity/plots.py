@@ -15,6 +15,7 @@ from ranksim.report.figure import (
     label_ends,
     new_figure,
     plain_axes,
+    separated,
     title,
 )
 from ranksim.report.tables import Row
@@ -43,6 +44,7 @@ def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
     ax.set_ylim(low - room * 0.05, limit + room * 0.12)
     ax.set_xlabel("day of the account, from the beginning of a billing month")
     ax.set_ylabel("slots used, held ones too")
+    separated(ax.yaxis)
     ax.set_title(f"Slots under churn; a refusal by day {days[-1]}: {units.percent(rows[-1]['refused_by'])}")
     ax.margins(x=0)
     plain_axes(ax)

@@ -165,10 +165,13 @@ class BreakEven:
     def views(self) -> list[View]:
         """The answer as tables for people."""
         tables = self.tables()
-        rows = [row | {"needed": "no" if row["needless"] else "yes"} for row in tables["plans"]]
-        columns = {"plan": "text", "needed": "text", "of": "count"}
+        rows = [
+            row | {"ceiling_needed": "no" if row["needless"] else "yes", "replications": row["of"]}
+            for row in tables["plans"]
+        ]
+        columns = {"plan": "text", "ceiling_needed": "text", "replications": "count"}
         columns |= dict.fromkeys(("price", "even", "ceiling", "safe"), "money")
-        note = "needed: whether a ceiling is; of: how many replications have customers of the plan"
+        note = "replications: those that have customers of the plan"
         shown = views_of("Break-even a month, by plan", rows, columns, note)
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
         rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]

@@ -101,7 +101,6 @@ class ColumnBackTest:
         named = zip("AB", self.served, strict=False)
         beyond = told_reasons(self.columns.unmodelled, "none")
         failing = any(any(one.side.catalogue.job_failure_rates.values()) for one in self.served)
-        censored = int(self.refused_then.any(axis=1).sum())
         return (
             f"{self.columns.where}. " + " ".join(f"{name}: {one.side.text}." for name, one in named),
             *self.taken_over,
@@ -110,11 +109,15 @@ class ColumnBackTest:
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
             + (", although the catalogue lets some fail." if failing else "."),
-            f"{units.many(censored, 'customer')} met a refusal when they were recorded: what they gave up "
-            "asking for then is not in the recording, so under wider limits they would use at least what is "
-            "shown.",
+            *self._gave_up(int(self.refused_then.any(axis=1).sum())),
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
+
+    def _gave_up(self, customers: int) -> list[str]:
+        """Say what is not known of customers who were refused something when they were recorded."""
+        who = f"{units.many(customers, 'customer')} met a refusal when they were recorded"
+        said = "what they gave up asking for then is not in the recording, so under wider limits they would use"
+        return [f"{who}: {said} at least what is shown."] if customers else []
 
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""

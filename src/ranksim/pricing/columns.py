@@ -219,6 +219,8 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
             )
             for one in header["accounts"]
         )
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; check the path, which is read from {Path.cwd()}") from None
     except (OSError, arrow.ArrowException) as error:
         raise BadInput(f"{path}: expected columns of recorded calls as Parquet ({error})") from None
     except (KeyError, TypeError, ValueError):

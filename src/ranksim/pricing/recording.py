@@ -160,7 +160,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
     """Return the call of an exchange, or why it cannot be made again."""
     body = parsed_object(exchange.body)
     if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
-        return "GraphQL documents"
+        return "by a GraphQL document"
     operation, values = _matched(exchange.method, exchange.path)
     if exchange.operations and exchange.operations[0] in OPERATIONS:
         operation = exchange.operations[0]

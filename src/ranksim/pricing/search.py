@@ -145,9 +145,14 @@ class Search:
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        rows = [row | {"is": _standing(row)} for row in self.candidates]
+        rows = [
+            row
+            | {"is": _standing(row)}
+            | {f"newly_refused{end}": row[f"share{end}"] for end in ("", "_low", "_high")}
+            for row in self.candidates
+        ]
         columns = {"point": "text", "is": "text", "customers": "count", "margin": "money", "change": "money"}
-        shown = views_of("Catalogues", rows, columns | {"share": "share"}, "share: newly refused")
+        shown = views_of("Catalogues", rows, columns | {"newly_refused": "share"})
         columns = {"assumption": "text", "low": "share", "high": "share"}
         columns |= {"change_at_low": "money", "change_at_high": "money"}
         return shown + views_of(

@@ -96,6 +96,8 @@ def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: 
 
 HEADINGS = {
     "cost": "provider cost",
+    "even": "breaks even at",
+    "upper": "share at most",
     "revenue": "revenue (invoices)",
     **{f"{what}{side}": f"{what.replace('_', ' ')}{side.upper()}"
        for what in ("", "under_", "uplift_") for side in "ab"},

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#AA4C86", "#B87A00"
 SKY, GREY, INK = "#56B4E9", "#999999", "#333333"
+SKY_INK = "#2B7BA8"
 COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
-"""Okabe and Ito's palette; purple and orange are darkened, so that labels in them can be read on white."""
+"""Okabe and Ito's palette; purple, orange and what sky is named in are darkened, to be read on white."""
 
 SIZE = (6.4, 3.4)
 """Width and height of a saved plot, inches."""
@@ -115,7 +116,7 @@ def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 
 
 
 THOUSANDS = 1_000
-"""From here on the numbers of an axis have separators."""
+"""An axis that reaches this far has separators in its numbers."""
 
 TITLE = 66
 """Characters of a line of a title; a longer one has several."""
@@ -135,8 +136,9 @@ def plain_axes(ax: Axes, grid: str = "y") -> None:
 
 
 def separated(axis: Axis) -> None:
-    """Give the numbers of an axis their separators."""
-    axis.set_major_formatter("{x:,.0f}")
+    """Give the numbers of an axis their separators, where they are large."""
+    if max(map(abs, axis.get_view_interval())) >= THOUSANDS:
+        axis.set_major_formatter("{x:,.0f}")
 
 
 def error_bars(rows: Sequence[Row], values: Sequence[float]) -> list[list[float]] | None:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ranksim.report import units
-from ranksim.report.figure import BLUE, COLOURS, INK, SKY, VERMILLION, or_value, title
+from ranksim.report.figure import BLUE, COLOURS, INK, SKY, SKY_INK, VERMILLION, or_value, separated, title
 from ranksim.report.over_time import (
     finish_time,
     grouped,
     in_dollars,
     in_words,
     of_many,
-    separated,
     tell,
     times,
 )
@@ -92,11 +91,11 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
     at = times(rows)
     below = [0.0] * len(rows)
     labels = []
-    for (column, label), colour in zip(parts.items(), (BLUE, SKY), strict=True):
+    for (column, label), (colour, ink) in zip(parts.items(), ((BLUE, BLUE), (SKY, SKY_INK)), strict=True):
         above = [base + row[column] for base, row in zip(below, rows, strict=True)]
         ax.fill_between(at, below, above, step="post", color=colour, linewidth=0)
         if any(row[column] for row in rows):
-            labels.append(((below[-1] + above[-1]) / 2, label, colour))
+            labels.append(((below[-1] + above[-1]) / 2, label, ink))
         below = above
     if rows[0].get("low") is not None and rows[0].get("high") is not None:
         low, high = [row["low"] for row in rows], [row["high"] for row in rows]
@@ -120,7 +119,7 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
         ax.plot(*zip(*lacking, strict=True), "x", color=INK, markersize=6, markeredgewidth=1.6, zorder=4)
         labels.append((lacking[-1][1], "× refused", INK))
     ax.set_ylim(0, top * 1.08 or 1)
-    separated(ax)
+    separated(ax.yaxis)
     named = {**parts, limit: noun} | ({"refused": "refused"} if lacking else {})
     tell(ax, at, [in_words(row, named) for row in rows])
     finish_time(ax, [(ax, labels)])

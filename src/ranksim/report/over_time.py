@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.report import units
-from ranksim.report.figure import INK, THOUSANDS, label_ends, plain_axes, tip
+from ranksim.report.figure import INK, label_ends, plain_axes, separated, tip
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -97,17 +97,11 @@ def finish_time(
     ax.set_xlabel(what)
 
 
-def separated(ax: Axes) -> None:
-    """Give the numbers of an axis of counts their separators, where they are large."""
-    if ax.get_ylim()[1] >= THOUSANDS:
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-
-
 def whole(ax: Axes) -> None:
     """Let an axis of counts have no ticks between two whole numbers."""
     ticker: Any = import_module("matplotlib.ticker")
     ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=4, integer=True, min_n_ticks=2))
-    separated(ax)
+    separated(ax.yaxis)
 
 
 def whole_run(ax: Axes, tables: Tables) -> None:

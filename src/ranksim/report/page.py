@@ -43,7 +43,11 @@ p { margin: .25rem 0; max-width: 50rem; }
 .answer { font-size: 1.15rem; font-weight: 600; }
 .tables { display: flex; flex-wrap: wrap; gap: 1.5rem; }
 .tables section { flex: 1 1 auto; max-width: 100%; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; background:
+  linear-gradient(90deg, var(--paper) 40%, transparent) 0 / 2.5rem 100% no-repeat local,
+  linear-gradient(-90deg, var(--paper) 40%, transparent) 100% / 2.5rem 100% no-repeat local,
+  linear-gradient(90deg, var(--line), transparent) 0 / .8rem 100% no-repeat scroll,
+  linear-gradient(-90deg, var(--line), transparent) 100% / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-size: .8rem; }
 th, td { padding: .3rem .35rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top;
   overflow-wrap: normal; }
@@ -55,6 +59,10 @@ figure > svg, img { display: block; width: 100%; height: auto; background: #fff;
   border: 1px solid var(--line); border-radius: .5rem; }
 @media (prefers-color-scheme: dark) {
   figure > svg, img { filter: invert(.91) hue-rotate(180deg); border-color: #c9c2ba; } }
+@media (max-width: 40rem) {
+  figure { overflow-x: auto; }
+  figure > svg { min-width: 32rem; }
+  th { white-space: normal; } }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
 .piece pre { margin: .25rem 0 .5rem; font-size: .8rem; white-space: pre-wrap; }
@@ -91,13 +99,13 @@ def page(
 
 def tables_page(title: str, lines: Sequence[str], shown: Iterable[View], plots: Mapping[str, str]) -> str:
     """A page of tables and plots, such as that of a study: the title, the answer, and lines on it."""
-    parts = [f"<h1>{escape(title)}</h1>"]
+    parts = [f"<h1>{foldable(title)}</h1>"]
     parts += [f'<p class="answer">{with_links(line)}</p>' for line in lines[:1]]
     parts += [f"<p>{with_links(line)}</p>" for line in lines[1:]]
     tables = [bounded(view, MOST_ROWS) for view in shown]
     for view in tables:
         if view.leads:
-            parts += [f"<h2>{escape(view.title)}</h2>", *_rows(view)]
+            parts += [f"<h2>{foldable(view.title)}</h2>", *_rows(view)]
     rest = [*_plots(plots, "Figures"), *_tables(view for view in tables if not view.leads)]
     return html_document(title, [*parts, *rest, f"<footer>{OPEN}{with_links(LISTED)}</footer>"])
 
@@ -129,14 +137,14 @@ def html_document(title: str, body: Iterable[str], style: str = "") -> str:
 
 
 def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    parts = [f"<h1>{escape(title)}</h1>", f'<p class="soft">{escape(heading.line)}</p>']
+    parts = [f"<h1>{foldable(title)}</h1>", f'<p class="soft">{escape(heading.line)}</p>']
     parts += [
         f"<p>{escape(paragraph)}</p>" for paragraph in heading.description.split("\n\n") if paragraph.strip()
     ]
     failed = any(not verdict.holds for verdict in heading.verdicts)
     kind = "bad" if failed else "good" if heading.verdicts else "soft"
     parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
-    parts += [f'<p class="bad">{escape(one.text)}</p>' for one in heading.verdicts if not one.holds]
+    parts += [f'<p class="bad">{foldable(one.text)}</p>' for one in heading.verdicts if not one.holds]
     parts.append('<ul class="numbers">')
     parts += [
         f"<li><b{'' if good else BAD}>{escape(value)}</b>{escape(label)}</li>"
@@ -151,7 +159,7 @@ def _expectations(heading: Heading) -> list[str]:
         return []
     rows = [
         f'<tr><td class="{"good" if verdict.holds else "bad"}">{"holds" if verdict.holds else "failed"}</td>'
-        f"<td>{escape(verdict.text)}</td></tr>"
+        f"<td>{foldable(verdict.text)}</td></tr>"
         for verdict in heading.verdicts
     ]
     return ["<h2>Expectations</h2>", *_table(("verdict", "found"), 2, rows)]
@@ -177,7 +185,7 @@ SHOWN_BY = (
 )
 """What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
 
-BAD = ' class="bad"'
+BAD, NUMBER = ' class="bad"', ' class="number"'
 
 
 def _shows(heading: Heading, plots: Mapping[str, str]) -> list[str]:
@@ -207,7 +215,7 @@ def _figure(name: str, svg: str) -> str:
 def _tables(shown: Iterable[View]) -> list[str]:
     parts = ["<h2>Tables</h2>", '<div class="tables">']
     for view in shown:
-        parts += ["<section>", f"<h3>{escape(view.title)}</h3>", *_rows(view), "</section>"]
+        parts += ["<section>", f"<h3>{foldable(view.title)}</h3>", *_rows(view), "</section>"]
     return [*parts, "</div>"]
 
 
@@ -225,9 +233,9 @@ def _assumptions(heading: Heading) -> list[str]:
     parts = []
     if heading.rests_on:
         rows = [
-            f"<tr><td>{linked(one['number'], one['reason'])}</td><td>{escape(one['statement'])}</td>"
-            f"<td>{escape(settings(one['values']))}</td><td>{escape(one['confidence'])}</td>"
-            f"<td>{'<b>differs</b>' if one['changed'] else 'the default'}</td></tr>"
+            f"<tr><td>{linked(one['number'], one['reason'])}</td><td>{foldable(one['statement'])}</td>"
+            f"<td>{foldable(settings(one['values']))}</td><td>{escape(one['confidence'])}</td>"
+            f"<td>{'<b>differs</b>' if one['changed'] else 'default'}</td></tr>"
             for one in heading.rests_on
         ]
         parts += [
@@ -264,12 +272,21 @@ def linked(name: str, told: str) -> str:
     return f'<a href="{escape(address)}" title="{escape(told)}">{name}</a>'
 
 
+def foldable(text: str) -> str:
+    """Return text as HTML in which a dotted name goes on in the next line where one is too narrow for it."""
+    return INSIDE.sub("<wbr>", escape(text))
+
+
+INSIDE = re.compile(r"(?<=[a-z][._])(?=[a-z])")
+"""Where a name such as policy.catalogue.plans.pro.cost_ceiling may be parted."""
+
+
 def with_links(text: str) -> str:
     """Return text as HTML, with the facts and assumptions that it names linked, or told where one points."""
     told = {f"S{one.number}": one.statement for one in FACTS}
     told |= {f"U{one.number}": one.statement for one in ASSUMPTIONS}
     return ID.sub(
-        lambda found: linked(found[0], told[found[0]]) if found[0] in told else found[0], escape(text)
+        lambda found: linked(found[0], told[found[0]]) if found[0] in told else found[0], foldable(text)
     )
 
 
@@ -312,4 +329,4 @@ def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str
 
 
 def _cell(tag: str, text: str, number: bool) -> str:
-    return f'<{tag} class="number">{escape(text)}</{tag}>' if number else f"<{tag}>{escape(text)}</{tag}>"
+    return f"<{tag}{NUMBER if number else ''}>{foldable(text)}</{tag}>"

@@ -22,6 +22,7 @@ from ranksim.report.figure import (
     new_figure,
     plain_axes,
     save,
+    separated,
     title,
     to_svg,
 )
@@ -113,7 +114,7 @@ def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> N
     for y, (value, end) in enumerate(zip(counts, ends, strict=True)):
         ax.text(end + top * 0.015, y, units.count(value), va="center", fontsize=8, color=INK)
     ax.set_xlim(0, top * 1.12)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    separated(ax.xaxis)
     plain_axes(ax, grid="x")
 
 
@@ -133,7 +134,7 @@ PLOTS = {
     "windows": Plot(windows, "windows"),
     "refusals": Plot(refusals, "refusals"),
     "jobs": Plot(jobs, "queues"),
-    "deliveries": Plot(deliveries, "deliveries"),
+    "deliveries": Plot(deliveries, "deliveries", "failed"),
     "delays": Plot(delays, "delivering"),
 }
 """The plots by name, in the order of a page."""

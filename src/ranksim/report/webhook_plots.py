@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.report import units
-from ranksim.report.figure import BLUE, COLOURS, INK, VERMILLION, label_ends, plain_axes, tip, title
-from ranksim.report.over_time import finish_time, grouped, of_many, separated, shade, times, whole_run
+from ranksim.report.figure import BLUE, COLOURS, INK, VERMILLION, label_ends, plain_axes, separated, tip, title
+from ranksim.report.over_time import finish_time, grouped, of_many, shade, times, whole_run
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def _duration_axis(ax: Axes, highest: float) -> float:
     if highest < LINEAR:
         top = max(highest, MILLISECOND) * 1.25
         ax.set_ylim(0, top)
+        ticker: Any = import_module("matplotlib.ticker")
+        ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))  # what a label tells whole
         ax.yaxis.set_major_formatter(lambda value, _: units.duration(value) if value else "0")
         return top
     end = next((mark for mark in MARKS if mark >= highest), highest)
@@ -156,7 +159,7 @@ def deliveries(tables: Tables, ax: Axes) -> None:
         ax.text(x, g + b + top * 0.02, units.count(g + b), ha="center", color=INK, fontsize=8)
     ax.set_xlim(-0.5, max(len(names), FEWEST_BARS) - 0.5)
     ax.set_ylim(0, top * 1.12)
-    separated(ax)
+    separated(ax.yaxis)
     labels = [(top * 0.9, "acknowledged", BLUE), (top, "failed", VERMILLION)]
     label_ends(ax, labels if any(bad) else labels[:1])
     ax.set_xlabel("attempt number")

@@ -10,7 +10,7 @@ from ranksim.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput
 from ranksim.report import units
-from ranksim.report.figure import BLUE, GREY, INK, THOUSANDS, VERMILLION, new_figure, or_value, save, title
+from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, save, separated, title
 from ranksim.study.condition import MetricCondition
 from ranksim.study.spec import CheckedSpec
 
@@ -215,5 +215,4 @@ def _short(path: str) -> str:
 def _tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8)
-    if abs(ax.get_xlim()[1]) >= THOUSANDS or abs(ax.get_xlim()[0]) >= THOUSANDS:
-        ax.xaxis.set_major_formatter("{x:,.0f}")
+    separated(ax.xaxis)
