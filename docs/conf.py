@@ -12,3 +12,5 @@ root_doc = "index"
 html_theme = "furo"
 html_title = "ranksim"
 html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["notebooks.css"]

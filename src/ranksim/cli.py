@@ -196,8 +196,8 @@ def schema_command(
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind of file, by which editors complete and check it.
 
-    An editor with a YAML language server finds it by a first line such as
-    # yaml-language-server: $schema=schemas/scenario.json
+    An editor with a YAML language server finds it by the first line of a file:
+    “# yaml-language-server: $schema=schemas/scenario.json”.
 
     Examples:
 

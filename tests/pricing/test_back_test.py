@@ -244,7 +244,9 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
         "about webhooks from before the recording": 1,
     }
     assert len(found.calls) == 1
-    assert "Not replayed: 1 without a body; 1 of an unknown operation; 2 by a GraphQL document" in found.notes[2]
+    assert (
+        "Not replayed: 1 without a body; 1 of an unknown operation; 2 by a GraphQL document" in found.notes[2]
+    )
 
 
 def test_a_simulated_recording_is_reproduced(tmp_path: Path) -> None:

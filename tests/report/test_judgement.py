@@ -260,14 +260,14 @@ def read(found: Plain) -> Links:
 
 
 def test_the_page_loads_nothing() -> None:
-    assert all(source.startswith("data:image/png;base64,") for source in read(DEVIATING).loads)
+    assert read(DEVIATING).loads == []
 
 
 def test_the_page_shows_verdicts_evidence_and_load() -> None:
     links = read(DEVIATING)
     assert "header.request_id" in links.text
     assert "x1 has no X-Request-Id" in links.text
-    assert len(links.loads) == 2
+    assert page(DEVIATING).count('aria-label="Plot: ') == 2
 
 
 def test_each_verdict_stacks_on_a_narrow_screen() -> None:

@@ -41,7 +41,7 @@ class GraphqlLimits(Frozen):
 
     characters: Most = Field(30_000, description="characters of the document")
     tokens: Most = Field(2_000, description="tokens of the document")
-    depth: Most = Field(15, description="how deep its selections nest")
+    depth: Most = Field(15, description="levels of selections, one in another")
     root_fields: Most = Field(20, description="root fields, which are calls")
     aliases: Most = Field(100, description="aliases")
     fields_selected: Most = Field(1_000, description="fields")

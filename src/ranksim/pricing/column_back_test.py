@@ -116,7 +116,9 @@ class ColumnBackTest:
     def _gave_up(self, customers: int) -> list[str]:
         """Say what is not known of customers who were refused something when they were recorded."""
         who = f"{units.many(customers, 'customer')} met a refusal when they were recorded"
-        said = "what they gave up asking for then is not in the recording, so under wider limits they would use"
+        said = (
+            "what they gave up asking for then is not in the recording, so under wider limits they would use"
+        )
         return [f"{who}: {said} at least what is shown."] if customers else []
 
     def tables(self) -> Tables:

@@ -170,21 +170,31 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
     return ax
 
 
-MOST_NAMED = 6
-"""Points of a frontier that are named; more would cover each other."""
+MOST_NAMED = 12
+"""Points of a frontier that are named; there is no room for more."""
 
 
 def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
-    """Draw margin against the share of customers blocked; the points that none beats are joined and named."""
+    """Draw margin against the share of customers blocked.
+
+    The points that none beats are joined, and numbered from left to right as they are named beside it.
+    """
     ax = new_figure().subplots() if ax is None else ax
     for row in rows:
         _cross(ax, row, BLUE if row["best"] else GREY)
     best = sorted((row for row in rows if row["best"]), key=lambda row: float(row["blocked"]))
     points = [(100 * row["blocked"], row["change"] / MICRO_USD) for row in best]
     ax.plot(*zip(*points, strict=True), color=BLUE, linewidth=1, linestyle="--")
-    for row, point in list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]:
+    named = list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]
+    for number, (row, point) in enumerate(named, 1):
         values = ", ".join(part.partition(" ")[2] for part in row["point"].split(", "))
-        ax.annotate(values, point, (6, -3), textcoords="offset points", va="top", fontsize=7, color=BLUE)
+        ax.annotate(
+            f"{number}", point, (-3, 3), textcoords="offset points", ha="right", fontsize=8, color=BLUE
+        )
+        ax.annotate(
+            f"{number}: {values}", (1, 1 - 0.075 * number), xycoords="axes fraction", xytext=(6, 0),
+            textcoords="offset points", va="top", fontsize=7, color=BLUE, annotation_clip=False,
+        )  # fmt: skip
     paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
     ax.annotate(
         f"named by {paths}", (0.99, 0.02), xycoords="axes fraction", ha="right", va="bottom",

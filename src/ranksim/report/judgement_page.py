@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -23,7 +22,7 @@ from ranksim.report.judgement import (
     verdict,
 )
 from ranksim.report.judgement_figures import FIGURES, staircase, timeline
-from ranksim.report.page import html_document, linked, with_links
+from ranksim.report.page import figure, html_document, linked, plots, with_links
 
 Plain = Mapping[str, Any]
 
@@ -64,7 +63,7 @@ def page(judgement: Plain) -> str:
         *_differences(judgement["differences"]),
         *_families(judgement),
         *_model(judgement["model"]),
-        *_plots(images),
+        *plots(images, "Load"),
         *_answers(judgement["answers"]),
         *_missing(judgement["rules"]),
         "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
@@ -144,7 +143,7 @@ def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
         from ranksim.report.judgement_plots import evidence_image
 
         caption = "each bar is a call from sending to reply; the named ones prove it"
-        parts += [_figure(evidence_image(around), "calls around the evidence", caption)]
+        parts += [figure("calls around the evidence", evidence_image(around), caption)]
     return parts
 
 
@@ -275,7 +274,7 @@ def _missing(rules: Sequence[Plain]) -> list[str]:
     return ["<h2>Not exercised</h2>", *_table(heading, rows)]
 
 
-def _images(judgement: Plain) -> dict[str, bytes]:
+def _images(judgement: Plain) -> dict[str, str]:
     if not _can_draw():
         return {}
     from ranksim.report.judgement_plots import images
@@ -285,19 +284,6 @@ def _images(judgement: Plain) -> dict[str, bytes]:
 
 def _can_draw() -> bool:
     return find_spec("matplotlib") is not None
-
-
-def _plots(images: Mapping[str, bytes]) -> list[str]:
-    if not images:
-        return []
-    figures = [_figure(data, name, "") for name, data in images.items()]
-    return ["<h2>Load</h2>", '<div class="plots">', *figures, "</div>"]
-
-
-def _figure(data: bytes, name: str, caption: str) -> str:
-    source = f"data:image/png;base64,{b64encode(data).decode('ascii')}"
-    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f'<figure style="max-width: 44rem"><img src="{source}" alt="Plot: {escape(name)}">{below}</figure>'
 
 
 def _table(headings: Sequence[str], rows: Iterable[str]) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from io import BytesIO
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import MILLISECOND, SECOND
@@ -14,15 +13,15 @@ from ranksim.report.figure import (
     INK,
     ORANGE,
     PURPLE,
-    SIZE,
     VERMILLION,
-    check_matplotlib,
+    new_figure,
+    plain_axes,
     title,
+    to_svg,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
 
@@ -32,17 +31,17 @@ OUTCOMES = {"ok": BLUE, "limited": ORANGE, "refused": PURPLE, "failed": VERMILLI
 NAMES = {"ok": "done", "limited": "429", "refused": "refused", "failed": "5xx", "lost": "no reply"}
 
 
-def images(judgement: Mapping[str, Any]) -> dict[str, bytes]:
-    """Draw throughput and latency as PNG, by name; none where nothing was recorded."""
+def images(judgement: Mapping[str, Any]) -> dict[str, str]:
+    """Draw throughput and latency as SVG elements, by name; none where nothing was recorded."""
     rows = judgement["throughput"]
     if len(rows) < 2:
         return {}
-    return {"throughput": _png(draw_throughput, rows), "latency": _png(draw_latency, rows)}
+    return {"throughput": _svg(draw_throughput, rows), "latency": _svg(draw_latency, rows)}
 
 
-def evidence_image(rows: Sequence[Row]) -> bytes:
-    """Draw the calls around a piece of evidence as PNG."""
-    return _png(draw_evidence, rows)
+def evidence_image(rows: Sequence[Row]) -> str:
+    """Draw the calls around a piece of evidence as an SVG element."""
+    return _svg(draw_evidence, rows)
 
 
 def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
@@ -84,6 +83,7 @@ def draw_latency(rows: Sequence[Row], ax: Axes) -> None:
                 ax.annotate(label, points[-1], xytext=(4, 0), textcoords="offset points",
                             color=colour, fontsize=8, va="center")  # fmt: skip
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter("{x:,g}")
     slowest = max((row["p99"] for row in rows if row.get("p99") is not None), default=None)
     title(ax, f"99 % of calls take at most {units.duration(slowest)}" if slowest is not None else "No reply")
     ax.set_ylabel("latency (ms, log)")
@@ -108,7 +108,7 @@ def draw_evidence(rows: Sequence[Row], ax: Axes) -> None:
     ax.margins(x=0.25)
     ax.set_yticks([])
     ax.set_xlabel(f"seconds from {units.instant(origin)}")
-    _despine(ax, left=True)
+    ax.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _seconds(rows: Sequence[Row]) -> list[float]:
@@ -118,27 +118,10 @@ def _seconds(rows: Sequence[Row]) -> list[float]:
 def _finish(ax: Axes) -> None:
     ax.set_xlabel("seconds since the run began")
     ax.set_xlim(left=0)
-    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
-    ax.set_axisbelow(True)
-    _despine(ax)
+    plain_axes(ax)
 
 
-def _despine(ax: Axes, left: bool = False) -> None:
-    for side in ("top", "right", *(["left"] if left else [])):
-        ax.spines[side].set_visible(False)
-
-
-def _png(draw: Any, rows: Sequence[Row]) -> bytes:
-    figure = _figure()
+def _svg(draw: Callable[[Sequence[Row], Axes], None], rows: Sequence[Row]) -> str:
+    figure = new_figure()
     draw(rows, figure.subplots())
-    stream = BytesIO()
-    figure.savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
-
-
-def _figure() -> Figure:
-    check_matplotlib()
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    return Figure(figsize=SIZE, dpi=150, layout=ConstrainedLayoutEngine(), facecolor="white")
+    return to_svg(figure)

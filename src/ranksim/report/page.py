@@ -55,13 +55,13 @@ th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .plots { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 1rem 0 0; min-width: 0; max-width: 48rem; }
-figure > svg, img { display: block; width: 100%; height: auto; background: #fff;
+figure > svg { display: block; width: 100%; height: auto; background: #fff;
   border: 1px solid var(--line); border-radius: .5rem; }
 @media (prefers-color-scheme: dark) {
-  figure > svg, img { filter: invert(.91) hue-rotate(180deg); border-color: #c9c2ba; } }
+  figure > svg { filter: invert(.91) hue-rotate(180deg); border-color: #c9c2ba; } }
 @media (max-width: 40rem) {
   figure { overflow-x: auto; }
-  figure > svg { min-width: 32rem; }
+  figure > svg { min-width: 30rem; }
   th { white-space: normal; } }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
@@ -76,20 +76,20 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
 
 
 def page(
-    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]], plots: Mapping[str, str]
+    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]], drawn: Mapping[str, str]
 ) -> str:
     """The page as text: the question, the answer, the figure that shows it, then the rest.
 
-    `plots` maps the name of a plot to its SVG; there may be none.
+    `drawn` maps the name of a plot to its SVG; there may be none.
     """
     title = heading.title or heading.name
-    first = _shows(heading, plots)
+    first = _shows(heading, drawn)
     parts = [
         *_head(heading, title, tables),
-        *(_figure(name, plots[name]) for name in first),
+        *(figure(name, drawn[name]) for name in first),
         *_expectations(heading),
         *_tables(views(tables, MOST_ROWS)),
-        *_plots({name: svg for name, svg in plots.items() if name not in first}, "Further figures"),
+        *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
         *_assumptions(heading),
         *_notes(heading),
         *_foot(heading),
@@ -97,7 +97,7 @@ def page(
     return html_document(title, parts)
 
 
-def tables_page(title: str, lines: Sequence[str], shown: Iterable[View], plots: Mapping[str, str]) -> str:
+def tables_page(title: str, lines: Sequence[str], shown: Iterable[View], drawn: Mapping[str, str]) -> str:
     """A page of tables and plots, such as that of a study: the title, the answer, and lines on it."""
     parts = [f"<h1>{foldable(title)}</h1>"]
     parts += [f'<p class="answer">{with_links(line)}</p>' for line in lines[:1]]
@@ -106,7 +106,7 @@ def tables_page(title: str, lines: Sequence[str], shown: Iterable[View], plots: 
     for view in tables:
         if view.leads:
             parts += [f"<h2>{foldable(view.title)}</h2>", *_rows(view)]
-    rest = [*_plots(plots, "Figures"), *_tables(view for view in tables if not view.leads)]
+    rest = [*plots(drawn, "Figures"), *_tables(view for view in tables if not view.leads)]
     return html_document(title, [*parts, *rest, f"<footer>{OPEN}{with_links(LISTED)}</footer>"])
 
 
@@ -124,7 +124,7 @@ def html_document(title: str, body: Iterable[str], style: str = "") -> str:
         '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'; img-src data:\">",
+        "style-src 'unsafe-inline'\">",
         f"<title>{escape(title)} – ranksim</title>",
         f"<style>{STYLE}{style}</style>",
         "</head>",
@@ -188,7 +188,7 @@ SHOWN_BY = (
 BAD, NUMBER = ' class="bad"', ' class="number"'
 
 
-def _shows(heading: Heading, plots: Mapping[str, str]) -> list[str]:
+def _shows(heading: Heading, drawn: Mapping[str, str]) -> list[str]:
     """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
     shown = [
         plot
@@ -196,20 +196,22 @@ def _shows(heading: Heading, plots: Mapping[str, str]) -> list[str]:
         for word, plot in SHOWN_BY
         if word in one.text.partition(" ")[0]
     ]
-    return [name for name in [*shown, "refusals", *plots] if name in plots][:1]
+    return [name for name in [*shown, "refusals", *drawn] if name in drawn][:1]
 
 
-def _plots(plots: Mapping[str, str], title: str) -> list[str]:
-    if not plots:
+def plots(drawn: Mapping[str, str], title: str) -> list[str]:
+    """Return figures of a page side by side below a title; nothing where there are none."""
+    if not drawn:
         return []
-    figures = (_figure(name, svg) for name, svg in plots.items())
+    figures = (figure(name, svg) for name, svg in drawn.items())
     return [f"<h2>{title}</h2>", '<div class="plots">', *figures, "</div>"]
 
 
-def _figure(name: str, svg: str) -> str:
+def figure(name: str, svg: str, caption: str = "") -> str:
     """Return a figure of a page; pointed at, its parts tell more."""
     label = f'<svg role="img" aria-label="Plot: {escape(name)}" '
-    return f"<figure>{svg.replace('<svg ', label, 1)}</figure>"
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure>{svg.replace('<svg ', label, 1)}{below}</figure>"
 
 
 def _tables(shown: Iterable[View]) -> list[str]:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.report import units
-from ranksim.report.figure import BLUE, COLOURS, INK, VERMILLION, label_ends, plain_axes, separated, tip, title
+from ranksim.report.figure import (
+    BLUE,
+    COLOURS,
+    INK,
+    VERMILLION,
+    label_ends,
+    plain_axes,
+    separated,
+    tip,
+    title,
+)
 from ranksim.report.over_time import finish_time, grouped, of_many, shade, times, whole_run
 from ranksim.report.tables import Row, Tables
 
@@ -132,7 +142,9 @@ def _duration_axis(ax: Axes, highest: float) -> float:
         top = max(highest, MILLISECOND) * 1.25
         ax.set_ylim(0, top)
         ticker: Any = import_module("matplotlib.ticker")
-        ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))  # what a label tells whole
+        ax.yaxis.set_major_locator(
+            ticker.MaxNLocator(nbins=6, steps=(1, 2, 5, 10))
+        )  # what a label tells whole
         ax.yaxis.set_major_formatter(lambda value, _: units.duration(value) if value else "0")
         return top
     end = next((mark for mark in MARKS if mark >= highest), highest)

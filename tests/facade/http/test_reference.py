@@ -105,7 +105,7 @@ def test_the_graphql_page_has_an_example_of_each_root_field_and_tells_the_limits
         declared = one.variable_definitions or ()
         assert not isinstance(get_variable_values(SCHEMA, declared, variables), list), name  # of errors
     text = graphql_page(policy.replace(assumptions={"graphql_limits": {"depth": 7}}))
-    assert "<li>7 how deep its selections nest</li>" in text
+    assert "<li>7 levels of selections, one in another</li>" in text
     assert "<li>2,000 tokens of the document</li>" in text
 
 
