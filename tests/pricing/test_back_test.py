@@ -364,3 +364,15 @@ def test_the_plot_shows_refusals(tmp_path: Path) -> None:
     ax = found.draw("outcomes", new_figure().subplots())
     assert [bar.get_width() for bar in ax.patches] == [0, 2, 0]
     assert all(tick == int(tick) for tick in ax.get_xticks())
+
+
+def test_frames_have_datetimes_and_dollars(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    found = back_test(recorded(tmp_path, *(brief(n) for n in range(3))), on("starter", "pro"))
+    calls = found.frame()
+    assert str(calls["at"].dtype.tz) == "UTC"
+    assert calls["a_cost"].tolist() == [0.03] * 3
+    assert found.frame("invoices")["price"].tolist() == [29, 129]
+    raw = found.frame("invoices", integers=True)
+    assert raw["price"].tolist() == [29_000_000, 129_000_000]
+    assert (found.frame("invoices")["ends"] > calls["at"][0]).all()

@@ -181,3 +181,15 @@ def test_money_is_exact_to_the_micro_dollar() -> None:
     rows = found.tables()["invoices"]
     assert sum(row["cost"] for row in rows) == found.served[0].cost.sum()
     assert Policy().catalogue.plans["pro"].price == 129 * USD
+
+
+def test_frames_have_days_and_dollars() -> None:
+    pytest.importorskip("pandas")
+    found = tried(columns(brief(0, size=8), brief(1, size=3), brief(35)), "starter")
+    assert found.frame()["revenue"].tolist() == [58]
+    assert found.frame(integers=True)["revenue"].tolist() == [58 * USD]
+    assert found.frame("days")["day"][0].isoformat() == "2026-09-02T00:00:00+00:00"
+    assert found.frame("invoices")["cost"].tolist() == [0.24, 0.03]
+    assert found.frame("invoices")["ends"][0].isoformat() == "2026-10-01T00:00:00+00:00"
+    assert repr(found).startswith("<ColumnBackTest: ")
+    assert found.sentence in found._repr_html_()

@@ -163,3 +163,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert (out / "tables" / "tornado.parquet").exists()
     wrong = CliRunner().invoke(app, [*words[:-2], "--leave-refused", "2"])
     assert (wrong.exit_code, "--leave-refused: expected a share" in wrong.stderr) == (2, True)
+
+
+def test_frames_have_dollars() -> None:
+    pytest.importorskip("pandas")
+    found = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"]}, compiled=False)
+    assert found.frame()["change"].max() == 400
+    assert found.frame("candidates", integers=True)["change"].max() == 400 * USD
+    assert "change_at_low" in found.frame("tornado")

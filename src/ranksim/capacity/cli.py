@@ -64,8 +64,8 @@ class PlannedAnswer(Protocol):
     def sentence(self) -> str:
         """The answer in a sentence."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The answer as plain rows."""
+    def tables(self) -> "Tables":
+        """The answer as plain rows, by table."""
 
     def views(self) -> "list[View]":
         """The answer as tables for people."""
@@ -374,7 +374,7 @@ def fit(
     over = None if spread is None else _read(clock.duration, "spread", spread)
     answer = fitted(load, used, growth=growth, spread=over)
     drawn = {"limits": answer.plot}
-    _show("capacity fit", answer, json, out, plots, "Which plan fits", drawn, answer.notes, answer.tables())
+    _show("capacity fit", answer, json, out, plots, "Which plan fits", drawn, answer.notes)
 
 
 @of_portfolio
@@ -498,12 +498,11 @@ def _show(
     title: str,
     drawn: "Mapping[str, Drawing]",
     notes: tuple[str, ...] = (),
-    tables: "Tables | None" = None,
 ) -> None:
     """Print an answer, as a sentence and a table or as JSON, and write it where it is asked to be."""
     from ranksim.report.answer import printed, told, write
 
-    whole = _Written(answer, notes, tables or {"answer": answer.rows()}, drawn)
+    whole = _Written(answer, notes, drawn)
     if out is not None:
         write(kind, whole, title, out, plots)
     if as_json:
@@ -516,11 +515,10 @@ def _show(
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """An answer as `report.answer.write` takes it, with its notes, tables and plots by name."""
+    """An answer as `report.answer.write` takes it, with its notes and plots by name."""
 
     answer: PlannedAnswer
     notes: tuple[str, ...]
-    rows: "Tables"
     drawn: "Mapping[str, Drawing]"
 
     @property
@@ -532,7 +530,7 @@ class _Written:
         return tuple(self.drawn)
 
     def tables(self) -> "Tables":
-        return self.rows
+        return self.answer.tables()
 
     def views(self) -> "list[View]":
         return self.answer.views()

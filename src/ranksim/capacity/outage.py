@@ -20,7 +20,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from ranksim.capacity.common import DurationField, expect, expect_one_of
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.inference.estimate import Estimate
-from ranksim.report.answer import Row, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
@@ -116,6 +116,8 @@ class OutageCost:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {}}
 
     outage: Outage
     expected: OutageOutcome
@@ -152,6 +154,10 @@ class OutageCost:
                 }
             )  # fmt: skip
         return rows
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

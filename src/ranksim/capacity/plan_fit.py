@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ranksim.capacity.bursts import TRIES, Burst, burst
 from ranksim.capacity.common import expect, micros
@@ -29,7 +29,7 @@ from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.report import units
-from ranksim.report.answer import Row
+from ranksim.report.answer import Quantities, Row, answer_frame
 from ranksim.report.notebook import answer_repr, fragment
 from ranksim.report.tables import View
 from ranksim.sim.scenario import Scenario
@@ -254,6 +254,9 @@ class Fit:
         return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows)
 
     __repr__ = answer_repr
+
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {}, "limits": {}}
 
     def _repr_html_(self) -> str:
         return fragment(self.sentence, self.notes, self.views())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ranksim.capacity.common import DurationField, expect, expect_one_of, plan_named
 from ranksim.capacity.limits import MOST, Limit, allowed_alone, check_add_ons, limits
@@ -13,7 +13,7 @@ from ranksim.capacity.workload import MONTH, PlannedWork, Workload
 from ranksim.clock import DAY, HOUR, WEEK
 from ranksim.contract.policy import Policy
 from ranksim.report import units
-from ranksim.report.answer import Row
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 
@@ -114,6 +114,8 @@ class Largest:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {}}
 
     portfolio: Portfolio | Workload
     plan: str
@@ -140,6 +142,10 @@ class Largest:
     def rows(self) -> list[Row]:
         """One row a limit: the need there, what there is, the share used, and what it alone allows."""
         return [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from ranksim.capacity.common import expect, expect_one_of, moment
 from ranksim.clock import DAY, Micros, billing_month, iso
 from ranksim.extras import imported
 from ranksim.inference.estimate import Estimate
-from ranksim.report.answer import Row, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.report.units import percent
@@ -106,6 +106,8 @@ class SlotUse:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {"t": "instant"}}
 
     churn: Churn
     limit: int
@@ -128,6 +130,10 @@ class SlotUse:
     def rows(self) -> list[Row]:
         """One row a day; intervals of what was observed as `…_low` and `…_high`."""
         return [_row(day) for day in self.days]
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
 
     def views(self) -> list[View]:
         """The table for a terminal; the columns of what was observed only where worlds were simulated."""

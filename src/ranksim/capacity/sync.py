@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ranksim.capacity.common import DurationField, expect
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
-from ranksim.report.answer import Row, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 from ranksim.report.units import duration
@@ -105,6 +105,8 @@ class SyncTime:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {"pace": "duration", "time": "duration"}}
 
     sync: Sync
     assumed: str
@@ -141,6 +143,10 @@ class SyncTime:
     def rows(self) -> list[Row]:
         """One row for each algorithm and way."""
         return [asdict(plan) for plan in self.plans]
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

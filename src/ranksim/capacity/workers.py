@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from statistics import fmean, pvariance
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ranksim.capacity.common import DurationField, expect, micros
 from ranksim.clock import HOUR, MINUTE, Micros
@@ -32,7 +32,7 @@ from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
-from ranksim.report.answer import Row, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
@@ -166,6 +166,8 @@ class WorkersNeeded:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {}}
 
     kinds: tuple[Staffing, ...]
 
@@ -180,6 +182,10 @@ class WorkersNeeded:
     def rows(self) -> list[Row]:
         """One row a kind."""
         return [staffing.row for staffing in self.kinds]
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ from ranksim.pricing.common import told_reasons
 from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.frames import save_csv
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
@@ -78,6 +78,10 @@ class Side:
         return f"{self.plan or 'own plans'} of {self.catalogue.name}"
 
 
+MONEY = ("price", "add_ons", "revenue", "cost", "margin")
+"""The columns of an invoice that are money."""
+
+
 @dataclass(frozen=True, slots=True)
 class BackTest:
     """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
@@ -90,6 +94,11 @@ class BackTest:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "calls": {"at": "instant", "a_cost": "money", "b_cost": "money"},
+        "invoices": {"begins": "instant", "ends": "instant", **dict.fromkeys(MONEY, "money")},
+    }
 
     where: str
     sides: tuple[str, ...]
@@ -168,7 +177,7 @@ class BackTest:
     def views(self) -> list[View]:
         """The answer as tables for people; of the calls, those that change."""
         words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
-        money = dict.fromkeys(("price", "add_ons", "revenue", "cost", "margin"), "money")
+        money = dict.fromkeys(MONEY, "money")
         shown = terms_view(self.terms)
         shown += views_of(
             "Invoices", self.invoices, words | money, "price and add-ons of whole billing months"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ranksim.capacity.common import WITHOUT_END
 from ranksim.contract.plans import Catalogue
@@ -24,14 +24,13 @@ from ranksim.pricing.bills import Bills, bills
 from ranksim.pricing.catalogues import check_sold, selling
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
-from ranksim.report.answer import Tables, framed, views_of
+from ranksim.report.answer import Quantities, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 RISK = 0.01
@@ -99,19 +98,17 @@ class Balance:
         return f"{self.plan} breaks even at {units.usd(self.even)} a month; {safe}"
 
 
-QUANTITIES: Mapping[str, Mapping[str, str]] = {
-    "plans": dict.fromkeys(("price", "even", "ceiling", "safe"), "money"),
-    "trials": {"ceiling": "money"},
-}
-"""Columns of tables that are money, by table."""
-
-
 @dataclass(frozen=True, slots=True)
 class BreakEven:
     """Break-even prices and ceilings of the plans that a population is on."""
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "plans": dict.fromkeys(("price", "even", "ceiling", "safe"), "money"),
+        "trials": {"ceiling": "money"},
+    }
 
     balances: tuple[Balance, ...]
     trials: tuple[CeilingTrial, ...]
@@ -154,13 +151,6 @@ class BreakEven:
             "plans": [asdict(plan) for plan in self.balances],
             "trials": [asdict(trial) for trial in self.trials],
         }
-
-    def frame(self, name: str = "plans", integers: bool = False) -> pd.DataFrame:
-        """Return a table as a pandas frame, money in dollars and durations as timedeltas.
-
-        With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
-        """
-        return framed(self.tables(), name, QUANTITIES, integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

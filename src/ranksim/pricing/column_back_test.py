@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,12 +22,16 @@ from ranksim.pricing.column_run import BilledMonths, ColumnRun, newly_refused, r
 from ranksim.pricing.columns import Columns
 from ranksim.pricing.common import told_reasons
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.frames import save_csv
+from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MONEY = ("revenue", "cost", "margin")
+"""The columns of customers and invoices that are money."""
 
 MOST_SHOWN = 20
 """Customers whose sentence is shown to people; all are in the tables."""
@@ -70,6 +74,14 @@ class ColumnBackTest:
     terms: tuple[Change, ...] = ()
     taken_over: tuple[str, ...] = ()
 
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "customers": dict.fromkeys(MONEY, "money"),
+        "invoices": {"ends": "instant", **dict.fromkeys(MONEY, "money")},
+        "days": {"day": "date"},
+    }
     plots = ("outcomes",)
 
     @property

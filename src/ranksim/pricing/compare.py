@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,13 @@ from ranksim.pricing.changes import Change, changes, taken_over, terms_view, tol
 from ranksim.pricing.common import check_replications
 from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
-from ranksim.report.answer import HEADINGS, Row, Tables, framed, views_of
+from ranksim.report.answer import HEADINGS, Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 MOST = 1_000
@@ -90,13 +89,6 @@ Runs = Sequence[tuple[Served, Served]]
 """Replications under A and under B."""
 
 
-QUANTITIES: Mapping[str, Mapping[str, str]] = {
-    "margins": {"a": "money", "b": "money"},
-    "needs": {"uplift": "money"},
-}
-"""Columns of tables that are money, by table."""
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A against B: what B changes; rows by plan and metric with paired differences B − A; margins; needs.
@@ -111,6 +103,12 @@ class Comparison:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "differences": {},
+        "margins": {"a": "money", "b": "money"},
+        "needs": {"uplift": "money"},
+    }
 
     population: Population
     names: tuple[str, str]
@@ -187,13 +185,6 @@ class Comparison:
             "margins": list(self.margins),
             "needs": [need.row() for need in self.needs],
         }
-
-    def frame(self, name: str = "differences", integers: bool = False) -> pd.DataFrame:
-        """Return a table as a pandas frame, money in dollars and durations as timedeltas.
-
-        With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
-        """
-        return framed(self.tables(), name, QUANTITIES, integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

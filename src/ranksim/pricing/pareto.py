@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
@@ -23,7 +23,7 @@ from ranksim.pricing.bills import bills
 from ranksim.pricing.catalogues import check_sold, selling, unpriced
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, framed, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
@@ -31,7 +31,6 @@ from ranksim.sim.runner import replication_seed
 from ranksim.study.parameters import check_path, laid, tree_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 MOST_POINTS = 2_000
@@ -41,10 +40,6 @@ TOGETHER = 8
 
 Grid = Mapping[str, Sequence[Any]]
 """Path into a catalogue, such as "plans.pro.cost_ceiling" → the values to try, as files write them."""
-
-
-QUANTITIES: Mapping[str, Mapping[str, str]] = {"points": {"margin": "money", "change": "money"}}
-"""Columns of tables that are money, by table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +55,8 @@ class Frontier:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"points": {"margin": "money", "change": "money"}}
 
     paths: tuple[str, ...]
     points: tuple[Row, ...]
@@ -96,13 +93,6 @@ class Frontier:
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {"points": list(self.points)}
-
-    def frame(self, name: str = "points", integers: bool = False) -> pd.DataFrame:
-        """Return a table as a pandas frame, money in dollars and durations as timedeltas.
-
-        With `integers` they stay µUSD and µs. Raises BadInput when there is no such table, or no pandas.
-        """
-        return framed(self.tables(), name, QUANTITIES, integers)
 
     def views(self) -> list[View]:
         """The answer as tables for people."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from ranksim.pricing.column_run import ColumnRun, newly_refused, refusals_of, ta
 from ranksim.pricing.columns import Columns
 from ranksim.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, views_of
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
@@ -87,6 +87,11 @@ class Search:
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "candidates": {"margin": "money", "change": "money"},
+        "tornado": {"change_at_low": "money", "change_at_high": "money"},
+    }
 
     columns: Columns
     paths: tuple[str, ...]

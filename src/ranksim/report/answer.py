@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
+Quantities = Mapping[str, Mapping[str, str]]
+"""By table, the columns that are instants, durations, money or dates."""
 
 
 class ReadyAnswer(Protocol):
@@ -109,32 +111,42 @@ def _cell(row: Row, column: str, quantity: str) -> str:
     return units.write(quantity, row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
 
 
-def framed(
-    tables: Mapping[str, Sequence[Row]],
-    name: str,
-    quantities: Mapping[str, Mapping[str, str]],
-    integers: bool,
-) -> pd.DataFrame:
-    """Return a table as a pandas frame, with units unless as `integers`: datetimes, timedeltas, dollars.
+class FramedAnswer(Protocol):
+    """An answer whose tables become frames: `quantities` says what columns of which table are."""
 
-    `quantities` says of which columns of each; rows with a `unit` tell it of what they compare. Raises
-    BadInput where there is no such table, and without pandas.
+    @property
+    def quantities(self) -> Quantities:
+        """What the columns are; the first table is the one that answers."""
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+
+
+def answer_frame(answer: FramedAnswer, name: str = "", integers: bool = False) -> pd.DataFrame:
+    """Return a table of an answer as a pandas frame: datetimes, timedeltas, and money in dollars.
+
+    With `integers` they stay µs and µUSD. Without a `name` it is the table that answers. Columns `…_uusd` are
+    named `…_usd`; rows with a `unit` or `quantity` tell it of what they compare. Raises BadInput when there
+    is no such table, or no pandas.
     """
     from ranksim.report.frames import with_units, with_units_of_rows
 
-    rows, of_columns = tables.get(name), quantities.get(name, {})
+    tables, name = answer.tables(), name or next(iter(answer.quantities))
+    rows = tables.get(name)
     if rows is None:
         raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
     pandas = imported("pandas", "frames need pandas", "plots")
-    frame: pd.DataFrame = pandas.DataFrame(list(rows))
+    frame: pd.DataFrame = pandas.DataFrame(rows)
     if integers:
         return frame
     frame = with_units_of_rows(frame, [name for name in COMPARED if name in frame])
-    ends = {f"{name}_{end}": quantity for name, quantity in of_columns.items() for end in ("low", "high")}
-    return with_units(frame, {name: of for name, of in {**of_columns, **ends}.items() if name in frame})
+    known = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
+    for column, quantity in answer.quantities.get(name, {}).items():
+        known |= dict.fromkeys((column, f"{column}_low", f"{column}_high"), quantity)
+    return with_units(frame, {column: of for column, of in known.items() if column in frame})
 
 
-COMPARED = ("a", "b", "difference", "low", "high")
+COMPARED = ("a", "b", "difference", "low", "high", "need", "there", "need_grown")
 """Columns that are in the unit of their row."""
 
 

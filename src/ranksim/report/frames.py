@@ -51,16 +51,18 @@ def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
 def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return a frame whose rows have a `unit` with durations as timedeltas and money in dollars.
 
-    Columns of one kind alone have its type. A frame without units is returned as it is.
+    The column may be named `quantity`, too. Columns of one kind alone have its type. A frame without units is
+    returned as it is.
     """
-    if "unit" not in frame:
+    units = next((name for name in ("unit", "quantity") if name in frame), None)
+    if units is None:
         return frame
     pandas = imported("pandas", "frames need pandas", "plots")
     made = {"duration": lambda value: pandas.Timedelta(value, "us"), "money": lambda value: value / MICRO_USD}
     for column in columns:
         values = [
             given if given is None or unit not in made else made[unit](given)
-            for unit, given in zip(frame["unit"], frame[column], strict=True)
+            for unit, given in zip(frame[units], frame[column], strict=True)
         ]
         frame[column] = pandas.Series(values, index=frame.index, dtype=object).infer_objects()
     return frame
@@ -69,11 +71,15 @@ def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFr
 def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     """Return a frame whose instants are UTC datetimes, durations timedeltas, and money dollars.
 
-    `quantities` says of which columns (µs, µUSD) what; a column `…_uusd` is named `…_usd` then.
+    `quantities` says of which columns (µs, µUSD; a "date" is text) what; a column `…_uusd` is named `…_usd`
+    then.
     """
     pandas = imported("pandas", "frames need pandas", "plots")
     named = {}
     for column, quantity in quantities.items():
+        if quantity == "date":
+            frame[column] = pandas.to_datetime(frame[column], utc=True)
+            continue
         given = pandas.to_numeric(frame[column])
         match quantity:
             case "instant":
