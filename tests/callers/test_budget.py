@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import cycle
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranksim.callers.budget import BLIND, Budget, guarded, spends
+from ranksim.callers.budget import (
+    ELSEWHERE,
+    LOOKED,
+    LOST,
+    UNSEEN,
+    Budget,
+    account_named,
+    guarded,
+    spends,
+)
 from ranksim.callers.steps import Pause, Received, Send
 
 JOB = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1"})
+BRIEF = Send("keyword_briefs.create", "main", body={"keywords": ["word"], "domain_id": "dom_1"})
 DRY = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1", "dry_run": True})
 READ = Send("domains.list", "main")
 USAGE = Send("account.usage", "main")
@@ -53,58 +68,212 @@ def test_dry_run_only() -> None:
     assert budget.refused == 3
 
 
+class Books:
+    """An account whose usage can be read, by a clock of its own: each call takes a millisecond (µs)."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.spent = 0
+        self.now = 0
+        self.month = "2026-04-01"
+
+    def reads(self, key: str = "main", spent: int | None = None) -> None:
+        """Read what was spent."""
+        self.now += 1000
+        text = str((self.spent if spent is None else spent) / 1_000_000)
+        body = {"data": {"cost": {"spent": text, "resets_at": self.month}}}
+        answer = Received(200, body, {}, self.now, self.now + 1000)
+        self.now += 1000
+        self.budget.saw(Send("account.usage", key), answer)
+
+    def replies(self, send: Send, status: int = 202, job: str = "", costs: int = 0) -> None:
+        """Have the reply of a call come, which costs so much (µUSD)."""
+        self.now += 1000
+        self.spent += costs
+        data = {"id": job, "kind": "crawl", "finished_at": None} if job else {}
+        self.budget.saw(send, Received(status, {"data": data}, {}, self.now - 1000, self.now))
+
+    def ends(self, job: str, costs: int = 0) -> None:
+        """Have somebody see that a job has ended, which costs so much then (µUSD)."""
+        self.now += 1000
+        self.spent += costs
+        data = {"id": job, "kind": "crawl", "status": "done", "finished_at": "2026-03-02T09:00:00Z"}
+        answer = Received(200, {"data": data}, {}, self.now, self.now)
+        self.budget.saw(Send("jobs.get", path={"kind": "crawl", "id": job}), answer)
+
+    def makes(self, send: Send, costs: int) -> bool:
+        """Make a call, if it is permitted, and read what it has cost."""
+        permitted = self.budget.permit(send)
+        if permitted is not None:
+            self.replies(permitted, costs=costs, job=f"job_{self.now}" if "jobs" in send.operation else "")
+            self.reads()
+        return permitted is not None
+
+
+def opened(cap: int, **accounts: str) -> Books:
+    books = Books(Budget(cap=cap, accounts=accounts))
+    books.reads()
+    return books
+
+
+def again(send: Send) -> Send:
+    """The same call once more."""
+    return replace(send)
+
+
 def test_nothing_is_spent_where_nobody_can_read_what_was() -> None:
     budget = Budget(cap=1_000_000)
-    assert budget.permit(JOB) is None
+    assert budget.permit(BRIEF) is None
     budget.saw(USAGE, Received(200, {"data": {}}, {}, 0, 1))
-    assert budget.permit(JOB) is None
+    assert budget.permit(BRIEF) is None
     assert budget.permit(DRY) is DRY
 
 
-def test_one_call_while_no_price_is_known_then_a_few() -> None:
-    budget = Budget(cap=10_000_000)
-    budget.saw(USAGE, usage("3.00"))
-    assert budget.permit(JOB) is JOB
-    assert budget.permit(JOB) is None
-    budget.saw(USAGE, usage("3.40"))
-    assert [budget.permit(JOB) for _ in range(BLIND + 1)] == [JOB] * BLIND + [None]
-    assert budget.spent() == 400_000 + BLIND * 400_000
+def test_a_call_of_unknown_price_goes_alone() -> None:
+    books = opened(10_000_000)
+    first = books.budget.permit(BRIEF)
+    assert first is BRIEF
+    assert books.budget.permit(again(BRIEF)) is None
+    assert books.budget.permit(JOB) is None
+    assert books.budget.must_wait(JOB)
+    books.replies(first, costs=30_000)
+    assert books.budget.permit(again(BRIEF)) is None  # the reading that shows it was not made yet
+    books.reads()
+    assert books.budget.permit(again(BRIEF)) is not None
+    assert books.budget.permit(again(BRIEF)) is not None
+    assert books.budget.permit(JOB) is None  # of unknown price, beside what costs something
+
+
+def test_what_calls_in_flight_may_cost_is_held() -> None:
+    """Of 0.25 USD, 0.03 are spent and 0.03 and thrice 0.06 held: what is read meanwhile frees nothing."""
+    books = opened(250_000)
+    assert books.makes(BRIEF, 30_000)
+    flying = [books.budget.permit(again(BRIEF)) for _ in range(5)]
+    assert [one is not None for one in flying] == [True, True, True, True, False]
+    assert books.budget.spent() == 30_000 + 30_000 + 3 * 60_000
+    books.reads()
+    assert books.budget.permit(again(BRIEF)) is None
+    assert books.budget.must_wait(again(BRIEF))
+    for one in flying[:2]:
+        assert one is not None
+        books.replies(one, costs=30_000)
+    books.reads()
+    assert books.budget.spent() == 3 * 30_000 + 2 * 60_000
+    assert books.budget.permit(again(BRIEF)) is None  # 0.04 USD are left, and 0.06 wanted
+    assert books.budget.must_wait(again(BRIEF))
+
+
+def test_a_reading_made_before_the_reply_shows_nothing() -> None:
+    books = opened(1_000_000)
+    assert books.budget.permit(BRIEF) is BRIEF
+    asked = books.now
+    books.replies(BRIEF, costs=30_000)
+    body = {"data": {"cost": {"spent": "0", "resets_at": books.month}}}
+    books.budget.saw(USAGE, Received(200, body, {}, asked, books.now + 1))
+    assert books.budget.permit(again(BRIEF)) is None
+    books.reads()
+    assert books.budget.spent() == 30_000
+
+
+def test_what_is_shown_before_the_reply_is_what_the_call_cost() -> None:
+    books = opened(3 * UNSEEN)
+    assert books.budget.permit(JOB) is JOB
+    books.spent = 900_000
+    books.reads()
+    books.replies(JOB, job="job_1")
+    books.reads()
+    assert books.budget.spent() == 900_000
+    assert books.budget.permit(again(JOB)) is not None
+    assert books.budget.spent() == 2 * 900_000
+
+
+def test_a_call_without_a_reply_is_held_for_a_while() -> None:
+    books = opened(1_000_000)
+    assert books.budget.permit(BRIEF) is BRIEF
+    books.replies(BRIEF, status=0)
+    books.reads()
+    assert books.budget.permit(again(BRIEF)) is None
+    books.now += LOST
+    books.spent += 30_000
+    books.reads()
+    assert books.budget.permit(again(BRIEF)) is not None
+
+
+def test_what_was_stopped_before_its_reply_is_held_for_a_while() -> None:
+    books = opened(1_000_000)
+    running = guarded(iter_of(BRIEF), books.budget)
+    assert isinstance(running.send(None), Pause)
+    assert running.send(books.now) is BRIEF
+    running.close()
+    assert books.budget.permit(again(BRIEF)) is None
+    books.now += LOST + 1000
+    books.reads()
+    assert books.budget.permit(again(BRIEF)) is not None
+
+
+def iter_of(send: Send) -> Generator[Any, Any, None]:
+    yield send
+
+
+def test_a_job_of_a_kind_never_seen_may_cost_a_dollar() -> None:
+    books = opened(UNSEEN - 1)
+    assert books.budget.permit(JOB) is None
+    assert not books.budget.must_wait(JOB)
+    books = opened(2 * UNSEEN)
+    assert books.makes(JOB, 100_000)
+    elsewhere = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_2"})
+    assert books.makes(elsewhere, 0)  # of pages that may be five times as many
+    third = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_3"})
+    books.budget.cap = 100_000 + ELSEWHERE * 100_000
+    assert books.budget.permit(third) is third
+    fourth = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1"})
+    assert books.budget.permit(fourth) is None  # its price is known, but the third goes alone
+
+
+def test_a_job_that_books_nothing_at_first_is_held_until_it_has_ended() -> None:
+    books = opened(3 * UNSEEN)
+    assert books.budget.permit(JOB) is JOB
+    books.replies(JOB, job="job_1")
+    books.reads()
+    assert books.budget.permit(again(JOB)) is None
+    wanted = books.budget.wanted(again(JOB), books.now + LOOKED)
+    assert wanted is not None
+    assert (wanted.operation, dict(wanted.path)) == ("jobs.get", {"kind": "crawl", "id": "job_1"})
+    books.ends("job_1", costs=700_000)
+    assert books.budget.permit(again(JOB)) is None
+    books.reads()
+    assert books.budget.spent() == 700_000
+    assert books.budget.permit(again(JOB)) is not None
+    assert books.budget.permit(again(JOB)) is not None
+    assert books.budget.permit(again(JOB)) is None  # 0.7 + 0.7 + 2 × 0.7 + 2 × 0.7 of 3 USD
 
 
 def test_what_was_spent_before_does_not_count() -> None:
-    budget = Budget(cap=500_000)
-    budget.saw(USAGE, usage(100))
-    assert budget.permit(JOB) is JOB
-    budget.saw(USAGE, usage(100.5))
-    assert budget.permit(JOB) is None
-    assert budget.reading(JOB) is None
+    books = Books(Budget(cap=500_000))
+    books.spent = 100_000_000
+    books.reads()
+    assert books.makes(BRIEF, 500_000)
+    assert books.budget.permit(again(BRIEF)) is None
+    assert books.budget.wanted(again(BRIEF), books.now) is None
 
 
 def test_a_call_of_known_price_is_permitted_only_where_it_fits() -> None:
-    budget = Budget(cap=1_000_000)
-    budget.saw(USAGE, usage(0))
-    assert budget.permit(JOB) is JOB
-    budget.saw(USAGE, usage("0.60"))
-    assert budget.permit(JOB) is None
+    books = opened(1_000_000)
+    assert books.makes(BRIEF, 300_000)
+    assert books.budget.permit(replace(BRIEF, body={"keywords": ["a", "b", "c"]})) is None
+    assert books.budget.permit(replace(BRIEF, body={"keywords": ["a", "b"]})) is not None
 
 
 def test_what_was_spent_before_the_month_turned_still_counts() -> None:
-    budget = Budget(cap=1_000_000)
-
-    def read(spent: str, resets_at: str) -> None:
-        data = {"cost": {"spent": spent, "resets_at": resets_at}}
-        budget.saw(USAGE, Received(200, {"data": data}, {}, 0, 1))
-
-    read("7.00", "2026-04-01")
-    assert budget.permit(JOB) is JOB
-    read("7.40", "2026-04-01")
-    assert budget.permit(JOB) is JOB
-    read("7.20", "2026-04-01")  # a job failed and gave back what was reserved for it
-    assert budget.spent() == 400_000
-    assert budget.permit(JOB) is JOB
-    read("0.10", "2026-05-01")
-    assert budget.spent() == 400_000 + 400_000 + 100_000
-    assert budget.permit(JOB) is None
+    books = opened(1_000_000)
+    assert books.makes(BRIEF, 400_000)
+    books.reads(spent=200_000)  # a job failed and gave back what was reserved for it
+    assert books.budget.spent() == 400_000
+    books.month, books.spent = "2026-05-01", 100_000
+    books.reads()
+    assert books.budget.spent() == 400_000 + 100_000
+    assert books.makes(again(BRIEF), 400_000)
+    assert books.budget.permit(again(BRIEF)) is None
 
 
 def test_a_cost_that_is_no_number_says_nothing() -> None:
@@ -115,51 +284,77 @@ def test_a_cost_that_is_no_number_says_nothing() -> None:
 
 
 def test_keys_of_one_account_share_what_it_spends() -> None:
-    budget = Budget(cap=1_000_000, accounts={"main": "acc_1", "second": "acc_1"})
-    budget.saw(USAGE, usage("1.00"))
-    budget.saw(Send("account.usage", "second"), usage("1.60"))
-    assert budget.spent() == 600_000
+    books = opened(1_000_000, main="acc_1", second="acc_1")
+    books.spent = 600_000
+    books.reads("second")
+    assert books.budget.spent() == 600_000
+
+
+@pytest.mark.fact("S1")
+def test_an_id_names_another_account_in_each_environment() -> None:
+    assert account_named("sandbox", "acc_1") != account_named("production", "acc_1")
+    assert account_named("sandbox", "") == ""
 
 
 def program() -> Generator[Any, Any, int]:
     granted = 0
-    for _ in range(60):
-        answer = yield JOB
+    for number in range(30):
+        answer = yield Send("jobs.create", "main", body={"kind": "crawl", "domain_id": f"dom_{number % 3}"})
         granted += answer.ok
         yield Pause(1)
     return granted
 
 
-@given(st.lists(st.integers(0, 300_000), min_size=60, max_size=60), st.integers(0, 2_000_000))
+@given(
+    st.lists(st.integers(0, 300_000), min_size=90, max_size=90),
+    st.lists(st.integers(1, 400_000), min_size=30, max_size=30),
+    st.integers(0, 4_000_000),
+)
 @settings(max_examples=60)
-def test_the_cap_is_overshot_by_no_more_than_said(prices: list[int], cap: int) -> None:
-    """Beyond the cap lie at most one call of unknown price and what `BLIND` calls are dearer than before."""
-    budget, spent, dearest, bound = Budget(cap=cap), 0, 0, 0
-    running, answer, price = guarded(program(), budget), None, iter(prices)
-    try:
-        while True:
-            step = running.send(answer)
+def test_the_cap_is_passed_by_one_call_at_most(prices: list[int], takes: list[int], cap: int) -> None:
+    """Three programs side by side, calls of any price and length: beyond the cap lies one call at most.
+
+    Those that follow a first one of its domain cost no more than it did.
+    """
+    budget, spent, now, granted = Budget(cap=cap), 0, 0, 0
+    costs, lengths = iter(prices), cycle(takes)
+    known: dict[str, int] = {}
+    ends: list[tuple[int, int, Any, Any, int]] = []
+    for number in range(3):
+        heappush(ends, (0, number, guarded(program(), budget), None, 0))
+    over = []
+    while ends:
+        now, number, running, step, sent = heappop(ends)
+        answer: Any = now
+        if isinstance(step, Send) and step.operation == "account.usage":
+            answer = Received(200, usage(str(spent / 1_000_000)).body, {}, sent, now)
+        elif isinstance(step, Send) and step.operation == "jobs.create":
+            assert step.body is not None
+            domain, price = str(step.body["domain_id"]), next(costs)
+            price = min(price, known.setdefault(domain, price))
+            spent, granted = spent + price, granted + 1
+            over += [price] if spent > cap else []
+            job = {"id": f"job_{granted}", "kind": "crawl", "finished_at": None}
+            answer = Received(202, {"data": job}, {}, sent, now)
+        elif isinstance(step, Send):
+            answer = Received(404, {}, {}, sent, now)
+        elif step is None:
             answer = None
-            if isinstance(step, Pause):
-                answer = 0
-            elif step.operation == "account.usage":
-                answer = usage(str(spent / 1_000_000))
-            else:
-                cost = next(price)
-                bound = max(bound, cost if not dearest else BLIND * max(0, cost - dearest))
-                spent, dearest = spent + cost, max(dearest, cost)
-                answer = Received(202, {"data": {"id": "job_1"}}, {}, 0, 1)
-    except StopIteration as end:
-        granted = end.value
-    assert spent <= cap + bound
-    assert granted == 60 or spent + dearest >= cap or budget.refused
+        with suppress(StopIteration):
+            step = running.send(answer)
+            length = step.duration if isinstance(step, Pause) else next(lengths)
+            heappush(ends, (now + length, number, running, step, now))
+    assert len(over) <= 1
+    assert budget.spent() >= spent
+    assert granted == 90 or budget.refused
 
 
 def test_what_is_not_permitted_is_answered_like_silence() -> None:
     running = guarded(program(), Budget(cap=0))
     steps, answer = [], None
-    for _ in range(6):
+    for now in range(0, 90, 10):
         step = running.send(answer)
         steps.append(step)
-        answer = 0 if isinstance(step, Pause) else usage("0")
-    assert all(isinstance(step, Pause) for step in steps)
+        answer = now if isinstance(step, Pause) else usage("0")
+    spending = [step for step in steps if isinstance(step, Send) and step.operation != "account.usage"]
+    assert (spending, len(steps)) == ([], 9)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.callers.budget import Budget, guarded
+from ranksim.callers.budget import Budget, account_named, guarded
 from ranksim.callers.discovery import Reach, explore, state
 from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.network import Network
@@ -63,7 +63,9 @@ def check_in(
     rehearsal.alone(state(reach))
     checked = Checked(make_plan(reach, RULES, time, only, receiver=True))
     checked.budget = Budget(target.spend_cap, target.dry_run_only)
-    checked.budget.accounts = {key.name: key.account for key in reach.keys.values()}
+    checked.budget.accounts = {
+        key.name: account_named(key.environment, key.account) for key in reach.keys.values()
+    }
     start = rehearsal.now
     supervising = _supervised(checked, reach, rehearsal, start, seed, again)
     rehearsal.together([supervising], start + time - CLOSING)
@@ -97,8 +99,7 @@ def _supervised(
             checked.began.setdefault(task.name, rehearsal.now - start)
             checked.together.append(frozenset(one.name for one in rounds.running.values()))
             for program in task.programs(reach, seed + number):
-                steps: Generator[Any, Any, Any] = guarded(program, checked.budget)
-                steps = paced(steps, pacer, waits=task.waits)
+                steps = guarded(paced(program, pacer, waits=task.waits), checked.budget)
                 yield Spawn(_once(steps, task, number, stopped, ended))
         if not rounds.running:  # what was not begun has no time left
             return

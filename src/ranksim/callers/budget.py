@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from ranksim.callers.steps import Pause, Received, Send, Spawn
+from ranksim.clock import SECOND, Micros
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.service.operations import OPERATIONS
 
-BLIND = 5
-"""Spending calls that are permitted between two readings of what was spent, once a price is known."""
+HEADROOM = 2
+"""How many times as much as was seen of its like a call is taken to cost at most, beside other calls."""
+
+ELSEWHERE = 5
+"""How many times as much as its kind did on other domains a job is taken to cost at most: pages differ."""
+
+UNSEEN = 1_000_000
+"""What a job is taken to cost at most (µUSD) while nobody saw what its kind costs, but for `SMALL` kinds."""
+
+SMALL = ("rank_run", "")
+"""Kinds of call that cost as much as others of these did at most: programs send few keywords for them."""
+
+LOST: Micros = 10 * SECOND
+"""How long after a call without a reply a reading is taken to show what it cost."""
+
+PATIENCE: Micros = 30 * SECOND
+"""How long a call waits for what others cost to be known, before it is held back."""
+
+SETTLING: Micros = SECOND // 5
+"""Between two looks at whether it is known."""
+
+LOOKED: Micros = 2 * SECOND
+"""Between two looks at a job that has booked nothing yet."""
 
 WIDENING = ("list_ids", "engine_devices", "geographies", "active")
 """Fields of a scan whose change can commit more spending, without a dry run to try it by (E19)."""
@@ -21,35 +43,69 @@ HELD_BACK = "calls were held back by the spend cap or --dry-run-only"
 """The note of a trace that has the number of calls which were not permitted."""
 
 
+class Priced(NamedTuple):
+    """What calls are alike in that cost the same: the kind of job, "" for none, and its domain."""
+
+    operation: str
+    kind: str
+    domain: str
+
+
+@dataclass(slots=True, eq=False)
+class _Outstanding:
+    """A call that was permitted, and of which no reading has shown yet what it cost.
+
+    `held` (µUSD) is what it may cost at most, as far as can be known. `shown_from` is the instant from which
+    on readings show it, None before its reply; `job` the (kind, id) of the job that it started. `unbooked`:
+    a reading showed nothing, so it is to be seen what its job costs in its end.
+    """
+
+    send: Send
+    account: str
+    like: Priced
+    units: int
+    held: int
+    known: bool
+    shown_from: Micros | None = None
+    accepted: bool = False
+    job: tuple[str, str] | None = None
+    unbooked: bool = False
+    looked: Micros = 0
+
+
 @dataclass(slots=True)
 class _AccountSpend:
-    """What is known of one key's account: µUSD spent at first and at last, and calls permitted since.
+    """What is known of one account: µUSD spent at first, at most and by the last reading.
 
-    `resets_at` is when what was spent begins anew, and `earlier` what was spent by us before it last did.
+    `resets_at` is when what was spent begins anew, `earlier` what was spent by us before it last did,
+    `unexplained` what a call may have cost whose reply has not come, and `reader` a key that may read it.
     """
 
     first: int | None = None
+    most: int = 0
     last: int = 0
     resets_at: Any = None
     earlier: int = 0
-    since: int = 0
-    dearest: int | None = None
+    unexplained: int = 0
+    reader: str = ""
 
     def spent(self) -> int:
-        """The most that was spent, calls since the last reading counted at the dearest price seen."""
-        in_period = 0 if self.first is None else self.last - self.first
-        return self.earlier + in_period + self.since * (self.dearest or 0)
+        """The most that was spent at once, as readings show it; what failed jobs give back still counts."""
+        return self.earlier + (0 if self.first is None else self.most - self.first)
 
 
 @dataclass(slots=True)
 class Budget:
     """Permits what may be sent. `cap` is µUSD for the whole run, None for no cap.
 
-    What was spent is known from readings of account usage alone. Between two of them one spending call is
-    permitted while no price is known, then at most `BLIND`, each counted at the dearest price seen. So the
-    cap can be overshot by one call of unknown price, by what `BLIND` calls turn out dearer than any before,
-    and by what the deployment books only after the reading. Without such readings nothing that spends is
-    permitted. Where accounts are shared by several processes, each needs its share of the cap.
+    What was spent is known from readings of account usage alone. What a call may cost at most is held from
+    before it is sent until a reading that was made after its reply shows what it did cost; a job of which
+    that reading shows nothing is held until it has ended. It is held by what its like cost before, doubled
+    where others are under way. Where its like was never seen it goes alone: nothing else that costs anything
+    is under way meanwhile, and it is taken to cost at most a few times what its kind did elsewhere, or a
+    dollar where its kind was never seen. So the cap is passed by one call at most, which costs more than
+    that, and by what a deployment books of a job beyond what it showed at first. Without readings nothing
+    that spends is permitted. Where accounts are shared by several processes, each needs its share of the cap.
     """
 
     cap: int | None = None
@@ -59,6 +115,11 @@ class Budget:
     refused: int = 0
     """Calls that were not permitted."""
     _accounts: dict[str, _AccountSpend] = field(default_factory=dict)
+    _prices: dict[Priced, int] = field(default_factory=dict)
+    """The most that a unit of one kind was seen to cost (µUSD)."""
+    _outstanding: list[_Outstanding] = field(default_factory=list)
+    _books_at_once: bool = False
+    """Whether a job was seen to cost something before its end, so that nothing then means nothing."""
 
     def permit(self, send: Send) -> Send | None:
         """Return what may be sent in place of a call, or None: nothing."""
@@ -77,50 +138,158 @@ class Budget:
             return replace(send, body={**send.body, "dry_run": True})
         if self.cap is None:
             return send
-        account = self._of(send.key)
-        if account.first is None or account.since >= (1 if account.dearest is None else BLIND):
+        if not self._fits(send):
             return None
-        if self.spent() + max(1, account.dearest or 0) > self.cap:
-            return None
-        account.since += 1
+        like, units = like_of(send), units_of(send)
+        known = like in self._prices
+        held = self._wants(like, units)
+        self._outstanding.append(_Outstanding(send, self._name(send.key), like, units, held, known))
         return send
 
-    def reading(self, send: Send) -> Send | None:
-        """Return the reading that is wanted before a spending call can be permitted, or None."""
+    def must_wait(self, send: Send) -> bool:
+        """Return whether a call may fit once it is known what others cost that are under way."""
+        if self.cap is None or self.dry_run_only or not spends(send) or self._fits(send):
+            return False
+        if self._of(send.key).first is None:
+            return False
+        alone = self._most(like_of(send), units_of(send))
+        return bool(self._outstanding) and self._spent_surely() + alone <= self.cap
+
+    def wanted(self, send: Send, now: Micros) -> Send | None:
+        """Return what is to be read before it can be said whether a spending call is permitted, or None."""
         if self.cap is None or self.dry_run_only or not spends(send):
             return None
         account = self._of(send.key)
-        stale = account.first is None or account.since > 0
-        return Send("account.usage", send.key) if stale and self.spent() < self.cap else None
+        if account.first is None:
+            return Send("account.usage", account.reader or send.key)
+        if self._spent_surely() >= self.cap:
+            return None
+        for call in self._outstanding:
+            if call.shown_from is not None and call.shown_from <= now:
+                return Send("account.usage", self._accounts[call.account].reader or call.send.key)
+            if call.unbooked and call.job is not None and now - call.looked >= LOOKED:
+                kind, number = call.job
+                return Send("jobs.get", call.send.key, path={"kind": kind, "id": number})
+        return None
 
     def saw(self, send: Send, received: Received) -> None:
         """Learn from an answer what was spent."""
-        if send.operation != "account.usage" or self.cap is None:
+        if self.cap is None:
             return
+        if send.operation == "account.usage":
+            self._read(send, received)
+        elif send.operation.startswith("jobs."):
+            self._look(received)
+        for call in self._outstanding:
+            if call.send is send:
+                lost = 0 if received.status else LOST
+                call.shown_from, call.accepted = received.received + lost, received.ok
+                call.job = _job_of(call.like, received)
+
+    def gave_up(self, send: Send, now: Micros) -> None:
+        """Note that nobody listens any more to the reply of a call."""
+        for call in self._outstanding:
+            if call.send is send and call.shown_from is None:
+                call.shown_from = now + LOST
+
+    def _read(self, send: Send, received: Received) -> None:
         cost = received.data.get("cost") if isinstance(received.data, Mapping) else None
         spent = spent_of(cost) if isinstance(cost, Mapping) else None
         if not isinstance(cost, Mapping) or spent is None:
             return
-        account, resets_at = self._of(send.key), cost.get("resets_at")
+        name, account, resets_at = self._name(send.key), self._of(send.key), cost.get("resets_at")
+        account.reader = send.key
         if resets_at != account.resets_at and spent < account.last:
             account.earlier = account.spent()
-            account.first = account.last = account.since = 0
+            account.first = account.most = account.last = 0
         account.resets_at = resets_at
         if account.first is None:
-            account.first = account.last = spent
-        if account.since and spent > account.last:
-            price = -(-(spent - account.last) // account.since)
-            account.dearest = max(account.dearest or 0, price)
-        elif account.since and account.dearest is None:
-            account.dearest = 0
-        account.last, account.since = max(account.last, spent), 0
+            account.first = account.most = account.last = spent
+        grown = account.unexplained + spent - account.last
+        account.last, account.most = spent, max(account.most, spent)
+        mine = [call for call in self._outstanding if call.account == name]
+        shown = [call for call in mine if call.shown_from is not None and call.shown_from <= received.sent]
+        if any(not call.known and call not in shown for call in mine):  # it may be what has cost this
+            account.unexplained = max(0, grown)
+            shown = [call for call in shown if call.known]
+            grown = 0
+        else:
+            account.unexplained = 0
+        self._settle(shown, mine, grown)
+
+    def _settle(self, shown: list[_Outstanding], mine: list[_Outstanding], grown: int) -> None:
+        """Take in that the cost of an account has grown so much by calls that a reading shows."""
+        told = sum(self._prices.get(call.like, 0) * call.units for call in mine)
+        new = [call for call in shown if call.like not in self._prices]
+        for call in shown:
+            price = self._prices.get(call.like)
+            if grown > told and price is None:  # it was alone with what costs nothing
+                self._prices[call.like] = -(-(grown - told) // call.units)
+                self._books_at_once |= call.job is not None and not call.unbooked
+            elif grown > told and price is not None and not new:  # all are dearer, as far as can be told
+                seen = -(-price * grown // told) if told else -(-grown // call.units)
+                self._prices[call.like] = max(price, seen)
+            elif price is None and call.accepted:
+                if call.job is not None and not call.unbooked and not self._books_at_once:
+                    call.unbooked, call.shown_from = True, None
+                    continue
+                self._prices[call.like] = 0
+            self._outstanding.remove(call)
+
+    def _look(self, received: Received) -> None:
+        """Take in which jobs have ended of those that had booked nothing."""
+        items = received.data if isinstance(received.data, list) else [received.data]
+        for job in items:
+            if not isinstance(job, Mapping):
+                continue
+            for call in self._outstanding:
+                if call.unbooked and call.job is not None and job.get("id") == call.job[1]:
+                    call.looked = received.received
+                    if job.get("finished_at") is not None:
+                        call.shown_from = received.received
+                        call.accepted = job.get("status") != "failed"
+
+    def _fits(self, send: Send) -> bool:
+        """Whether what a call may cost at most is left."""
+        assert self.cap is not None
+        like = like_of(send)
+        if self._of(send.key).first is None:
+            return False
+        if not all(one.known for one in self._outstanding):
+            return False
+        if like not in self._prices and any(one.held for one in self._outstanding):
+            return False
+        return self.spent() + max(1, self._wants(like, units_of(send))) <= self.cap
+
+    def _wants(self, like: Priced, units: int) -> int:
+        """What must be left for a call (µUSD) beside those under way."""
+        beside = like in self._prices and any(one.held for one in self._outstanding)
+        return self._most(like, units) * (HEADROOM if beside else 1)
+
+    def _most(self, like: Priced, units: int) -> int:
+        """What a call is taken to cost at most (µUSD)."""
+        price = self._prices.get(like)
+        if price is not None:
+            return price * units
+        same = max((one for known, one in self._prices.items() if known[:2] == like[:2]), default=0)
+        if same:
+            return min(ELSEWHERE * same, max(UNSEEN, HEADROOM * same)) * units
+        if like.kind in SMALL:
+            return max((price for known, price in self._prices.items() if known.kind in SMALL), default=0)
+        return max((UNSEEN, *self._prices.values()))
+
+    def _name(self, key: str) -> str:
+        return self.accounts.get(key) or key
 
     def _of(self, key: str) -> _AccountSpend:
-        return self._accounts.setdefault(self.accounts.get(key) or key, _AccountSpend())
+        return self._accounts.setdefault(self._name(key), _AccountSpend())
+
+    def _spent_surely(self) -> int:
+        return sum(account.spent() for account in self._accounts.values())
 
     def spent(self) -> int:
         """Return the most that this run has spent so far, as far as can be known, in µUSD."""
-        return sum(account.spent() for account in self._accounts.values())
+        return self._spent_surely() + sum(call.held for call in self._outstanding)
 
 
 def guarded(program: Generator[Any, Any, Any], budget: Budget) -> Generator[Any, Any, Any]:
@@ -143,16 +312,63 @@ def guarded(program: Generator[Any, Any, Any], budget: Budget) -> Generator[Any,
 
 
 def _guarded_send(send: Send, budget: Budget) -> Generator[Any, Any, Received]:
-    wanted = budget.reading(send)
-    if wanted is not None:
-        budget.saw(wanted, (yield wanted))
+    now: Micros = 0
+    if budget.cap is not None and spends(send):
+        now = yield from _known(send, budget)
     permitted = budget.permit(send)
     if permitted is None:
         now = yield Pause(1_000)
         return Received(0, None, {}, now, now)
-    answer: Received = yield permitted
+    try:
+        answer: Received = yield permitted
+    except GeneratorExit:
+        budget.gave_up(permitted, now)
+        raise
     budget.saw(permitted, answer)
     return answer
+
+
+def _known(send: Send, budget: Budget) -> Generator[Any, Any, Micros]:
+    """Read what must be known before a call is permitted, and wait for it; return the present instant."""
+    now: Micros = yield Pause(0)
+    until = now + PATIENCE
+    while True:
+        wanted = budget.wanted(send, now)
+        if wanted is not None:
+            answer = yield wanted
+            budget.saw(wanted, answer)
+        if not budget.must_wait(send) or now >= until:
+            return now
+        now = yield Pause(SETTLING)
+
+
+def account_named(environment: str, account: str) -> str:
+    """Name an account for a budget, "" where it is unknown: an id may be another one's elsewhere (S1)."""
+    return f"{environment} {account}" if account else ""
+
+
+def like_of(send: Send) -> Priced:
+    """Return what a spending call is like in price; a job that it does not name as REST does may be any."""
+    if send.operation != "jobs.create":
+        return Priced(send.operation, "", "")
+    body = send.body if send.surface == "rest" and send.body is not None and send.raw is None else {}
+    return Priced(send.operation, str(body.get("kind", "any")), str(body.get("domain_id", "")))
+
+
+def units_of(send: Send) -> int:
+    """Return how many times what is priced a call asks for: keywords of briefs."""
+    body = send.body if isinstance(send.body, Mapping) else {}
+    lists = [body.get(name) for name in ("keyword_ids", "keywords")]
+    counts = [len(one) for one in lists if isinstance(one, list)]
+    return max(1, *counts) if counts and send.operation == "keyword_briefs.create" else 1
+
+
+def _job_of(like: Priced, received: Received) -> tuple[str, str] | None:
+    """Return kind and id of the job that a call started, None where it did not or does not say."""
+    job = received.data
+    if like.operation != "jobs.create" or not received.ok or not isinstance(job, Mapping):
+        return None
+    return (str(job["kind"]), str(job["id"])) if "kind" in job and "id" in job else None
 
 
 def spends(send: Send) -> bool:

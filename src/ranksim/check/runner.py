@@ -174,8 +174,8 @@ class Began:
         except OSError as error:
             runner.say(broken=str(error))
             return
-        steps = part.guarded(program)
-        steps = paced(steps, runner.pacer, waits=self.task.waits)
+        # What is held for a call is held no longer than it takes: it waits for its pace before.
+        steps = part.guarded(paced(program, runner.pacer, waits=self.task.waits))
 
         def lap() -> bool:
             self.laps[user] = self.laps.get(user, 0) + 1

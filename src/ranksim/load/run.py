@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ranksim.callers.budget import HELD_BACK, Budget, guarded
+from ranksim.callers.budget import HELD_BACK, Budget, account_named, guarded
 from ranksim.callers.cleanup import remove_created
 from ranksim.callers.discovery import KeyReach, Reach, declared, explore, state
 from ranksim.callers.lost_calls import resolve_lost
@@ -91,7 +91,10 @@ class Part:
         self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.budgets
         self.budget = Budget(share, target.dry_run_only)
-        self.budget.accounts = {name: key["account"] for name, key in shared.reach.get("keys", {}).items()}
+        self.budget.accounts = {
+            name: account_named(key["environment"], key["account"])
+            for name, key in shared.reach.get("keys", {}).items()
+        }
 
     def session(self, client: str = "") -> Session:
         """Connections of one user."""
@@ -186,7 +189,9 @@ class LoadRun:
                 self.part.recorder.close()
                 raise
             self.shared = self.part.shared = replace(shared, reach=reach_to_message(self.reach))
-            self.part.budget.accounts = {key.name: key.account for key in self.reach.keys.values()}
+            self.part.budget.accounts = {
+                key.name: account_named(key.environment, key.account) for key in self.reach.keys.values()
+            }
         except BaseException as error:
             self._stop_receiver()
             shutil.rmtree(self.directory if not new else self.path.parent, ignore_errors=True)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json, to_json
 
-from ranksim.callers.budget import Budget, guarded
+from ranksim.callers.budget import Budget, account_named, guarded
 from ranksim.callers.discovery import Reach, declared, explore, state
 from ranksim.callers.http import body_of, effect_of, headers_of, lower, method_of, path_of
 from ranksim.callers.lost_calls import Unknown, resolve_lost
@@ -485,7 +485,7 @@ def rehearse_in(
     target = rehearsal.target
     reach: Reach = rehearsal.alone(explore(target))
     spending = Budget(target.spend_cap, target.dry_run_only) if budget is None else budget
-    spending.accounts = {key.name: key.account for key in reach.keys.values()}
+    spending.accounts = {key.name: account_named(key.environment, key.account) for key in reach.keys.values()}
     count = profile.users if users is None else users
     rehearsal.alone(state(reach))
     programs = [guarded(profile.program(reach, user, count, seed), spending) for user in range(count)]
