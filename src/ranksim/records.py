@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
@@ -25,17 +26,30 @@ OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
+Passed: TypeAlias = Callable[[float], object]
+"""Told now and then which share of a file has been read."""
+
+OFTEN = 1_000
+"""Lines of a file between two shares."""
+
 LONGEST_COUNT = 15
 """Digits that a count may have, so that any sum of counts fits 64 bits."""
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, unpacked by its suffix. Raises BadInput, also for damage met while reading."""
+def _opened(path: str | Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Open a file for reading, unpacked by its suffix, and as it is stored.
+
+    Raises BadInput, also for damage met while reading.
+    """
     path = Path(path)
     try:
-        with OPENERS.get(path.suffix, open)(path, "rb") as file:
-            yield file
+        with path.open("rb") as stored:
+            if path.suffix not in OPENERS:
+                yield stored, stored
+                return
+            with OPENERS[path.suffix](stored, "rb") as file:
+                yield file, stored
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; check the path, which is read from {Path.cwd()}") from None
     except DAMAGED:
@@ -44,10 +58,13 @@ def _opened(path: str | Path) -> Iterator[BinaryIO]:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a readable file") from None
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | Path, passed: Passed | None = None) -> Iterator[str]:
     """Read the lines of a text file, unpacked by its suffix, .gz or .xz. Raises BadInput."""
-    with _opened(path) as file:
+    with _opened(path) as (file, stored):
+        size = os.fstat(stored.fileno()).st_size if passed is not None else 0
         for number, line in enumerate(file, 1):
+            if passed is not None and size and number % OFTEN == 0:
+                passed(stored.tell() / size)
             try:
                 yield line.decode()
             except UnicodeDecodeError:
@@ -106,12 +123,12 @@ _LOG_LINE = re.compile(
 )
 
 
-def read_access_log(path: str | Path) -> Iterator[LogLine]:
+def read_access_log(path: str | Path, passed: Passed | None = None) -> Iterator[LogLine]:
     """Read an access log in common or combined format, line by line; .gz and .xz are unpacked.
 
     Referrer and user agent are not looked at. Raises BadInput naming the line that is broken.
     """
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_lines(path, passed), 1):
         try:
             yield _log_line(line)
         except ValueError:
@@ -140,7 +157,7 @@ def read_rates(path: str | Path, chunk: int = 1 << 16) -> Iterator[NDArray[np.in
     import numpy as np  # read late: few who read records read counts
 
     number, rest = 1, ""
-    with _opened(path) as file:
+    with _opened(path) as (file, _):
         while True:
             data = file.read(chunk)
             text = rest + data.decode("ascii", errors="replace")

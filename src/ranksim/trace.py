@@ -35,7 +35,7 @@ from ranksim.contract.located import Located, explain
 from ranksim.errors import BadInput
 from ranksim.extras import imported
 from ranksim.files import new_file, packing
-from ranksim.records import read_access_log, read_lines, read_rates, shown
+from ranksim.records import Passed, read_access_log, read_lines, read_rates, shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -210,7 +210,9 @@ MODELS: dict[str, type[BaseModel]] = {
 # Reading
 
 
-def entries(source: str | Path | Iterable[str]) -> Iterator[Header | Exchange | DeliveryAttempt | Note]:
+def entries(
+    source: str | Path | Iterable[str], passed: Passed | None = None
+) -> Iterator[Header | Exchange | DeliveryAttempt | Note]:
     """Read a trace entry by entry, the header first; `source` is a path (.gz and .xz too) or its lines.
 
     Unknown fields are ignored (E46). Raises BadInput naming the line that is broken, or that names a target
@@ -220,7 +222,7 @@ def entries(source: str | Path | Iterable[str]) -> Iterator[Header | Exchange | 
         from ranksim.contract.yamlfile import refuse_yaml  # most read no YAML, and it takes long to read
 
         refuse_yaml(source, "trace")
-    where, lines = _lines_of(source)
+    where, lines = _lines_of(source, passed)
     number, header = 0, Header()
     for number, line in enumerate(lines, 1):
         entry = _parse(f"{where}:{number}", line)
@@ -253,9 +255,9 @@ def _check_declared(where: str, exchange: Exchange, header: Header) -> None:
         )
 
 
-def _lines_of(source: str | Path | Iterable[str]) -> tuple[str, Iterator[str]]:
+def _lines_of(source: str | Path | Iterable[str], passed: Passed | None = None) -> tuple[str, Iterator[str]]:
     if isinstance(source, str | Path):
-        return str(source), read_lines(source)
+        return str(source), read_lines(source, passed)
     return "trace", iter(source)
 
 
@@ -284,13 +286,13 @@ class Trace:
     notes: list[Note] = field(default_factory=list)
 
     @classmethod
-    def read(cls, source: str | Path | Iterable[str]) -> Self:
+    def read(cls, source: str | Path | Iterable[str], passed: Passed | None = None) -> Self:
         """Read a trace; `source` is a path (.gz and .xz too) or its lines.
 
-        Raises BadInput naming the line that is broken.
+        `passed` is told which share of a file has been read. Raises BadInput naming the line that is broken.
         """
         trace = cls()
-        for entry in entries(source):
+        for entry in entries(source, passed):
             match entry:
                 case Header():
                     trace.header = entry

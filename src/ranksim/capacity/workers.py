@@ -21,6 +21,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import count
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,7 +35,7 @@ from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
-from ranksim.report.progress import Tell, noted
+from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
@@ -214,8 +215,12 @@ def workers_needed(
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)
     with noted("simulating peaks", progress) as tell:
         kinds = [
-            _staffing(kind, peak, within, target, replications, seed, tell) for kind, peak in peaks.items()
-        ]
+            _staffing(
+                kind, peak, within, target, replications, seed,
+                part(tell, number / len(peaks), (number + 1) / len(peaks)),
+            )
+            for number, (kind, peak) in enumerate(peaks.items())
+        ]  # fmt: skip
     return WorkersNeeded(tuple(kinds))
 
 
@@ -231,12 +236,15 @@ def _staffing(
     kind: str, peak: Peak, within: Micros, target: float, replications: int, seed: int, tell: Tell
 ) -> Staffing:
     sizes = range(1, peak.jobs + 1)
+    trials = len(sizes).bit_length() + 2 * AROUND + 1  # halved so often, and then those around
+    simulated = count()
 
     @cache
     def tried(workers: int) -> StaffingTrial:
-        tell(None, f"{workers} workers for {kind}")
-        seeds = [replication_seed(seed, index) for index in range(replications)]
-        hits = [simulate_peak(kind, peak, workers, within, seed) for seed in seeds]
+        hits = []
+        for index in range(replications):
+            tell(next(simulated) / (trials * replications), f"{workers} workers for {kind}")
+            hits.append(simulate_peak(kind, peak, workers, within, replication_seed(seed, index)))
         seen = clustered(hits, [peak.jobs] * replications)
         if not peak.is_drawn:
             seen = Estimate(seen.mean, seen.mean, seen.mean)

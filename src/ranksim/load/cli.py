@@ -3,8 +3,6 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +11,7 @@ import typer
 from ranksim.clock import Micros, duration
 from ranksim.errors import BadInput
 from ranksim.extras import missing
+from ranksim.report.progress import shown
 
 if TYPE_CHECKING:
     from ranksim.callers.profiles import Profile
@@ -150,14 +149,14 @@ def _run(
     deployment = options.target()
     trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written
     print(before(chosen, deployment, users, length), file=sys.stderr)
-    with _progress(chosen.name) as progress:
+    with shown(f"loading, {chosen.name}") as tell:
         trace = run_load(
             options,
             profile=chosen.name,
             length=length,
             users=users,
             processes=processes,
-            progress=progress,
+            progress=lambda share: tell(share, ""),
             locustfile=locustfile,
         )
     _report(trace, deployment)
@@ -263,18 +262,3 @@ def _length(text: str, chosen: "Profile") -> Micros:
     if length <= 0:
         raise BadInput(f"--duration: expected a length such as 90s, found {text!r}")
     return length
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Callable[[float], None]]:
-    """A bar on the terminal; nothing at all where stderr is none."""
-    if not sys.stderr.isatty():
-        yield lambda share: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"loading, {name}", total=1.0)
-        yield lambda share: bar.update(task, completed=share)

@@ -24,10 +24,12 @@ from ranksim.pricing.changes import Change, changes, taken_over, terms_view
 from ranksim.pricing.common import told_reasons
 from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
+from ranksim.records import OFTEN
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.frames import save_csv
 from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -214,11 +216,13 @@ def back_test(
     policy: Policy | None = None,
     keywords: int = KEYWORDS,
     seed: int = 1,
+    progress: Tell | None = None,
 ) -> BackTest:
     """Replay a recording under one side or two, and compare: recorded with A, or A with B.
 
     `accounts` says what accounts were on and owned; of others nothing is known but what their calls name,
-    and each of their domains tracks so many `keywords`. Raises BadInput.
+    and each of their domains tracks so many `keywords`. `progress` is told how many calls were replayed;
+    without it a notebook shows that. Raises BadInput.
     """
     if not 0 <= keywords <= MOST_KEYWORDS:
         raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
@@ -230,12 +234,16 @@ def back_test(
         replays.append(ReplayedService(recording, specs, selling(base, side.sold()), seed))
     left_out = Counter(recording.left_out)
     outcomes: list[tuple[RecordedCall, list[ReplayOutcome]]] = []
-    for number, asked in enumerate(recording.calls):
-        # A call that one side cannot place the others cannot either: portfolios are the same.
-        if resource := replays[0].lacks(asked):
-            left_out[lacking(resource)] += 1
-        else:
-            outcomes.append((asked, [replay.call(asked, number) for replay in replays]))
+    calls = recording.calls
+    with noted("serving recorded calls", progress) as tell:
+        for number, asked in enumerate(calls):
+            if number % OFTEN == 0:
+                tell(number / len(calls), f"{units.many(number, 'call')} of {units.count(len(calls))}")
+            # A call that one side cannot place the others cannot either: portfolios are the same.
+            if resource := replays[0].lacks(asked):
+                left_out[lacking(resource)] += 1
+            else:
+                outcomes.append((asked, [replay.call(asked, number) for replay in replays]))
     for replay in replays:
         replay.finish()
     if not outcomes:

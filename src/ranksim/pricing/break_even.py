@@ -218,26 +218,33 @@ def break_even(
             raise BadInput(f"plan: no customer is on {plan!r}; expected one of {listed(served, plan)}")
     base = Policy() if policy is None else policy
 
-    tried_so_far = count(1)
+    asked = tuple(dict.fromkeys(plans or served))
+    # Each plan is tried without a ceiling, with the highest and with none at all, and then by halving.
+    tries = [3 + (catalogue.plans[name].cost_ceiling // step).bit_length() for name in asked]
+    runs = count()
 
     def run(sold: Catalogue) -> list[FleetResult]:
-        tell(None, f"catalogue {next(tried_so_far)} tried on {units.many(replications, 'replication')}")
-        return [
-            simulate_fleet(
-                population,
-                selling(base, sold),
-                replication_seed(seed, index),
-                threads=threads,
-                compiled=compiled,
+        found = []
+        for index in range(replications):
+            tried, most = next(runs), replications * (1 + sum(tries))
+            tell(tried / max(most, tried + 1), f"catalogue {tried // replications + 1}")
+            found.append(
+                simulate_fleet(
+                    population,
+                    selling(base, sold),
+                    replication_seed(seed, index),
+                    threads=threads,
+                    compiled=compiled,
+                )
             )
-            for index in range(replications)
-        ]
+        return found
 
     found: list[Balance] = []
     trials: list[CeilingTrial] = []
     with noted("looking for ceilings", progress) as tell:
         now = [bills(result) for result in run(catalogue)]
-        for name in dict.fromkeys(plans or served):
+        for number, name in enumerate(asked):
+            runs = count(replications * (1 + sum(tries[:number])))
             if any(billed.of(name).any() for billed in now):
                 balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
                 found.append(balance)

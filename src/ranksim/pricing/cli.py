@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.errors import BadInput
-from ranksim.report.progress import shown
+from ranksim.report.progress import part, shown
 from ranksim.report.terminal import check_results
 
 if TYPE_CHECKING:
@@ -258,8 +258,8 @@ def back_test(
         columns = read_columns(recording, None if names is None else read_names(names))
         own = all(account.spec.plan for account in columns.accounts)
         sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), own)
-        with shown("serving recorded calls"):
-            tried = back_test_columns(columns, sides, policy=_policy(policy), seed=seed)
+        with shown("serving recorded calls") as tell:
+            tried = back_test_columns(columns, sides, policy=_policy(policy), seed=seed, progress=tell)
         if csv is not None:
             tried.save_csv(csv)
         show("price back-test", tried, "Recorded calls under other plans", json, out, plots)
@@ -268,10 +268,11 @@ def back_test(
         raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
     sides = sides_of(plan or [], catalogue or ["illustrative"], moves_of(move or ()), accounts is not None)
     known = None if accounts is None else read_accounts(accounts)
-    recorded = read_recording(recording, () if rules is None else read_rules(rules))
-    with shown("serving recorded calls"):
+    with shown("serving recorded calls") as tell:
         found = answer(
-            recorded, sides, accounts=known, policy=_policy(policy), keywords=keywords, seed=seed
+            read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2)),
+            sides, accounts=known, policy=_policy(policy), keywords=keywords, seed=seed,
+            progress=part(tell, 0.2, 1.0),
         )  # fmt: skip
     if csv is not None:
         found.save_csv(csv)

@@ -25,6 +25,7 @@ from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.frames import save_csv
 from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -278,10 +279,12 @@ def back_test_columns(
     seed: int = 1,
     compiled: bool | None = None,
     audited: bool = True,
+    progress: Tell | None = None,
 ) -> ColumnBackTest:
     """Serve all recorded calls under one side or two, in one pass over the columns.
 
     One call in a thousand is made again at a service and compared, unless `audited` is False.
+    `progress` is told how many were served, and that they are compared; without it a notebook shows that.
     Raises BadInput.
     """
     base = Policy() if policy is None else policy
@@ -289,12 +292,21 @@ def back_test_columns(
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then = refusals_of(columns)
-    for chunk in columns.chunks():
-        tally(then, chunk, "recorded")
-        for test in tests:
-            test.serve(chunk if test is tests[-1] else chunk.copy())
-    engine = runs[0].fleet.engine
-    return ColumnBackTest(columns, tuple(test.done() for test in tests), then, engine, terms, taken)
+    served = 0
+    with noted("serving recorded calls", progress) as tell:
+        serving, comparing = part(tell, 0.0, 0.5), part(tell, 0.5, 1.0)
+        for chunk in columns.chunks():
+            tally(then, chunk, "recorded")
+            for number, test in enumerate(tests, 1):
+                test.serve(chunk if test is tests[-1] else chunk.copy())
+                served += len(chunk)
+                of_side = "" if len(tests) == 1 else f" under {'AB'[number - 1]}"
+                serving(served / (len(tests) * columns.calls), f"{units.many(len(chunk), 'call')}{of_side}")
+        done = []
+        for number, test in enumerate(tests):
+            comparing(number / len(tests), f"comparing {units.many(len(test.chosen), 'customer')}")
+            done.append(test.done())
+    return ColumnBackTest(columns, tuple(done), then, runs[0].fleet.engine, terms, taken)
 
 
 class _Test:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ranksim.pricing.cli import KeywordsOfDomain
-from ranksim.report.progress import shown
+from ranksim.report.progress import part, shown
 
 
 def import_recording(
@@ -60,11 +60,12 @@ def import_recording(
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
     known = {} if accounts is None else read_accounts(accounts)
-    with shown("reading"):
+    with shown("reading") as tell:
         made = columns_of(
-            read_recording(recording, () if rules is None else read_rules(rules)),
+            read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5)),
             accounts=known,
             keywords=keywords,
+            progress=part(tell, 0.5, 1.0),
         )
         drawn = token_hex(16) if salt is None else salt
         save(made, columns, drawn)

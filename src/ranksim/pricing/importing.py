@@ -36,7 +36,9 @@ from ranksim.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
 from ranksim.pricing.common import told_reasons
 from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import RESOURCES, spec_for
+from ranksim.records import OFTEN
 from ranksim.report import units
+from ranksim.report.progress import Tell, noted
 from ranksim.rules.admission import GRANTED
 from ranksim.rules.slots import fold
 from ranksim.service.bodies import BriefsBody, JobBody, KeywordsBody, RequestBody, ScanBody
@@ -105,10 +107,15 @@ def columns_of(
     accounts: Mapping[str, AccountSpec] | None = None,
     keywords: int = 50,
     seed: int = 1,
+    progress: Tell | None = None,
 ) -> Columns:
-    """Make columns of a recording. What nobody says of an account is taken from what its calls name."""
+    """Make columns of a recording. What nobody says of an account is taken from what its calls name.
+
+    `progress` is told how many calls were made into rows; without it a notebook shows that.
+    """
     made = _Import(recording, accounts or {}, keywords, seed)
-    rows = list(made.rows())
+    with noted("making columns", progress) as tell:
+        rows = list(made.rows(tell))
     calls = to_records(rows, CallRow) if rows else blank(0, CallRow)
     return Columns(
         where=recording.where,
@@ -153,8 +160,11 @@ class _Import:
             if (call.account, which) in self.created
         }
 
-    def rows(self) -> Iterator[CallRow]:
-        for number, asked in enumerate(self.recording.calls):
+    def rows(self, tell: Tell) -> Iterator[CallRow]:
+        calls = self.recording.calls
+        for number, asked in enumerate(calls):
+            if number % OFTEN == 0:
+                tell(number / len(calls), f"{units.many(number, 'call')} of {units.count(len(calls))}")
             owner = self.owners[asked.account]
             if resource := self._lacks(owner, asked):
                 self.left_out[lacking(resource)] += 1

@@ -19,7 +19,8 @@ from ranksim.contract.views import created_by
 from ranksim.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.errors import BadInput
 from ranksim.pricing.common import told_reasons
-from ranksim.records import parsed_object, read_access_log, read_lines
+from ranksim.records import Passed, parsed_object, read_access_log, read_lines
+from ranksim.report.progress import Tell, noted
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.routes import match, values_of
 from ranksim.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
@@ -119,11 +120,22 @@ def read_rules(path: str | Path) -> tuple[RecordingRule, ...]:
     return validate(Rules, read_yaml(path, "map")).rules
 
 
-def read_recording(path: str | Path, rules: Sequence[RecordingRule] = ()) -> Recording:
-    """Read a trace, or an access log in common or combined format; .gz and .xz too. Raises BadInput."""
+def read_recording(
+    path: str | Path, rules: Sequence[RecordingRule] = (), progress: Tell | None = None
+) -> Recording:
+    """Read a trace, or an access log in common or combined format; .gz and .xz too. Raises BadInput.
+
+    `progress` is told how much has been read; without it a notebook shows that.
+    """
+    with noted("reading", progress) as tell:
+        return _read(path, rules, lambda share: tell(share, ""))
+
+
+def _read(path: str | Path, rules: Sequence[RecordingRule], passed: Passed) -> Recording:
     refuse_yaml(path, "trace")
     first = next(read_lines(path), "")
-    made = _of_trace(path) if first.lstrip().startswith("{") else _of_log(path, rules)
+    is_trace = first.lstrip().startswith("{")
+    made = _of_trace(path, passed) if is_trace else _of_log(path, rules, passed)
     if not made.calls:
         why = told_reasons(dict(made.left_out.most_common(3)), "it holds none")
         raise BadInput(f"{path}: no call of it can be replayed ({why}); record calls of this API")
@@ -144,8 +156,8 @@ def read_recording(path: str | Path, rules: Sequence[RecordingRule] = ()) -> Rec
 # Traces
 
 
-def _of_trace(path: str | Path) -> Recording:
-    trace = Trace.read(path)
+def _of_trace(path: str | Path, passed: Passed) -> Recording:
+    trace = Trace.read(path, passed)
     made = Recording(str(path), keys=trace.header.keys)
     for exchange in trace.exchanges:
         asked = _of_exchange(exchange, made.keys)
@@ -214,10 +226,10 @@ def _matched(method: str, path: str) -> tuple[str, Mapping[str, str]]:
 # Access logs
 
 
-def _of_log(path: str | Path, rules: Sequence[RecordingRule]) -> Recording:
+def _of_log(path: str | Path, rules: Sequence[RecordingRule], passed: Passed) -> Recording:
     """Read an access log: each client address is an account; a rule makes up what is not logged."""
     made = Recording(str(path))
-    for number, line in enumerate(read_access_log(path), 1):
+    for number, line in enumerate(read_access_log(path, passed), 1):
         target = urlsplit(line.path)
         rule = next((r for r in rules if r.fits(line.method, target.path)), None)
         operation, values = _matched(line.method, target.path)

@@ -32,7 +32,7 @@ from ranksim.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
-from ranksim.report.progress import Tell, noted
+from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -237,12 +237,17 @@ def search(
     served, count, final = 0, first, False
     like: ColumnRun | None = None
     with noted("searching", progress) as tell:
+        done = 0
         while left and not final:
             final = count >= len(order) or len(left) <= KEPT
             chosen = order if final else order[:count]
-            tell(None, f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}")
+            said = f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}"
+            work = (1 + len(left)) * len(chosen)
+            most = done + _work(len(left), count, len(order))
+            of_round = part(tell, done / most, (done + work) / most)
+            done += work
             trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled, like)
-            served += trial.run([now, *left])
+            served += trial.run([now, *left], of_round, said)
             like = trial.like
             if not final:
                 left = _better(left, answer, risk, level)
@@ -255,6 +260,13 @@ def search(
     tornado = [] if best is None else _tornado(everybody[best], answer)
     rows.sort(key=lambda row: (not row["best"], not row["final"], -row["rounds"], -row["change"]))
     return Search(columns, tuple(grid), tuple(rows), tuple(tornado), answer, risk, level, seed, served)
+
+
+def _work(left: int, count: int, customers: int) -> int:
+    """At most how many customers the rounds to come serve, of so many catalogues, `count` in the next one."""
+    final = count >= customers or left <= KEPT
+    mine = (1 + left) * (customers if final else count)
+    return mine if final else mine + _work(ceil(left / KEPT), count * KEPT, customers)
 
 
 def _order(accounts: int, seed: int) -> Integers:
@@ -297,16 +309,20 @@ class _Trial:
         self.is_chosen = np.zeros(len(columns.accounts), dtype=np.bool_)
         self.is_chosen[chosen] = True
 
-    def run(self, tried: Sequence[_Tried]) -> int:
+    def run(self, tried: Sequence[_Tried], tell: Tell, said: str) -> int:
         """Serve the customers under each catalogue, the first being the one as it is.
 
-        What differs in prices alone is served once. Gives how many calls were served.
+        What differs in prices alone is served once. Gives how many calls were served; `tell` is told which
+        share of them, and what is `said`.
         """
         alike: dict[str, list[_Tried]] = {}
         for one in tried:
             alike.setdefault(unpriced(one.catalogue), []).append(one)
         groups = list(alike.values())
-        served = sum(self._serve(groups[at : at + TOGETHER]) for at in range(0, len(groups), TOGETHER))
+        served = 0
+        for at in range(0, len(groups), TOGETHER):
+            tell(at / len(groups), said)
+            served += self._serve(groups[at : at + TOGETHER])
         for one in tried:
             one.rounds += 1
             one.final = bool(self.is_chosen.all())

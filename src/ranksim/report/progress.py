@@ -30,6 +30,15 @@ def noted(what: str, given: Tell | None) -> Context[Tell]:
     return _note(what) if _is_watched() else nullcontext(nobody)
 
 
+def part(tell: Tell, begin: float, end: float) -> Tell:
+    """Return who is told of a part of the work, which is the whole's from the share `begin` to `end`."""
+
+    def told(share: float | None, text: str) -> None:
+        tell(None if share is None else begin + min(1.0, share) * (end - begin), text)
+
+    return told
+
+
 class Lines:
     """Lines of text, at most one each `PATIENCE` seconds and none before: how far it is, and what is left."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ranksim.errors import BadInput
 from ranksim.inference.shares import chance
@@ -21,6 +21,11 @@ FUTURES = 20
 
 PROBES = 5
 """How many other worlds a change must prevent it in beside the run itself, if it can."""
+
+STAGES = {"cause": (0.1, 0.2), "done": (0.2, 0.4), "sold": (0.4, 0.55), "told": (0.55, 0.85)}
+"""From which to which share of the search stages last, about; the moment comes before, other worlds after."""
+
+Item = TypeVar("Item")
 
 Found: TypeAlias = tuple[Knob, int]
 """A knob, and the index of its value."""
@@ -118,26 +123,37 @@ class _Prevention:
         code = self.worlds.question.code
         turned = knobs(self.small, account, limited=code in ("", "rate_limited"))
         for kind in ("cause", "done", "sold"):
-            best = self._smallest_of([knob for knob in turned if self._kind(knob) == kind])
+            best = self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
             if best:
                 best[0] = self._reliable(*best[0])
             found += best
         while found and not self._confirmed(*found[0]):
             del found[0]
-        return [self._change(*one, self.futures if one is found[0] else PROBES) for one in found]
+        return [
+            self._change(*one, self.futures if one is found[0] else PROBES)
+            for one in self._followed("told", found)
+        ]
+
+    def _followed(self, stage: str, several: Sequence[Item]) -> Iterator[Item]:
+        """Yield what a stage works through, and note how much of the search is over."""
+        begin, end = STAGES[stage]
+        for number, one in enumerate(several):
+            self.worlds.share = begin + (end - begin) * number / len(several)
+            yield one
+        self.worlds.share = end
 
     def _kind(self, knob: Knob) -> str:
         if any(knob.is_part_of(path) for path in self.moment.causes):
             return "cause"
         return "sold" if knob.sold else "done"
 
-    def _smallest_of(self, several: Sequence[Knob]) -> list[Found]:
+    def _smallest_of(self, kind: str, several: Sequence[Knob]) -> list[Found]:
         """Return the knob that needs the smallest turn, and behind it those that were best before.
 
         A knob is only looked at closely where less than the best so far is enough of it.
         """
         found: list[Found] = []
-        for knob in several:
+        for knob in self._followed(kind, several):
             most = knob.count if not found else knob.below(found[0][0].size(found[0][1]))
             index = self._smallest(knob, 0, most, [self.seed])
             if index is not None:

@@ -187,11 +187,15 @@ def _usual(scenario: Scenario) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Rerunner:
-    """Runs worlds and looks for the answer; `runs` counts them, `tell` is told of each."""
+    """Runs worlds and looks for the answer; `runs` counts them, `tell` is told of each.
+
+    `share` is how much of the search is over, as far as whoever searches knows.
+    """
 
     question: Question
     tell: Tell
     runs: int = 0
+    share: float = 0.0
 
     def happens(self, scenario: Scenario, seed: int, fork: Fork | None = None) -> bool:
         """Return whether it happens in a world, or in another future of it."""
@@ -275,7 +279,7 @@ class Rerunner:
 
     def _world(self, scenario: Scenario, seed: int, tally: ReplicationTally, fork: Fork | None) -> World:
         self.runs += 1
-        self.tell(None, units.many(self.runs, "world"))
+        self.tell(self.share, units.many(self.runs, "world"))
         return World(scenario, seed=seed, tally=tally, fork=fork)
 
 
