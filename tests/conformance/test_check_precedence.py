@@ -37,6 +37,21 @@ def used_up(d: ModuleType, *calls: Any) -> list[Any]:
     return [d.usage(0, 10), *calls, d.usage(9, 10)]
 
 
+def runs_used_up(d: ModuleType, *calls: Any, after: int = 10) -> list[Any]:
+    """Calls for rank runs, whose allowance of 10 is used up before; one failed, which may give units back."""
+    which = {"metric": "rank_checks", "resets_at": "2026-04-01T00:00:00Z"}
+    about = {**which, "period": "month"}
+    begun = [d.job(-9, "rank_run", id="a"), d.shown(-5, "a", "failed", "rank_run")]
+    refused = d.job(1, "rank_run", **d.exhausted(**which))
+    return [*begun, d.usage(0, 10, **about), refused, *calls, d.usage(9, after, **about)]
+
+
+def one_free(d: ModuleType, devices: int, *calls: Any) -> list[Any]:
+    """Calls with one slot free of 20, on a list whose words take as many as there are devices."""
+    begun = [d.domain(-9), d.listed(-8), d.scan(-7, devices=devices), d.slots(0, 19)]
+    return [*begun, *calls, d.slots(9, 19)]
+
+
 def lacking(d: ModuleType, *calls: Any) -> list[Any]:
     """Calls on a plan where a site optimization was refused for its capability."""
     return [d.entitled(0, "a"), d.job(1, "site_optimization", **d.LACKING), *calls, d.entitled(9, "a")]
@@ -159,6 +174,24 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         lambda d: used_up(d, d.job(1, **d.cooling(5))),
         "-",
     ),
+    (
+        "quota: cooldown first, of what failed jobs may give back",
+        "guards.quota",
+        lambda d: runs_used_up(d, d.job(2, "rank_run", **d.cooling(5))),
+        "broke",
+    ),
+    (
+        "quota: of what failed jobs may give back, and another was accepted in between",
+        "guards.quota",
+        lambda d: runs_used_up(d, d.job(2, "rank_run", **d.cooling(5)), d.job(3, "crawl")),
+        "-",
+    ),
+    (
+        "quota: of what failed jobs may give back, and less is used after",
+        "guards.quota",
+        lambda d: runs_used_up(d, d.job(2, "rank_run", **d.cooling(5)), after=9),
+        "-",
+    ),
     ("quota: by dry runs", "guards.quota", lambda d: shown(d, 4, 6)(d.briefs(4, **d.cooling(5))), "broke"),
     # 5
     ("slots: by dry runs", "guards.slots", lambda d: shown(d, 5, 6)(d.briefs(4, **d.cooling(5))), "broke"),
@@ -183,6 +216,18 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "guards.slots",
         lambda d: room(d, d.words(1, "a", "b", **d.cooling(5))),
         "-",
+    ),
+    (
+        "slots: the cooldown first, where others were refused although one of them would fit",
+        "guards.slots",
+        lambda d: one_free(d, 1, d.words(1, "x", "y", **d.full()), d.words(2, "a", "b", **d.cooling(5))),
+        "broke",
+    ),
+    (
+        "slots: the cooldown first, where others were refused of which none would fit",
+        "guards.slots",
+        lambda d: one_free(d, 2, d.words(1, "x", "y", **d.full()), d.words(2, "a", "b", **d.cooling(5))),
+        "held",
     ),
     (
         "slots: a part was granted",

@@ -34,8 +34,34 @@ def at_places(d: ModuleType, *pairs: tuple[float, float]) -> list[Any]:
     return [d.entitled(-2, crawl=4), *calls]
 
 
+def beside_a_run(d: ModuleType, *calls: Any) -> list[Any]:
+    """Two crawls of another domain that ran at once: with a cooldown of 100 s, none begins at acceptance."""
+    two = [d.job(0, id="p", on="d2"), d.job(10, id="q", on="d2"), d.shown(21, "p"), d.shown(22, "q")]
+    return lasting(d, d.domain(-0.5, "d2"), *two, d.job(30, id="a"), *calls)
+
+
 TABLE: list[tuple[str, str, Steps, str]] = [
     # enforced
+    (
+        "enforced: while the first ran, and soon after another had ended",
+        "cooldown.enforced",
+        lambda d: beside_a_run(d, d.shown(150, "a", "running"), d.shown(152, "a"), d.job(153, id="b")),
+        "broke",
+    ),
+    (
+        "enforced: while the first ran, and after another that may have ended long before",
+        "cooldown.enforced",
+        lambda d: beside_a_run(d, d.shown(40, "a", "running"), d.shown(152, "a"), d.job(153, id="b")),
+        "held",
+    ),
+    (
+        "enforced: while the first ran, and soon after another had failed",
+        "cooldown.enforced",
+        lambda d: beside_a_run(
+            d, d.shown(150, "a", "running"), d.shown(152, "a", "failed"), d.job(153, id="b")
+        ),
+        "held",
+    ),
     (
         "enforced: a fifth too early, at three places in a second",
         "cooldown.enforced",

@@ -25,6 +25,12 @@ def reached(d: ModuleType, meta: dict[str, Any]) -> Any:
     return d.job(0, code="cost_cap_reached", meta=meta)
 
 
+def dated(d: ModuleType, date: str) -> list[Any]:
+    """A refusal at the ceiling that tells a date, between two readings of usage (1 April)."""
+    meta = {"amount_spent": "5.00", "ceiling": "5.00", "reset": date}
+    return [d.cost(0), d.job(1, **{**d.capped(), "meta": meta}), d.cost(2)]
+
+
 TABLE: list[tuple[str, str, Steps, str]] = [
     ("refused: reached", "cost.refused", lambda d: [d.job(0, **d.capped("5.00"))], "held"),
     ("refused: not reached", "cost.refused", lambda d: [d.job(0, **d.capped("4.99"))], "open"),
@@ -116,6 +122,16 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ),
     ("reset: lies ahead", "cost.reset", lambda d: [d.cost(0)], "held"),
     ("reset: has passed", "cost.reset", lambda d: [d.cost(0, resets_at="2026-03-04T00:00:00Z")], "broke"),
+    ("reset: as a refusal tells", "cost.reset", lambda d: dated(d, "2026-04-01"), "held"),
+    ("reset: not as a refusal tells", "cost.reset", lambda d: dated(d, "2026-04-04"), "broke"),
+    ("reset: as a refusal tells in another zone", "cost.reset", lambda d: dated(d, "2026-03-31"), "held"),
+    ("reset: beside a date that is past", "cost.reset", lambda d: dated(d, "2026-03-01"), "held"),
+    (
+        "reset: of another month after a refusal",
+        "cost.reset",
+        lambda d: [*dated(d, "2026-04-04")[:-1], d.cost(2, resets_at="2026-04-04T00:00:00Z")],
+        "held",
+    ),
     ("reset: too far", "cost.reset", lambda d: [d.cost(0, resets_at="2026-04-10T00:00:00Z")], "broke"),
     (
         "reset: moved back",

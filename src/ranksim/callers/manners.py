@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ranksim.callers.steps import Pause, Received, Send
 from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.contract.facts import CHECK_OF
 from ranksim.service.operations import OPERATIONS
 
 LONGEST_WAIT = 120 * SECOND
@@ -28,11 +29,11 @@ OnLimit = Literal["obey", "backoff", "ignore"]
 
 
 def is_limited(answer: Received) -> bool:
-    """Return whether a reply is a refusal of the rate limit (S100), whatever status that has."""
+    """Return whether a reply is a refusal of the rate limit (S100), whatever status that has (U19-U23)."""
     if answer.status < 400:
         return False
     code = answer.body.get("code", "") if isinstance(answer.body, dict) else ""
-    return bool(code == "rate_limited" or (answer.status == 429 and code != "quota_exhausted"))
+    return bool(code == "rate_limited" or (answer.status == 429 and code not in CHECK_OF))
 
 
 def is_repeatable(send: Send) -> bool:

@@ -17,6 +17,9 @@ SHARE = 9
 
 SPARE = 10
 
+LEFT = 7
+"""Tenths that are used where calls that never wait were sent with the key within a window."""
+
 UNAUTHORIZED = 401
 
 
@@ -27,21 +30,28 @@ class Pacer:
     Any number of calls that keeps to it is admitted under each way of counting a window. Limits are those of
     S102 to S104, until a reply to an operation states a smaller one. Calls of one key that have one limit
     share it: what counts in another class than we think, or in none, states another limit, and neither waits
-    for calls of our class nor has them wait.
+    for calls of our class nor has them wait. Calls that are for an instant never wait, and come in turn after
+    each other: the others leave them room.
     """
 
     window: Micros
     _sent: dict[tuple[str, int], list[Micros]] = field(default_factory=dict)
     _limits: dict[tuple[str, str], int] = field(default_factory=dict)
+    _met: dict[tuple[str, int], Micros] = field(default_factory=dict)
+    """When a call that never waits was last sent."""
 
     def when(self, send: Send, now: Micros, *, waits: bool = True) -> Micros:
         """Return when a call may be sent, and count it there; now, if it never `waits`."""
         limit = self._limit(send)
         if limit is None:
             return now
-        sent = self._sent.setdefault((send.key, limit), [])
+        shared = send.key, limit
+        sent = self._sent.setdefault(shared, [])
         del sent[: bisect_right(sent, now - self.window)]
-        most = max(1, limit * SHARE // SPARE)
+        if not waits:
+            self._met[shared] = now
+        met = now - self._met.get(shared, now - self.window) < self.window
+        most = max(1, limit * (LEFT if met else SHARE) // SPARE)
         at = now if len(sent) < most or not waits else sent[-most] + self.window
         insort(sent, at)
         return at

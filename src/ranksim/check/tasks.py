@@ -125,7 +125,7 @@ def tasks(reach: Reach) -> list[CheckTask]:
 def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
     mine, second = _account(reach.keys[reach.main]), _second(reach)
     third = next(iter(_spare(reach)), reach.keys[reach.main])
-    instead = {"retry": second.name, "breadth": third.name}
+    instead = {"retry": second.name, "breadth": third.name, "cooldowns": third.name}
     keys: Mapping[str, Iterable[KeyReach]] = {
         "scope": reach.usable(),
         "retry": (reach.keys[reach.main], *reach.of("second"), *reach.of("other_account")),

@@ -159,7 +159,7 @@ STATED: Final[tuple[tuple[int, str, str, str], ...]] = (
     (62, "cost_cap_reached comes before the ceiling", "cost.refused", "crawl"),
     (62, "spent is not what is settled and reserved", "cost.sum", ANY),
     (62, "settled cost falls within a month", "cost.counted", ANY),
-    (62, "the month's spend resets at another time", "cost.reset", ANY),
+    (62, "the month's spend resets at another time", "cost.reset", "as refusals tell"),
     (63, "more is admitted than the allowance", "quota.limit", "{metric}"),
     (63, "quota_exhausted comes while it would fit", "quota.refused", "keyword_briefs"),
     (63, "a refused request keeps the units of its quota", "quota.counted", "{metric}, at rest"),

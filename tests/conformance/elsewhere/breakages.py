@@ -21,7 +21,8 @@ AT_CEILING = {"at_ceiling": True}
 """Where spending is refused at the ceiling, not before it."""
 
 ALL_GATED = AT_CEILING | {"all_gated": True}
-"""Where the ceiling stops what takes slots or an allowance too: no job takes of both."""
+"""Where the ceiling stops what takes slots or an allowance too: no job takes of both, and what a refused job
+would have cost by itself is not told (U48)."""
 
 FAST = 120
 """Times as fast, so that six attempts, and the wait until one is missed, take less than ten minutes."""
@@ -143,7 +144,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ("an account in order is refused as inactive", "healthy-refused"),
     (f"a past-due account is granted {WORD}", r"granted subscription \1"),
     (f"{WORD} is granted at the ceiling", r"granted cost_ceiling \1", AT_CEILING),
-    ("cost_cap_reached comes before the ceiling", "ceiling-early"),
+    ("cost_cap_reached comes before the ceiling", "ceiling-early", ALL_GATED),
     ("spent is not what is settled and reserved", "cost-sum", RESERVE),
     ("settled cost falls within a month", "cost-falls", RESERVE | OFTEN),
     ("the month's spend resets at another time", "reset cost"),
@@ -306,13 +307,24 @@ def hidden(one: Breakage, numbers: Any) -> str:
             return "nothing that takes slots cools there"
     if switch == "remembers":
         return "24 h do not pass in ten minutes"
+    if switch == "retry-early" and numbers.window == "gcra" and about[0] in ("read", "write"):
+        return "a call comes back in less than a second there, and no wait is shorter than one"
+    if switch in ("granted", "cools-longer", "other-wait") and about[-1] == "rank_run":
+        longest = max(plan["cooldown_seconds"]["rank_run"] for plan in (corner, studio))
+        if longest <= min(numbers.job_seconds):
+            return "a rank run that goes on is joined, and each outlasts its cooldown"
     dearest = 500 * corner["page_cap"]
-    if one.chosen.get("at_ceiling") and corner["ceiling"] > MOST_STARTED * dearest:
+    refused = one.chosen.get("at_ceiling") or "cost_cap_reached" in about or switch in AT_A_REFUSAL
+    most = (MOST_STARTED + (not numbers.at_ceiling)) * dearest
+    if (refused or one.breaks == "reset cost") and corner["ceiling"] > most:
         return (
             "the ceiling of the account near its limits is more than all jobs cost that a check starts there"
         )
     return ""
 
+
+AT_A_REFUSAL = ("other-ceiling", "ceiling-early")
+"""Switches that only a refusal for the ceiling shows."""
 
 BEFORE = 360
 """Seconds before the run in which an account has used up what it had."""

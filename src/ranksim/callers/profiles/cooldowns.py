@@ -15,7 +15,7 @@ from typing import Any
 from ranksim.callers.chance import chance
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import bounded_wait, is_limited, politely
-from ranksim.callers.profiles.making import a_domain, id_of, named, over, wait_for_job
+from ranksim.callers.profiles.making import a_domain, id_of, named, over
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Lap, Pause, Program, Received, Send, Until
@@ -41,6 +41,15 @@ PLACES = 3
 
 REST = 20 * SECOND
 """Between two laps, so that all users together stay below the limit of expensive calls (S104)."""
+
+APART = 12 * SECOND
+"""Between two of these places, so that those of two kinds leave room in the limit of expensive calls."""
+
+TRIES = 3
+"""Domains at most on which a kind is tried until one can tell."""
+
+ROOM = 4
+"""Calls that the rate limit must still admit after the first of a try, for the others and those beside it."""
 
 AFTER = 3
 """Probes after the end, each when the last refusal said."""
@@ -68,39 +77,69 @@ def stated(reach: Reach, kind: str) -> Micros | None:
 
 
 def _cooled(reach: Reach, seed: int, kind: str, turn: int) -> Program:
-    """Start a job, see it end, and ask again: at any time, shortly before the cooldown ends, and after."""
-    length, scale = stated(reach, kind), reach.target.time_scale
-    if length == 0 or (length is not None and length // scale > LONGEST):
+    """Try a kind on a new domain, on another where that could not tell, and a short cooldown on further ones.
+
+    Nothing is told where the job failed, which may end its cooldown, or where the rate limit refused calls.
+    """
+    length, told = stated(reach, kind), False
+    if length == 0 or (length is not None and length // reach.target.time_scale > LONGEST):
         return
-    domain = yield from a_domain(reach, seed, "cooled", kind, turn)
-    once = named(seed, "cooled", kind, turn)
-    body = job_body(kind, domain or "none")
-    first: Received = yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))
-    if not id_of(first):
-        return
-    send = Send("jobs.create", reach.main, body=body)
-    yield replace(send, idempotency_key=f"{once}-at-once")  # which joins a rank run alone (S52)
-    yield from wait_for_job(reach, kind, id_of(first), 12)
+    for number in range(TRIES):
+        if not told:
+            length, told = yield from _asked_again(reach, seed, kind, (turn, number), length)
+    if length is not None and is_short(length):
+        yield from _at_places(reach, seed, kind, turn, length)
+
+
+def _asked_again(
+    reach: Reach, seed: int, kind: str, turn: tuple[int, int], length: Micros | None
+) -> Generator[Any, Any, tuple[Micros | None, bool]]:
+    """Start a job, see it end, and ask again: at any time, shortly before the cooldown ends, and after.
+
+    One that ends before its job does is asked for as soon as that is over: it may begin only then (U46).
+    Return how long it is, which a refusal tells where nothing else does, and whether the answers can tell.
+    """
+    scale = reach.target.time_scale
+    domain = yield from a_domain(reach, seed, "cooled", kind, *turn)
+    once = named(seed, "cooled", kind, *turn)
+    send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
+    first: Received = yield from politely(replace(send, idempotency_key=once))
+    if not id_of(first) or (yield from _crowded(reach, first)):
+        return length, False
+    for again in range(2 if kind == "rank_run" else 1):  # which joins a rank run alone, and always (S52)
+        yield replace(send, idempotency_key=f"{once}-at-once-{again}")
+    every = 5 * SECOND if length is None else max(HIDDEN // 2, min(5 * SECOND, length // 8))
+    done = yield from _seen_over(reach, kind, id_of(first), first.sent + MINUTE // scale, every)
     if length is None:
         refused: Received = yield replace(send, idempotency_key=f"{once}-refused")
         if refused.code != "cooldown_active":
-            return
+            return None, refused.ok
         length = (refused.received - first.sent) * scale + bounded_wait(refused)
     trip = first.received - first.sent
     draw = chance(f"cooldowns {kind} {turn}", seed, 0)
     before = first.sent + (length - HIDDEN) // scale - 2 * trip - MARGIN
     now: Micros = yield Pause(0)
+    told = before <= now and kind != "rank_run"  # which is joined while it runs, and hides what cools then
     for instant in (now + draw.randrange(max(1, before - now)), before):
         if instant <= now or before - now > LONGEST:
             continue
         yield Until(instant)
         answer: Received = yield replace(send, idempotency_key=f"{once}-{instant}")
-        if answer.code != "cooldown_active":
-            return
+        if answer.ok:
+            return length, done
+        told = told or answer.code == "cooldown_active"
         now = answer.received
-    yield from _after(replace(send, idempotency_key=once), first.received + length // scale, scale)
-    if is_short(length):
-        yield from _at_places(reach, seed, kind, turn, length)
+    answered = yield from _after(replace(send, idempotency_key=once), first.received + length // scale, scale)
+    return length, done and told and answered
+
+
+def _crowded(reach: Reach, answer: Received) -> Generator[Any, Any, bool]:
+    """Wait out a rate window that few more calls fit into; tell if it was so, by what a reply says."""
+    left = answer.header("ratelimit-remaining")
+    if not left.isascii() or not left.isdigit() or int(left) >= ROOM:
+        return False
+    yield Pause(MINUTE // reach.target.traffic_scale)
+    return True
 
 
 def is_short(length: Micros) -> bool:
@@ -115,15 +154,18 @@ def _at_places(reach: Reach, seed: int, kind: str, turn: int, length: Micros) ->
     """
     places = [*range(PLACES)]
     for number in range(2 * PLACES):
-        if places and (yield from _at_place(reach, seed, kind, (turn, number), length, places[0])):
+        if not places:
+            return
+        if (yield from _at_place(reach, seed, kind, (turn, number), length, places[0])):
             places.pop(0)
+        yield Pause(APART // reach.target.traffic_scale)
 
 
 def _at_place(
     reach: Reach, seed: int, kind: str, turn: tuple[int, int], length: Micros, place: int
 ) -> Generator[Any, Any, bool]:
     """Begin a short cooldown at a place in a second, and ask again; return whether that can tell."""
-    scale, named_by = reach.target.time_scale, ("cooled", kind, *turn)
+    scale, named_by = reach.target.time_scale, ("cooled-at", kind, *turn)
     domain = yield from a_domain(reach, seed, *named_by)
     once = named(seed, *named_by)
     send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
@@ -131,7 +173,7 @@ def _at_place(
     second = SECOND // scale
     yield Until((now // second + 1) * second + place * second // PLACES)
     first: Received = yield replace(send, idempotency_key=once)
-    if not id_of(first):
+    if not id_of(first) or (yield from _crowded(reach, first)):
         yield Pause(bounded_wait(first) // reach.target.traffic_scale if is_limited(first) else 0)
         return False
     soon = first.sent + length * SOON[0] // SOON[1] // scale
@@ -143,29 +185,34 @@ def _at_place(
     return done and (again.ok or again.code == "cooldown_active")
 
 
-def _seen_over(reach: Reach, kind: str, job: str, until: Micros) -> Generator[Any, Any, bool]:
-    """Poll a job twice a second of business time until it is over, or an instant; tell if it failed not."""
+def _seen_over(
+    reach: Reach, kind: str, job: str, until: Micros, every: Micros = HIDDEN // 2
+) -> Generator[Any, Any, bool]:
+    """Poll a job `every` so much business time until it is over, or an instant; tell if it failed not."""
     now: Micros = yield Pause(0)
     while now < until:
         answer = yield from politely(Send("jobs.get", reach.main, path={"kind": kind, "id": job}))
         if over(answer) or not answer.ok:
             job_shown = answer.data if isinstance(answer.data, dict) else {}
             return answer.ok and not job_shown.get("error_detail")
-        now = yield Pause(SECOND // 2 // reach.target.time_scale)
+        now = yield Pause(every // reach.target.time_scale)
     return True
 
 
-def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, None]:
-    """Ask once the cooldown is over, then when the refusal says, if there is one."""
+def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, bool]:
+    """Ask once the cooldown is over, then when the refusal says; tell if any was answered."""
     yield Until(over + MARGIN)
+    told = False
     for number in range(AFTER):
         answer: Received = yield replace(send, idempotency_key=f"{send.idempotency_key}-over-{number}")
-        if answer.status == 429:
-            yield Pause(bounded_wait(answer))
-        elif answer.code == "cooldown_active":
+        if answer.code == "cooldown_active":
+            told = True
             yield Pause(min(bounded_wait(answer) // scale, LONGEST) + MARGIN)
+        elif answer.status == 429:
+            yield Pause(bounded_wait(answer))
         elif answer.status:
-            return
+            return told or answer.ok
+    return told
 
 
 def _needs(reach: Reach, users: int) -> Needs:
@@ -174,10 +221,10 @@ def _needs(reach: Reach, users: int) -> Needs:
     waited = [length // scale for length in known if length // scale <= LONGEST]
     short = [length for length in known if is_short(length)]
     each = max([30 * SECOND // scale + 5 * SECOND, *waited])
-    places = PLACES * 15 * SECOND // scale if short else 0
+    places = PLACES * (15 * SECOND // scale + APART // reach.target.traffic_scale) if short else 0
     return Needs(
         -(-len(KINDS) // users) * (each + 5 * SECOND + places),
-        jobs=3 * len(KINDS) + 4 * PLACES * len(short),
+        jobs=3 * TRIES * len(KINDS) + 4 * PLACES * len(short),
     )
 
 

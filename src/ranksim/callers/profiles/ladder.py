@@ -193,8 +193,9 @@ def _too_much(rung: Rung) -> Iterator[Send]:
 def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Program:
     """Try by dry run, twice for real, then by dry run again, with readings of what is used in between.
 
-    A job that cools is tried for real once more, which shows whether the last dry run was right. What is
-    refused whatever was done before needs no second try.
+    A job that cools is tried for real once more, which shows whether the last dry run was right; a job that
+    was begun is looked at, which shows whether it ran when it was asked for again. What is refused whatever
+    was done before needs no second try.
     """
     dry = _dry(send)
     yield from _used(rung)
@@ -203,7 +204,11 @@ def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Progra
     answer: Received = yield from _paced(reach, replace(send, idempotency_key=rung.once()))
     yield from _used(rung)
     if again:
+        begun = id_of(answer) if send.operation == "jobs.create" else ""
         answer = yield from _paced(reach, replace(send, idempotency_key=rung.once()))
+        if begun:
+            path = {"kind": str((send.body or {}).get("kind")), "id": begun}
+            yield from politely(Send("jobs.get", rung.key.name, path=path))
         yield from _used(rung)
     yield from _paced(reach, dry)
     if again and answer.code == "cooldown_active" and send.operation == "jobs.create":
@@ -311,7 +316,7 @@ def _rank_runs_used_up(reach: Reach, rung: Rung) -> Program:
         if id_of(answer):
             last, run = send, id_of(answer)
         elif answer.code == "quota_exhausted" and last is not None:
-            yield from wait_for_job(reach, "rank_run", run, 12, rung.key.name)
+            yield from wait_for_job(reach, "rank_run", run, 60, rung.key.name, SECOND)
             yield from _at_once(rung, last)
             return
 

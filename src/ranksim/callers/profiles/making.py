@@ -122,11 +122,11 @@ def over(answer: Received) -> bool:
 
 
 def wait_for_job(
-    reach: Reach, kind: str, job: str, most: int = 20, key: str = ""
+    reach: Reach, kind: str, job: str, most: int = 20, key: str = "", every: Micros = 5 * SECOND
 ) -> Generator[Any, Any, str]:
     """Poll a job until it has finished, at most so often; return its last status."""
     status = ""
-    step = max(SECOND // 4, 5 * SECOND // reach.target.time_scale)
+    step = max(SECOND // 4, every // reach.target.time_scale)
     for _ in range(most):
         answer = yield from politely(Send("jobs.get", key or reach.main, path={"kind": kind, "id": job}))
         status = str(answer.data.get("status", "")) if isinstance(answer.data, Mapping) else ""

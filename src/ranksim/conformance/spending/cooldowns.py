@@ -18,7 +18,7 @@ from ranksim.conformance.spending.activity import JOBS, ROWS, AccountActivity, R
 from ranksim.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
 
 COOLDOWN = 6
 """The check of cooldowns."""
@@ -63,9 +63,10 @@ class Trials:
     """What each reading of U46 makes of the instances of a rule: how many hold, what breaks, what is open."""
 
     held: dict[tuple[str, CooldownInterpretation], int] = field(default_factory=lambda: defaultdict(int))
-    broke: dict[tuple[str, CooldownInterpretation], list[Evidence]] = field(
+    broke: dict[tuple[str, CooldownInterpretation], list[tuple[str, Evidence]]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    """In which case, and what tells."""
     open: dict[tuple[str, CooldownInterpretation], int] = field(default_factory=lambda: defaultdict(int))
     cases: dict[tuple[str, CooldownInterpretation], dict[str, tuple[str, ...]]] = field(
         default_factory=lambda: defaultdict(dict)
@@ -76,14 +77,16 @@ class Trials:
         """Note that an exchange would have shown a case broken."""
         self.cases[rule, kind].setdefault(case, ids)
 
-    def add(self, rule: str, kind: CooldownInterpretation, holds: bool | None, evidence: Evidence) -> None:
+    def add(
+        self, rule: str, kind: CooldownInterpretation, holds: bool | None, evidence: Evidence, case: str = ANY
+    ) -> None:
         """Note one instance; None when nobody can tell."""
         if holds is None:
             self.open[rule, kind] += 1
         elif holds:
             self.held[rule, kind] += 1
         else:
-            self.broke[rule, kind].append(evidence)
+            self.broke[rule, kind].append((case, evidence))
 
     def tell(self, kinds: Sequence[CooldownInterpretation], tally: Tally) -> None:
         """Report to the tally what the first reading says that nothing excludes, else the default."""
@@ -91,7 +94,7 @@ class Trials:
         chosen = next((kind for kind in kinds if kind not in excluded), kinds[0])
         for (_, kind), found in self.broke.items():
             if kind == kinds[0] != chosen and found:
-                tally.differs(46, kinds[0], chosen, found[0])
+                tally.differs(46, kinds[0], chosen, found[0][1])
         for (rule, kind), count in self.held.items():
             if kind == chosen:
                 tally.held(rule, count, case=None)
@@ -102,8 +105,8 @@ class Trials:
             for case, ids in cases.items() if kind == chosen else ():
                 tally.covers(rule, case, ids)
         for (rule, kind), found in self.broke.items():
-            for evidence in found if kind == chosen else ():
-                tally.broke(rule, evidence)
+            for case, evidence in found if kind == chosen else ():
+                tally.broke(rule, evidence, case=case)
 
 
 def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
@@ -151,7 +154,8 @@ def judge_enforced(runs: CooldownGroups, kind: CooldownInterpretation, trials: T
     """Two acceptances of the same thing lie at least its cooldown apart, unless the first failed meanwhile.
 
     The first was accepted no sooner than its call was sent, the second no later than it was answered; the
-    cooldown begins at the acceptance, or at a finish that was observed before the second call.
+    cooldown begins at the acceptance, or at a finish that was observed before the second call, and that came
+    after the last reply that showed the job under way.
     """
     for spend, works in list(runs.works.items()):
         length = runs.lengths.get(spend)
@@ -226,7 +230,7 @@ def _judge_early(
             ids = tuple(work.exchange.id for pair in near for work in pair)
             expected = f"{near[0][0].spend} accepted once in {length // SECOND} s"
             evidence = Evidence(says, ids, (), runs.about(near[0][0]), near[0][1].low, expected)
-            trials.add("cooldown.enforced", kind, False, evidence)
+            trials.add("cooldown.enforced", kind, False, evidence, near[0][0].spend)
             return
 
 
@@ -257,9 +261,13 @@ def _judge_pair(
     kind: CooldownInterpretation,
     trials: Trials,
 ) -> None:
-    latest = max(first.high, second.high)
-    gap = (latest - first.low) * runs.rate
-    if gap >= length - runs.slack(latest - first.low):
+    latest, begun = max(first.high, second.high), first.low
+    from_finish = kind.begins == "finish" and first.spend in JOBS
+    finished = runs.fate(first).done < second.low
+    if from_finish and finished:
+        begun = max(begun, runs.fate(first).alive)
+    gap = (latest - begun) * runs.rate
+    if gap >= length - runs.slack(latest - begun):
         trials.add("cooldown.enforced", kind, True, Evidence(""))
         if first.high < second.low and gap < LONG * length:  # it could have been refused all the same
             over = f"{first.spend}, when it is over"
@@ -268,18 +276,20 @@ def _judge_pair(
     lasted = runs.unfailed(first, latest)
     if first.high >= second.low:  # either may have been the first
         lasted = lasted and runs.unfailed(second, latest)
-    if kind.begins == "finish" and first.spend in JOBS:
-        lasted = lasted and runs.fate(first).done < second.low
+    if from_finish:
+        lasted = lasted and finished
     if lasted and runs.may_clear(first, second, kind):
         lasted = None
+    what = "accepted again" if begun > first.low else "accepted twice"
+    since = " of its end" if begun > first.low else ""
     says = (
-        f"{first.spend} was accepted twice within {gap / SECOND:.3f} s, "
+        f"{first.spend} was {what} within {gap / SECOND:.3f} s{since}, "
         f"with a cooldown of {length // SECOND} s"
     )
     ids = (first.exchange.id, second.exchange.id)
     expected = f"{first.spend} accepted once in {length // SECOND} s"
     evidence = Evidence(says, ids, (), runs.about(first), second.low, expected)
-    trials.add("cooldown.enforced", kind, False if lasted else None, evidence)
+    trials.add("cooldown.enforced", kind, False if lasted else None, evidence, first.spend)
 
 
 def judge_refused(
@@ -322,7 +332,9 @@ def judge_refused(
         else (refused.exchange.id,)
     )
     evidence = Evidence(says, ids, (), runs.about(refused), refused.low, "no refusal as cooldown_active")
-    trials.add("cooldown.refused", kind, holds, evidence)
+    never = latest == DISTANT_PAST
+    case = "on another domain" if never else f"{refused.spend}, when it is over"
+    trials.add("cooldown.refused", kind, holds, evidence, case)
 
 
 def judge_stated(
@@ -371,7 +383,7 @@ def _judge_length(
     least = max(0, length - span * runs.rate) // SECOND
     expected = f"{least} to {length // SECOND} s to wait"
     evidence = Evidence(says, ids, (), runs.about(refused), refused.low, expected)
-    trials.add("cooldown.stated", kind, holds, evidence)
+    trials.add("cooldown.stated", kind, holds, evidence, refused.spend)
     if holds:
         trials.covers("cooldown.stated", kind, refused.spend, *ids)
 
@@ -398,7 +410,7 @@ def _judge_kept(
     ids = (refused.exchange.id, second.exchange.id)
     expected = f"cooldown_active until {wait // SECOND} s have passed"
     evidence = Evidence(says, ids, (), runs.about(refused), second.low, expected)
-    trials.add("cooldown.stated", kind, False if lasted else None, evidence)
+    trials.add("cooldown.stated", kind, False if lasted else None, evidence, refused.spend)
 
 
 def wait_of(exchange: Observation) -> int | None:

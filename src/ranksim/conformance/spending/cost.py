@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ranksim.clock import DISTANT_FUTURE, Micros, iso
+from ranksim.clock import DAY, DISTANT_FUTURE, Micros, iso
 from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.observation import leaves
 from ranksim.conformance.spending.activity import (
@@ -38,6 +38,9 @@ CEILING = 3
 
 ADDS = ("keywords", "scans")
 """What buys nothing immediately (S57, S58)."""
+
+AHEAD, AS_REFUSED = "within a month", "as refusals tell"
+"""Cases of when the month's spend resets: what usage states by itself, and beside a refusal's date (S99)."""
 
 RULES = (
     Rule(
@@ -74,7 +77,8 @@ RULES = (
         "The month's spend resets at the stated time, which lies ahead and within a month.",
         (62, 99),
         (51,),
-        "everyday: read usage that states when the month's spend resets, best across a month's end",
+        "everyday: read usage that states when the month's spend resets; ladder: spend up to the ceiling",
+        (AHEAD, AS_REFUSED),
     ),
     Rule(
         "cost.tracking",
@@ -105,6 +109,7 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
         if refused.check == 3:
             judge_refused(activity, refused, options, tally)
             judge_meta(activity, refused, usage, tally)
+            judge_date(activity, refused, usage, clock, tally)
 
 
 def usd(amount: int) -> str:
@@ -161,6 +166,35 @@ def judge_meta(
             wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.exchange.id, exchange.id)
     evidence = activity.evidence(f"meta {dict(meta)}: {wrong}", ids, exchange.sent)
     tally.check("cost.meta", not wrong, evidence)
+
+
+def judge_date(
+    activity: AccountActivity,
+    refused: RefusedSpend,
+    usage: Bracket[CostStatement],
+    clock: BusinessClock,
+    tally: Tally,
+) -> None:
+    """A refusal tells the date on which the month's spend resets, and usage the instant of the same.
+
+    Usage before and after it that agrees leaves no other value between. A date may be written in any zone,
+    and be the last day of the month that ends or the first of the next. One that is past is another's.
+    """
+    before, after = usage.before(refused.low), usage.after(refused.high)
+    dates = [date for date in _dates(refused.exchange.meta) if clock.passed(refused.high, date) is False]
+    if not dates or before is None or after is None or before.ends is None or before.ends != after.ends:
+        return
+    told, ends = " and ".join(iso(date)[:10] for date in dates), before.ends
+    says = f"usage has the month's spend reset at {iso(ends)}, and the refusal on {told}"
+    ids = (before.exchange.id, refused.exchange.id)
+    near = any(abs(date - ends) <= DAYS_APART for date in dates)
+    tally.check("cost.reset", near, activity.evidence(says, ids, refused.low), case=AS_REFUSED)
+
+
+def _dates(meta: Mapping[str, Any]) -> list[Micros]:
+    """Return the days that a meta tells, each as its 00:00 UTC, however they are called (U26)."""
+    days = [found[0] for value in leaves(dict(meta)) if (found := _DAY.match(str(value)))]
+    return [day for told in days if (day := moment(f"{told}T00:00:00Z")) is not None]
 
 
 def _tells_all(meta: Mapping[str, Any]) -> bool:
@@ -301,6 +335,9 @@ def judge_timing(activity: AccountActivity, ordered: Sequence[CostStatement], ta
             return
 
 
+DAYS_APART = 2 * DAY
+"""How far a day's 00:00 UTC may be from an instant on it, or on the one before, in any zone."""
+
 MOST_ADDED = 8
 """Additions after a reading that are looked at."""
 
@@ -338,7 +375,7 @@ def judge_reset(
         if wrong != "?":
             says = f"the month's spend resets at {iso(cost.ends)}: {wrong}"
             evidence = activity.evidence(says, ids, cost.low)
-            tally.check("cost.reset", not wrong, evidence)
+            tally.check("cost.reset", not wrong, evidence, case=AHEAD)
 
 
 def _wrong_reset(cost: CostStatement, ends: Micros, clock: BusinessClock) -> str:

@@ -27,7 +27,13 @@ from ranksim.conformance.spending.cost import ADDS, refundable
 from ranksim.conformance.spending.quotas import metric_of
 from ranksim.conformance.spending.slot_bounds import SlotBounds
 from ranksim.conformance.spending.spend_parsing import domain_of, spend_of, subject_of
-from ranksim.conformance.spending.statements import Bracket, BusinessClock, CostStatement, MeterStatement
+from ranksim.conformance.spending.statements import (
+    Bracket,
+    BusinessClock,
+    CostStatement,
+    MeterStatement,
+    SlotStatement,
+)
 from ranksim.conformance.verdict.options import Options
 from ranksim.contract.facts import CHECK_OF, Spend
 from ranksim.rules.terms import NAMES_CAPABILITY
@@ -114,6 +120,7 @@ class FailedChecks:
         self.cooled = CooldownGroups(activity, clock.rate, options)
         self.slots = Bracket([(s.low, s.high, s) for s in activity.slots if s.ends is not None])
         self.tracked = SlotBounds(activity)
+        self.refuses_whole = self._learn_refuses_whole()
         self.refundable = {work.exchange.index: work.low for work in refundable(activity)}
         self.refunded = sorted(self.refundable.values())
         grouped: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = {}
@@ -269,7 +276,10 @@ class FailedChecks:
         return after is not None and same and after.ends == before.ends
 
     def exhausted(self, outcome: CheckOutcome) -> CheckFailure | None:
-        """Return evidence that the allowance was used up: nothing gives units back but failed jobs (U50)."""
+        """Return evidence that the allowance was used up: nothing gives units back but failed jobs (U50).
+
+        Of what jobs consume, a reading after the call says the same where nothing was accepted in between.
+        """
         metric = self.metrics.get(outcome.spend, "")
         if outcome.spend == "keywords":
             return None  # words that stand in the list already ask for nothing
@@ -278,12 +288,19 @@ class FailedChecks:
         if before is None or before.limit is None or before.used < before.limit:
             return None
         refunds = self.options.candidates("quota_refund") != ("never",)
-        if (
-            refunds
-            and any(work.spend in JOBS for work in self.activity.works if self._consumes(work, metric))
-        ) or (not self._same_month(before, outcome.high)):
+        jobs = any(work.spend in JOBS for work in self.activity.works if self._consumes(work, metric))
+        if not self._same_month(before, outcome.high):
+            return None
+        if refunds and jobs and not self._still_used_up(before, outcome.high):
             return None
         return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.exchange.id,))
+
+    def _still_used_up(self, before: MeterStatement, high: Micros) -> bool:
+        """Return whether a meter reads used up after a call, too, and nothing can have been taken since."""
+        after = self.meters[before.metric].after(high)
+        if after is None or after.limit is None or after.used < after.limit:
+            return False
+        return self.activity.alone and self.quiet.between(before.low, after.high)
 
     def full(self, outcome: CheckOutcome) -> CheckFailure | None:
         """Return evidence that what the call adds did not fit the slots that were free.
@@ -291,23 +308,44 @@ class FailedChecks:
         What is used grows within a month, and is freed by nothing but a scan that is narrowed (U62). Where a
         request may be granted in part (U64), it fails for certain only where no slot is free.
         """
-        before, after = self.slots.before(outcome.low), self.slots.after(outcome.high)
-        if outcome.spend not in ADDS or before is None or after is None or before.limit is None:
-            return None
-        if (after.ends, after.limit) != (before.ends, before.limit) or not self.activity.alone:
-            return None
-        if any(
-            patch.sent <= outcome.high and (not patch.ok or patch.received >= before.low)
-            for patch in self.activity.patches
-        ):
+        before = self._slots_around(outcome.low, outcome.high)
+        if outcome.spend not in ADDS or before is None or before.limit is None:
             return None
         least = self.tracked.wanted(outcome.spend, outcome.exchange, outcome.low, outcome.high)
-        in_part = outcome.check > 5 and "partial" in self.options.candidates("over_slots")
+        in_part = outcome.check > 5 and not self.refuses_whole
         room = 0 if in_part else least - 1
         if not least or before.limit - before.used > room:
             return None
         says = f"{before.used} of {before.limit} slots were used, and it adds {least} at least"
         return CheckFailure(5, says, (before.exchange.id,))
+
+    def _slots_around(self, low: Micros, high: Micros) -> SlotStatement | None:
+        """Return the reading of slots before a call, where none was freed from then to one after the call."""
+        before, after = self.slots.before(low), self.slots.after(high)
+        if before is None or after is None or not self.activity.alone:
+            return None
+        if (after.ends, after.limit) != (before.ends, before.limit):
+            return None
+        narrowed = any(
+            patch.sent <= high and (not patch.ok or patch.received >= before.low)
+            for patch in self.activity.patches
+        )
+        return None if narrowed else before
+
+    def _learn_refuses_whole(self) -> bool:
+        """Return whether keywords are never granted in part (U64): some were refused where one would fit."""
+        if "partial" not in self.options.candidates("over_slots"):
+            return True
+        for refused in self.activity.refusals:
+            words, after = refused.body.get("keywords"), self.slots.after(refused.high)
+            if refused.check != 5 or refused.spend != "keywords" or not isinstance(words, list):
+                continue
+            if self._slots_around(refused.low, refused.high) is None or after is None or after.limit is None:
+                continue
+            _, most = self.tracked.of_words(refused.body, {}, refused.low, refused.high)
+            if most // max(1, len(words)) <= after.limit - after.used:
+                return True
+        return False
 
     def cooling(self, outcome: CheckOutcome) -> CheckFailure | None:
         """Return evidence that the same thing was accepted so short a time ago that it cools (S65).
