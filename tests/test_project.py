@@ -24,9 +24,14 @@ def test_it_writes_a_project_and_says_what_is_next(tmp_path: Path) -> None:
     written = {str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*.*")}
     assert {"scenarios/first.yaml", "tests/test_client.py", "schemas/scenario.json"} <= written
     assert {".github/workflows/ranksim.yml", "pytest.ini", "requirements.txt"} <= written
-    assert "ranksim run scenarios/first.yaml" in told
+    assert f"next:\n  cd {tmp_path / 'new'}\n  ranksim run scenarios/first.yaml" in told
     scenario = tmp_path / "new" / "scenarios" / "first.yaml"
     assert CliRunner().invoke(cli.app, ["run", str(scenario)]).exit_code == 0
+
+
+def test_who_stands_in_the_folder_is_sent_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "next:\n  ranksim run scenarios/first.yaml" in begun(Path())
 
 
 def test_it_replaces_nothing(tmp_path: Path) -> None:

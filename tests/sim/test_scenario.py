@@ -249,6 +249,15 @@ def test_more_mistakes(text: str, message: str) -> None:
     assert str(caught.value).startswith(f"s.yaml:{message}")
 
 
+def test_all_that_does_not_fit_together_is_told_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(MINIMAL.replace("plan: pro", "plan: por") + "receivers: {x: {account: amce}}\nwarm_up: 2d\n")
+    plan, receiver, warm_up = str(caught.value).splitlines()
+    assert plan == "s.yaml:4: accounts.acme.plan: no plan 'por'; did you mean 'pro'?"
+    assert receiver == "s.yaml:5: receivers.x.account: no account 'amce'; did you mean 'acme'?"
+    assert warm_up.startswith("s.yaml:6: warm_up: expected less than the length of 1d")
+
+
 def test_the_policy_may_be_a_file_beside_the_scenario_and_be_overridden(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("assumptions: {window: gcra, reset_format: epoch}\n", "utf-8")
     path = tmp_path / "day.yaml"

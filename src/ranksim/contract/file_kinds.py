@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 MARKS: dict[str, tuple[str, ...]] = {
+    "result": ("tables",),
     "study": ("study",),
     "population": ("population", "segments"),
     "target": ("environments",),
@@ -15,7 +16,6 @@ MARKS: dict[str, tuple[str, ...]] = {
     "catalogue": ("plans", "unit_costs"),
     "policy": ("assumptions", "facts", "statuses"),
     "map": ("rules",),
-    "result": ("tables",),
 }
 """Kind to the fields of which one shows it; the first that fits."""
 
@@ -51,7 +51,7 @@ def kind_of(fields: Collection[str]) -> str:
 def other_kind(fields: Collection[str], expected: str) -> str:
     """Return of which other kind a YAML file with these fields at its top is, or "" where it may be right.
 
-    A study names a scenario or a population, so these fields of its own say nothing.
+    A study names a scenario or a population, so these fields of its own say nothing; so does a result.
     """
     own = MARKS.get(expected, ())
     if expected == "study":
@@ -59,7 +59,7 @@ def other_kind(fields: Collection[str], expected: str) -> str:
     kind = kind_of(fields)
     if expected == "accounts" and kind == "scenario":  # whose accounts are read
         return ""
-    if kind == expected or (kind != "study" and any(mark in fields for mark in own)):
+    if kind == expected or (kind not in ("study", "result") and any(mark in fields for mark in own)):
         return ""
     return kind
 

@@ -1,7 +1,7 @@
 """Values of YAML files that know where they stand, validated by a model, every mistake one clear sentence."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -82,7 +82,12 @@ def explain(model: type[BaseModel], error: ValidationError, located: Located) ->
         if details["type"] == "extra_forbidden":
             meant |= {(*path[:-1], name) for name in _near(model, details["loc"])}
         told[str(located.error(_sentence(model, details), *path))] = None
-    lines = list(told)
+    return together(told)
+
+
+def together(sentences: Iterable[str]) -> BadInput:
+    """One error of the sentences of several, a line each; of many the first."""
+    lines = list(sentences)
     more = [f"and {len(lines) - MOST_MISTAKES} more"] if len(lines) > MOST_MISTAKES else []
     return BadInput("\n".join([*lines[:MOST_MISTAKES], *more]))
 

@@ -13,7 +13,7 @@ from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.callers.programs import Arrivals, ClientSpec, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
-from ranksim.contract.located import Located, Part, explain, validate
+from ranksim.contract.located import Located, Part, explain, together, validate
 from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
@@ -123,7 +123,7 @@ class Scenario(Frozen):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a scenario file. Raises BadInput naming the line of the first mistake."""
+        """Read a scenario file. Raises BadInput naming the line of each mistake."""
         return cls.read(read_yaml(path, "scenario"), Path(path))
 
     @classmethod
@@ -144,8 +144,7 @@ class Scenario(Frozen):
         clients = {name: below(client, path.parent) for name, client in scenario.clients.items()}
         changes = {"policy": policy, "name": scenario.name or path.stem, "clients": clients}
         scenario = scenario.model_copy(update=changes)
-        for where, message in _problems(scenario):
-            raise located.error(message, *where)
+        _refuse_problems(scenario, located)
         return scenario
 
     def replace(self, **changes: Any) -> Self:
@@ -173,14 +172,12 @@ class Scenario(Frozen):
             scenario = type(self).model_validate(merged)
         except ValidationError as error:
             raise explain(type(self), error, located) from None
-        for where, message in _problems(scenario):
-            raise located.error(message, *where)
+        _refuse_problems(scenario, located)
         return scenario
 
     def check(self) -> None:
         """Raise BadInput when parts of the scenario do not fit together."""
-        for where, message in _problems(self):
-            raise Located(self.name or "scenario", {}, {}).error(message, *where)
+        _refuse_problems(self, Located(self.name or "scenario", {}, {}))
 
 
 def _read_policy(located: Located, folder: Path) -> Policy:
@@ -232,6 +229,13 @@ def _as_mapping(old: Any) -> dict[Any, Any]:
 
 
 # What the models cannot see: whether the parts of a scenario fit together. The first problem is reported.
+
+
+def _refuse_problems(scenario: Scenario, located: Located) -> None:
+    """Raise BadInput with all that does not fit together, a line each, where there is any."""
+    found = [str(located.error(message, *where)) for where, message in _problems(scenario)]
+    if found:
+        raise together(found)
 
 
 def _problems(scenario: Scenario) -> Iterator[Problem]:
