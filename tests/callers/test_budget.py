@@ -17,7 +17,7 @@ from ranksim.callers.budget import (
     ELSEWHERE,
     LOOKED,
     LOST,
-    UNSEEN,
+    UNSEEN_JOB,
     Budget,
     account_named,
     guarded,
@@ -176,7 +176,7 @@ def test_a_reading_made_before_the_reply_shows_nothing() -> None:
 
 
 def test_what_is_shown_before_the_reply_is_what_the_call_cost() -> None:
-    books = opened(3 * UNSEEN)
+    books = opened(3 * UNSEEN_JOB)
     assert books.budget.permit(JOB) is JOB
     books.spent = 900_000
     books.reads()
@@ -216,10 +216,10 @@ def iter_of(send: Send) -> Generator[Any, Any, None]:
 
 
 def test_a_job_of_a_kind_never_seen_may_cost_a_dollar() -> None:
-    books = opened(UNSEEN - 1)
+    books = opened(UNSEEN_JOB - 1)
     assert books.budget.permit(JOB) is None
     assert not books.budget.must_wait(JOB)
-    books = opened(2 * UNSEEN)
+    books = opened(2 * UNSEEN_JOB)
     assert books.makes(JOB, 100_000)
     elsewhere = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_2"})
     assert books.makes(elsewhere, 0)  # of pages that may be five times as many
@@ -230,8 +230,17 @@ def test_a_job_of_a_kind_never_seen_may_cost_a_dollar() -> None:
     assert books.budget.permit(fourth) is None  # its price is known, but the third goes alone
 
 
+def test_the_first_briefs_are_few() -> None:
+    """Nine keywords were the first call of all under a cap of 0.05 USD, and cost 0.27 USD."""
+    books = opened(50_000)
+    assert books.budget.permit(replace(BRIEF, body={"keywords": ["word"] * 9})) is None
+    assert books.makes(BRIEF, 10_000)
+    assert books.budget.permit(replace(BRIEF, body={"keywords": ["word"] * 5})) is None
+    assert books.budget.permit(replace(BRIEF, body={"keywords": ["word"] * 4})) is not None
+
+
 def test_a_job_that_books_nothing_at_first_is_held_until_it_has_ended() -> None:
-    books = opened(3 * UNSEEN)
+    books = opened(3 * UNSEEN_JOB)
     assert books.budget.permit(JOB) is JOB
     books.replies(JOB, job="job_1")
     books.reads()

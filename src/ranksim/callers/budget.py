@@ -18,11 +18,16 @@ HEADROOM = 2
 ELSEWHERE = 5
 """How many times as much as its kind did on other domains a job is taken to cost at most: pages differ."""
 
-UNSEEN = 1_000_000
-"""What a job is taken to cost at most (µUSD) while nobody saw what its kind costs, but for `SMALL` kinds."""
+UNSEEN: Mapping[str, int] = {
+    "keywords.create": 0,
+    "scans.create": 0,
+    "keyword_briefs.create": 50_000,
+    "rank_run": 50_000,
+}
+"""What a call is taken to cost at most (µUSD), each keyword of briefs, while nobody saw what its kind costs:
+keywords and scans nothing (S57, S58), little what programs ask few keywords of; any other `UNSEEN_JOB`."""
 
-SMALL = ("rank_run", "")
-"""Kinds of call that cost as much as others of these did at most: programs send few keywords for them."""
+UNSEEN_JOB = 1_000_000
 
 LOST: Micros = 10 * SECOND
 """How long after a call without a reply a reading is taken to show what it cost."""
@@ -102,8 +107,8 @@ class Budget:
     before it is sent until a reading that was made after its reply shows what it did cost; a job of which
     that reading shows nothing is held until it has ended. It is held by what its like cost before, doubled
     where others are under way. Where its like was never seen it goes alone: nothing else that costs anything
-    is under way meanwhile, and it is taken to cost at most a few times what its kind did elsewhere, or a
-    dollar where its kind was never seen. So the cap is passed by one call at most, which costs more than
+    is under way meanwhile, and it is taken to cost at most a few times what its kind did elsewhere, or what
+    `UNSEEN` says. So the cap is passed by one call at most, which costs more than
     that, and by what a deployment books of a job beyond what it showed at first. Without readings nothing
     that spends is permitted. Where accounts are shared by several processes, each needs its share of the cap.
     """
@@ -273,10 +278,8 @@ class Budget:
             return price * units
         same = max((one for known, one in self._prices.items() if known[:2] == like[:2]), default=0)
         if same:
-            return min(ELSEWHERE * same, max(UNSEEN, HEADROOM * same)) * units
-        if like.kind in SMALL:
-            return max((price for known, price in self._prices.items() if known.kind in SMALL), default=0)
-        return max((UNSEEN, *self._prices.values()))
+            return min(ELSEWHERE * same, max(UNSEEN_JOB, HEADROOM * same)) * units
+        return UNSEEN.get(like.kind or like.operation, UNSEEN_JOB) * units
 
     def _name(self, key: str) -> str:
         return self.accounts.get(key) or key
