@@ -8,13 +8,13 @@ from functools import cache
 import pytest
 
 from ranksim.callers.discovery import Reach, explore
-from ranksim.callers.steps import Send
+from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.check.choice import Rounds, choose, gain, open_cases, turns, worth
 from ranksim.check.plan import CLOSING, CheckPlan, make_plan
 from ranksim.check.tasks import by_turns, standing_in, tasks
 from ranksim.check.told import lines
-from ranksim.clock import HOUR, MINUTE, SECOND
+from ranksim.clock import HOUR, MINUTE, SECOND, instant
 from ranksim.conformance.compare import RULES
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.errors import BadInput
@@ -133,6 +133,92 @@ def test_settings_and_hours_hold_rules_back() -> None:
     fast = planned(with_target(reach, time_scale=240), time=HOUR)
     assert held_back(fast) == set()
     assert "webhooks-long" in [task.name for task in fast.runs]
+
+
+# What stated numbers hide
+
+
+def stating(time: int = 10 * MINUTE, **reads: object) -> str:
+    """The plan of one key whose account states these numbers, by operation (with _ for its dot)."""
+    reach = reached("main", environments=1)
+    known = dict(reach.keys["main"].reads)
+    for name, changed in reads.items():
+        operation = name.replace("_", ".", 1)
+        known[operation] = known[operation] | changed if isinstance(changed, dict) else changed
+    key = replace(reach.keys["main"], reads=known)
+    now = instant("2026-03-10T12:00:00Z")
+    return "\n".join(lines(planned(replace(reach, keys={"main": key}, date=now), time=time)))
+
+
+def cooling(**seconds: int) -> dict[str, object]:
+    return {"cooldown_seconds": {"rank_run": 20, "crawl": 40, "site_optimization": 30, **seconds}}
+
+
+def test_cooldowns_whose_end_is_not_waited_for_are_named() -> None:
+    assert "what follows the cooldown" not in stating(account_entitlements=cooling())
+    said = stating(account_entitlements=cooling(crawl=86_400, site_optimization=301))
+    assert (
+        "  of cooldown.refused, cooldown.stated not what follows the cooldown of crawl, site_optimization: "
+        "it lasts longer than a check waits, 5m (crawl 1d, site_optimization 5m1s); wants a key of a plan"
+    ) in said
+    assert "crawl 40s" in stating(time=30 * SECOND, account_entitlements=cooling())
+    some = stating(account_entitlements=cooling(crawl=0))
+    assert "not the cooldown of crawl: no plan of these keys states one" in some
+    none = stating(account_entitlements=cooling(rank_run=0, crawl=0, site_optimization=0))
+    assert (
+        "  not cooldown.enforced, cooldown.refused, cooldown.stated: no plan of these keys states a" in none
+    )
+    assert "account.entitlements" in reached("main").keys["main"].reads
+
+
+def test_a_month_that_does_not_turn_meanwhile_is_named() -> None:
+    cost = {"cost": {"spent": "0", "ceiling": "1", "resets_at": "2026-03-30T12:00:00Z"}, "metrics": []}
+    slots = {"resets_at": "2026-03-10T12:09:00Z"}
+    said = stating(account_usage=cost, slots_get=slots)
+    assert "  of cost not what begins anew as a month or a week turns: the nearest reset is 20d away" in said
+    soon = {**cost, "cost": {**cost["cost"], "resets_at": "2026-03-10T12:05:00Z"}}  # type: ignore[dict-item]
+    assert "begins anew" not in stating(account_usage=soon, slots_get=slots)
+
+
+def test_a_ceiling_that_a_checks_jobs_may_not_reach_is_named() -> None:
+    usage = {"cost": {"spent": "10.00", "ceiling": "90.00", "resets_at": "2026-03-30T12:00:00Z"}}
+    said = stating(account_usage=usage)
+    assert (
+        "of guards.ceiling, cost.refused, cost.meta not what comes at a ceiling, where a job costs less than "
+        "2.00 USD: 80.00 USD are left under the ceiling, and 40 jobs are started at most"
+    ) in said
+    near = {"cost": {**usage["cost"], "spent": "89.00"}}
+    assert "what comes at a ceiling" not in stating(account_usage=near)
+
+
+def test_limits_that_no_call_comes_up_to_hold_rules_back() -> None:
+    metrics = [{"metric": "keyword_brief_refreshes", "limit": 100_000, "used": 0}]
+    said = stating(slots_get={"limit": 160_000, "used": 0}, account_usage={"metrics": metrics})
+    assert ": 160,000 slots are free at least, and one call asks for 36,000 at most; wants a key" in said
+    assert ": 100,000 briefs are left at least, and one call asks for 9,000 at most; wants a key" in said
+    assert "slots are free" not in stating(slots_get={"limit": 35_000, "used": 0})
+
+
+def test_jobs_that_take_longer_than_a_check_are_named() -> None:
+    job = {"created_at": "2026-03-10T10:00:00Z", "finished_at": "2026-03-10T10:20:00Z"}
+    assert "not how a job ends: the jobs that are listed took 20m at least" in stating(jobs_list=[job])
+    quick = {**job, "finished_at": "2026-03-10T10:00:05Z"}
+    assert "how a job ends" not in stating(jobs_list=[job, quick])
+
+
+def test_the_deployments_own_clock_is_read() -> None:
+    def answers() -> Reach:
+        program = explore(Target.simple("http://127.0.0.1:9", "rk_1"))
+        send = next(program)
+        try:
+            while True:
+                dated = {"Date": "Tue, 10 Mar 2026 12:00:00 GMT"} if send.key == "" else {}
+                send = program.send(Received(401, {}, dated, 0, 0))
+        except StopIteration as end:
+            found: Reach = end.value
+            return found
+
+    assert answers().date == instant("2026-03-10T12:00:00Z")
 
 
 def test_only_some_rules() -> None:

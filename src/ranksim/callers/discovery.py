@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from ranksim.callers.manners import pages, politely
 from ranksim.callers.steps import Program, Received, Send
 from ranksim.callers.target import Target
+from ranksim.clock import SECOND, Micros
 from ranksim.trace import TraceKey
 
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
@@ -90,13 +92,15 @@ class KeyReach:
 class Reach:
     """What can be exercised. `main` is the first key that works for a whole account, else any; "" for none.
 
-    `lacks` says of an operation (or "graphql") that the main key cannot use it, and why.
+    `lacks` says of an operation (or "graphql") that the main key cannot use it, and why. `date` is the
+    deployment's own clock (µs) when that was found out, None where it dates no reply.
     """
 
     target: Target
     keys: Mapping[str, KeyReach] = field(default_factory=dict)
     main: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
+    date: Micros | None = None
 
     def can(self, operation: str, key: str = "") -> bool:
         """Return whether nothing speaks against an operation (or "graphql") with a key, or the main one."""
@@ -130,7 +134,7 @@ def declared(target: Target, found: Mapping[str, KeyReach]) -> dict[str, TraceKe
 def explore(target: Target) -> Generator[Any, Any, Reach]:
     """Read with every key what there is to read, and return what can be exercised."""
     keys: dict[str, KeyReach] = {}
-    yield Send("webhook_events.list", key="")
+    first: Received = yield Send("webhook_events.list", key="")
     for name in target.keys:
         keys[name] = yield from _explore_key(target, name)
     keys = {key.name: key for key in _corrected(keys)}
@@ -141,7 +145,15 @@ def explore(target: Target) -> Generator[Any, Any, Reach]:
         answer = yield Send("domains.list", main, body=body, surface="graphql")
         if not _fits(answer):
             lacks[GRAPHQL] = _why(answer)
-    return Reach(target, keys, main, lacks)
+    return Reach(target, keys, main, lacks, _date(first.header("date")))
+
+
+def _date(text: str) -> Micros | None:
+    """Read an IMF-fixdate (RFC 9110)."""
+    try:
+        return int(parsedate_to_datetime(text).timestamp()) * SECOND
+    except (ValueError, OverflowError):
+        return None
 
 
 def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:

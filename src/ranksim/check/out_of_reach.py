@@ -7,10 +7,11 @@ run with these keys; a rule that is not may be left open all the same, and the r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.profiles.webhooks import DELAYS
+from ranksim.check.lack import Lack
+from ranksim.check.stated_numbers import hidden_by_numbers
 from ranksim.clock import HOUR, Micros
 from ranksim.contract.facts import Facts
 from ranksim.report import units
@@ -19,25 +20,18 @@ MOST_SPENT_ON = 16
 """Jobs that a ladder starts in order to reach an account's cost ceiling."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
-    """Rules that cannot be decided, by name or by what names begin with; `why`, and what would help."""
-
-    rules: tuple[str, ...]
-    why: str
-    would: str
-
-    def covers(self, rule: str) -> bool:
-        """Return whether it holds a rule back."""
-        return any(rule == name or (name.endswith(".") and rule.startswith(name)) for name in self.rules)
-
-
 def lacking(reach: Reach, time: Micros, *, receiver: bool) -> list[Lack]:
     """Return what cannot be decided within so long (µs), most telling first.
 
     `receiver` says that webhooks can be received.
     """
-    return [*_keys(reach), *_settings(reach, receiver), *_operations(reach), *_hours(reach, time)]
+    return [
+        *_keys(reach),
+        *_settings(reach, receiver),
+        *_operations(reach),
+        *_hours(reach, time),
+        *hidden_by_numbers(reach, time),
+    ]
 
 
 def _keys(reach: Reach) -> Iterator[Lack]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ranksim.callers.discovery import Reach
-from ranksim.check.out_of_reach import Lack, lacking
+from ranksim.check.lack import Lack
+from ranksim.check.out_of_reach import lacking
 from ranksim.check.tasks import CheckTask, tasks
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.verdict.verdicts import Rule

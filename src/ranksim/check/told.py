@@ -12,6 +12,9 @@ from ranksim.check.tasks import CheckTask
 from ranksim.clock import MINUTE
 from ranksim.report import units
 
+FEW = 4
+"""So many rules are named one by one, more by their families."""
+
 
 def lines(plan: CheckPlan) -> list[str]:
     """Return the plan as lines of text."""
@@ -23,6 +26,12 @@ def lines(plan: CheckPlan) -> list[str]:
         held = [rule for rule in plan.rules if plan.held_back(rule) is lack]
         if held:
             said.append(f"  not {', '.join(held)}: {lack.why}; wants {lack.would}")
+    for lack in plan.lacks:
+        about = [rule for rule in plan.decidable if lack.part and lack.is_about(rule)]
+        if about:
+            families = list(dict.fromkeys(rule.partition(".")[0] for rule in about))
+            named = ", ".join(about if len(about) <= FEW else families)
+            said.append(f"  of {named} not {lack.part}: {lack.why}; wants {lack.would}")
     in_time = turns(plan, plan.time - CLOSING)
     runs = [task for task in plan.tasks if task.name in in_time]
     said.append(f"takes at most {units.duration(plan.time)}: {', '.join(map(_length, runs))}")

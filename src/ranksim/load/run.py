@@ -316,10 +316,10 @@ def reach_to_message(found: Reach) -> dict[str, Any]:
                "reads": dict(key.reads)}
         for name, key in found.keys.items()
     }  # fmt: skip
-    return {"keys": keys, "main": found.main, "lacks": dict(found.lacks)}
+    return {"keys": keys, "main": found.main, "lacks": dict(found.lacks), "date": found.date}
 
 
 def reach_from_message(data: Mapping[str, Any], target: Target) -> Reach:
     """Read back what can be exercised."""
     keys = {name: KeyReach(**key) for name, key in data["keys"].items()}
-    return Reach(target, keys, data["main"], data["lacks"])
+    return Reach(target, keys, data["main"], data["lacks"], data["date"])

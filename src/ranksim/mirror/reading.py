@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ranksim.callers.discovery import Reach, explore
 from ranksim.callers.manners import pages
 from ranksim.callers.steps import Send
 from ranksim.callers.target import Target
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import Micros
 
 OWNED = (
     "domains.list",
@@ -84,13 +83,4 @@ def read(target: Target) -> Generator[Any, Any, Reading]:
         bound = {name: reach.keys[name].domain_id for name in names}
         label = str(singles["account.get"].get("name") or "account")
         accounts.append(ReadAccount(label, environment, bound, singles, lists, main.lacks))
-    last = yield Send("webhook_events.list", key="")
-    return Reading(tuple(accounts), tuple(unknown), _date(last.headers.get("date", "")))
-
-
-def _date(text: str) -> Micros | None:
-    """Read an IMF-fixdate (RFC 9110)."""
-    try:
-        return int(parsedate_to_datetime(text).timestamp()) * SECOND
-    except (ValueError, OverflowError):
-        return None
+    return Reading(tuple(accounts), tuple(unknown), reach.date)

@@ -1,0 +1,26 @@
+"""What a check cannot decide, why, and which key, plan or setting would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Rules that cannot be decided, by name or by what names begin with; `why`, and what would help.
+
+    Where only a `part` of them cannot be seen, it is told, and holds no rule back.
+    """
+
+    rules: tuple[str, ...]
+    why: str
+    would: str
+    part: str = ""
+
+    def covers(self, rule: str) -> bool:
+        """Return whether it holds a rule back."""
+        return not self.part and self.is_about(rule)
+
+    def is_about(self, rule: str) -> bool:
+        """Return whether it is about a rule, or a part of it."""
+        return any(rule == name or (name.endswith(".") and rule.startswith(name)) for name in self.rules)
