@@ -550,7 +550,10 @@ def test_an_account_has_its_anchor_by_text_or_number() -> None:
 
 @pytest.mark.parametrize("how", [{"by": 1.5}, {"to": 1e18}])
 def test_time_moves_by_whole_microseconds(how: dict[str, Any]) -> None:
-    with World() as world, pytest.raises(BadInput, match=r"^clock: expected text or a whole number of µs, f"):
+    with (
+        World() as world,
+        pytest.raises(BadInput, match=r"^clock: expected text with its unit, or a whole number"),
+    ):
         world.clock.advance(**how)
 
 

@@ -8,7 +8,9 @@ functions unchanged.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
+from operator import index
 from typing import TypeAlias
 
 Micros: TypeAlias = int
@@ -122,6 +124,18 @@ def duration(text: str) -> Micros:
     )
     total += int((s_part or "").ljust(6, "0")) + int((ms_part or "").ljust(3, "0"))
     return -total if sign else total
+
+
+def in_micros(given: Micros | str, read: Callable[[str], Micros] = duration) -> Micros:
+    """Return what is given in µs, or as text that `read` reads.
+
+    Raises ValueError for anything else: of 1.5 nobody knows the unit.
+    """
+    if isinstance(given, str):
+        return read(given)
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise ValueError(f"expected text with its unit, or a whole number of µs, found {given!r}")
+    return index(given)
 
 
 def format_duration(us: Micros) -> str:

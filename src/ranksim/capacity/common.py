@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ranksim.clock import Micros, duration, instant
+from ranksim.clock import Micros, duration, in_micros, instant
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, listed, near
@@ -34,20 +34,18 @@ def expect_one_of(known: Iterable[str], what: str, found: str) -> None:
 
 
 def micros(what: str, given: Micros | str) -> Micros:
-    """Return a duration in µs, given so or as text such as "12h". Raises BadInput for other text."""
+    """Return a duration in µs, given so or as text such as "12h". Raises BadInput."""
     return _read(duration, what, given)
 
 
 def moment(what: str, given: Micros | str) -> Micros:
-    """Return an instant in µs, given so or as text such as "2026-03-01". Raises BadInput for other text."""
+    """Return an instant in µs, given so or as text such as "2026-03-01". Raises BadInput."""
     return _read(instant, what, given)
 
 
 def _read(reader: Callable[[str], Micros], what: str, given: Micros | str) -> Micros:
-    if not isinstance(given, str):
-        return given
     try:
-        return reader(given)
+        return in_micros(given, reader)
     except ValueError as error:
         raise BadInput(f"{what}: {error}") from None
 

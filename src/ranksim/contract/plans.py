@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import Field, field_validator, model_validator
 
 from ranksim.clock import MINUTE
+from ranksim.contract.public import Public
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Money, format_money
 
 SpendLabel = Literal[
@@ -84,7 +85,7 @@ class UnitCosts(Frozen):
     keyword_brief: NonNegativeMoney
 
 
-class Plan(Frozen):
+class Plan(Public):
     """What an account on this plan may do, hold and spend; `price` and `cost_ceiling` are per month.
 
     A catalogue names its plans by their keys, so `name` need not be written.
@@ -133,7 +134,7 @@ class Plan(Frozen):
         return next((length for name, length in self.cooldowns.items() if name == operation), 0)
 
 
-class Catalogue(Frozen):
+class Catalogue(Public):
     """Everything that is sold, what it costs to provide, and how long jobs take.
 
     `plans` is keyed by plan name, `add_ons` by add-on name; `job_failure_rates` are failures in a thousand.

@@ -13,7 +13,8 @@ from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.facts import Facts
 from ranksim.contract.located import Located, explain, validate
 from ranksim.contract.plans import HOW_JOBS_RUN, Catalogue
-from ranksim.contract.quantities import Distribution, Frozen
+from ranksim.contract.public import Public
+from ranksim.contract.quantities import Distribution
 from ranksim.errors import near
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _illustrative() -> Catalogue:
     return shipped_catalogue("illustrative")
 
 
-class Policy(Frozen):
+class Policy(Public):
     """What one service promises: the specified facts, the value of every assumption, and the plans on sale.
 
     `Policy()` is the default: all facts as specified, all assumptions at their default, the illustrative

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 from ranksim.clock import SECOND
 from ranksim.contract.facts import Decision
 from ranksim.contract.located import Located, explain, validate
+from ranksim.contract.public import Public
 from ranksim.contract.quantities import NUMBER, WHOLE, Duration, Frozen, Instant, also
 from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.fleet.amounts import Amount
@@ -190,7 +191,7 @@ class Segment(Frozen):
         return self
 
 
-class Population(Frozen):
+class Population(Public):
     """`accounts` customers of several segments over [start, start + length).
 
     `joins` is the share of them that join during the run, evenly over it; `churn` the share that leaves in 30

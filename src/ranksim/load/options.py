@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.callers.target import Target
-from ranksim.clock import Micros, duration
+from ranksim.clock import Micros, in_micros
 from ranksim.contract.quantities import money
 from ranksim.errors import BadInput
 from ranksim.load.target_file import read_target
@@ -134,7 +134,7 @@ def key_in_environment(key: str) -> Iterator[None]:
 def length_of(given: Micros | str) -> Micros:
     """Return a length in µs, which may be given as text such as 90s. Raises BadInput."""
     try:
-        length = duration(given) if isinstance(given, str) else given
+        length = in_micros(given)
     except ValueError as error:
         raise BadInput(f"length: {error}") from None
     if length <= 0:
@@ -168,6 +168,8 @@ SHARING = ("exclusive", "shared")
 
 def _cap(text: str) -> int:
     try:
+        if not isinstance(text, str):
+            raise ValueError(f"write an amount such as '15 USD', found {text!r}")
         return money(text)
     except ValueError as error:
         raise BadInput(f"--spend-cap: {error}") from None

@@ -207,9 +207,9 @@ def break_even(
     shows that. Raises BadInput.
     """
     check_replications(replications)
-    if not 0 < risk < 1 or not 0 < level < 1 or step < 1:
+    if not 0 < risk < 1 or not 0 < level < 1 or not isinstance(step, int) or step < 1:
         raise BadInput(
-            "break-even: expected a risk and a level between 0 and 1, and a step of at least 1 µUSD"
+            "break-even: expected a risk and a level between 0 and 1, and a step of whole µUSD, at least 1"
         )
     check_sold(population, catalogue, "the catalogue")
     served = tuple(dict.fromkeys(p for segment in population.segments.values() for p in segment.plans))

@@ -16,6 +16,7 @@ from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.located import Located, Part, explain, together, validate
 from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
+from ranksim.contract.public import Public
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
 from ranksim.contract.yamlfile import load_yaml, read_yaml
 from ranksim.report.units import count, many
@@ -55,7 +56,7 @@ class Precision(Frozen):
     max_replications: Annotated[int, Field(ge=2)] = 200
 
 
-class Scenario(Frozen):
+class Scenario(Public):
     """One simulated world, complete: policy, accounts, clients, workers, receivers, and what is expected.
 
     `scenario` is the version of the format. The world runs over [start, start + length). In a file `policy`

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-from ranksim.clock import Micros, duration, instant, iso
+from ranksim.clock import Micros, in_micros, instant, iso
 from ranksim.errors import BadInput
 from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import (
@@ -131,7 +131,7 @@ def micros(length: Length) -> Micros:
     try:
         if isinstance(length, timedelta):
             return length // timedelta(microseconds=1)
-        return _no_fraction(duration(length) if isinstance(length, str) else length)
+        return in_micros(length)
     except ValueError as error:
         raise BadInput(f"clock: {error}") from None
 
@@ -139,13 +139,6 @@ def micros(length: Length) -> Micros:
 def moment_of(moment: Moment, where: str = "clock") -> Micros:
     """Return a moment in µs since the epoch; `where` says in an error what it is of. Raises BadInput."""
     try:
-        return _no_fraction(instant(moment) if isinstance(moment, str) else moment)
+        return in_micros(moment, instant)
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from None
-
-
-def _no_fraction(us: Micros) -> Micros:
-    """Refuse what is no whole number: a fraction of a microsecond would spread to every instant after it."""
-    if not isinstance(us, int):
-        raise ValueError(f"expected text or a whole number of µs, found {us!r}")
-    return us

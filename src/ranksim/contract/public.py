@@ -1,0 +1,22 @@
+"""The models that users make in Python themselves."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from ranksim.contract.located import Located, explain
+from ranksim.contract.quantities import Frozen
+
+
+class Public(Frozen):
+    """Base of the models that users make in Python: a mistake is told in the sentence that YAML would get."""
+
+    def __init__(self, /, **given: Any) -> None:
+        """Check the fields. Raises BadInput."""
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise explain(type(self), error, Located(type(self).__name__, given, {})) from None
+
+    # As pydantic marks its own: a model in a file is checked as before, without calling this.
+    vars(__init__)["__pydantic_base_init__"] = True
