@@ -36,7 +36,7 @@ FILES: dict[str, Path | str] = {
     "map": EXAMPLES / "pricing" / "rules.yaml",
     "accounts": EXAMPLES / "pricing" / "accounts.yaml",
     "trace": EXAMPLES / "pricing" / "trace.jsonl",
-    "result": '{"kind": "run", "version": 1, "scenario": "quickstart", "metrics": {}, "tables": {"calls": []}}\n',
+    "result": '{"kind": "run", "version": 1, "scenario": "quickstart", "tables": {"calls": []}}\n',
 }
 
 READERS: dict[str, tuple[Callable[[Path], Any], ...]] = {

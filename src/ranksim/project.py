@@ -15,7 +15,7 @@ KINDS = ("scenario", "policy", "catalogue", "study")
 
 NEXT = """
 next:
-{going}  ranksim run scenarios/first.yaml     what the service allows and refuses, and whether that was expected
+{cd}  ranksim run scenarios/first.yaml     what the service allows and refuses, and whether that was expected
   pip install -r requirements.txt      pytest, and what ranksim.testing needs
   pytest                               the scenario and the tests; .github/workflows/ranksim.yml runs the same
 """
@@ -34,8 +34,8 @@ def begin(folder: Path) -> str:
             temporary.write_text(text, encoding="utf-8")
     copy_schemas(folder, KINDS)
     written = "".join(f"  {path}\n" for path in sorted([*texts, folder / FOLDER]))
-    going = "" if folder == Path() else f"  cd {folder}\n"
-    return f"Written:\n{written}{NEXT.format(going=going)}"
+    cd = "" if folder == Path() else f"  cd {folder}\n"
+    return f"Written:\n{written}{NEXT.format(cd=cd)}"
 
 
 def _files(folder: Traversable, above: str = "") -> list[tuple[str, str]]:

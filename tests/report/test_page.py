@@ -179,6 +179,7 @@ def test_facts_and_assumptions_are_told_or_linked_wherever_they_are_named(
     assert ">U48</abbr>" in text
     assert ">S62</abbr> &lt;</p>" in text
     assert "<p>S999</p>" in text
+    assert "<h2>" not in text  # there is neither table nor figure
     monkeypatch.setenv("RANKSIM_DOCS", "https://docs.example/")
     text = tables_page("A study", ["by U48"], [], {})
     assert '<a href="https://docs.example/reference/assumptions.html#u48"' in text

@@ -215,10 +215,10 @@ def figure(name: str, svg: str, caption: str = "") -> str:
 
 
 def _tables(shown: Iterable[View]) -> list[str]:
-    parts = ["<h2>Tables</h2>", '<div class="tables">']
+    parts = []
     for view in shown:
         parts += ["<section>", f"<h3>{foldable(view.title)}</h3>", *_rows(view), "</section>"]
-    return [*parts, "</div>"]
+    return ["<h2>Tables</h2>", '<div class="tables">', *parts, "</div>"] if parts else []
 
 
 def _rows(view: View) -> list[str]:

@@ -15,7 +15,7 @@ from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, verdict_on
-from ranksim.report.units import difference_of
+from ranksim.report.units import difference_of, many
 from ranksim.sim import tables
 from ranksim.sim.metrics import Scalars, kind_of, scalars, trials_of, unit_of, unknown
 from ranksim.sim.statistics import Replication
@@ -58,7 +58,8 @@ class Result:
         self._why = why
 
     def __repr__(self) -> str:
-        return f"<Result of {self.scenario!r}: seed {self.seed}, {len(self.replications)} replications>"
+        replications = many(len(self.replications), "replication")
+        return f"<Result of {self.scenario!r}: seed {self.seed}, {replications}>"
 
     def _repr_html_(self) -> str:
         from ranksim.report.notebook import fragment

@@ -1,0 +1,53 @@
+"""Pages in a real browser: on a phone nothing runs out of the page, and figures can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.facade.page import browser
+
+from ranksim.sim.runner import run
+from ranksim.sim.scenario import Scenario
+from ranksim.study.study import Study
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no Chromium"),
+]
+
+
+def of_run() -> str:
+    return run(Scenario.load(ROOT / "scenarios" / "agency-month.yaml")).page()
+
+
+def of_study() -> str:
+    return Study.load(ROOT / "examples" / "studies" / "workers.yaml").run().page()
+
+
+PAGES = {"run": of_run, "study": of_study}
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with browser.Browser(tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_on_a_phone(name: str, dark: bool, chromium: Any, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(PAGES[name](), encoding="utf-8")
+    tab = chromium.open((tmp_path / "page.html").as_uri(), 400, 800, dark=dark)
+    assert tab.run("document.documentElement.scrollWidth") == 400
+    assert (
+        tab.run("Math.min(...[...document.querySelectorAll('figure svg')].map((one) => one.clientWidth))")
+        > 470
+    )
+    assert tab.run("[...document.querySelectorAll('h1, h2, .answer')].every((one) => one.scrollWidth <= 400)")
+    assert tab.errors() == []
+    tab.close()
