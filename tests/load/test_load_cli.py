@@ -214,6 +214,17 @@ def test_a_summary_says_what_was_used_up_and_which_programs_were_cut(tmp_path: P
     ]
 
 
+@pytest.mark.fact("S1")
+def test_accounts_of_two_environments_with_one_id_are_told_apart() -> None:
+    used = UsedUp()
+    known = {name: {"account": "acct_1", "environment": name} for name in ("production", "sandbox")}
+    used.header({"keys": {**known, "other": {"account": "acct_2", "environment": "sandbox"}}})
+    for key, spent in (("production", "7.00"), ("sandbox", "1.00"), ("production", "7.50"), ("other", "0")):
+        used.exchange(reading("account.usage", "before", usage(spent, 1), key))
+    assert used.lines() == ["used up of acct_1 in production: 0.50 USD"]
+    assert list(used.accounts) == ["acct_1 in production", "acct_1 in sandbox", "acct_2"]
+
+
 def test_a_period_that_begins_anew_within_a_run_counts_from_nothing(tmp_path: Path) -> None:
     used = UsedUp()
     used.reading("a", "account.usage", usage("9.00", 40))

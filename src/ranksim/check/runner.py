@@ -31,6 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+from ranksim.callers.budget import account_named
 from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Send
 from ranksim.check.pacing import Pacer, paced
@@ -52,8 +53,9 @@ COUNTED_EVERY = 1.0
 ENDING = 10.0
 """Seconds that calls under way have when tasks are stopped."""
 
-REMOVED = ("domains.create", "webhooks.create")
-"""What is removed one by one; the rest goes with its domain."""
+MADE = ("domains.create", "webhooks.create")
+REMOVED = ("domains.delete", "webhooks.delete")
+"""What is removed one by one in the end, as far as no program removed it; the rest goes with its domain."""
 
 
 class Runner:
@@ -67,7 +69,7 @@ class Runner:
         self.seeds = [run.shared.seed]
         self.answers: Counter[str] = Counter()
         self.used = UsedUp()
-        self.created = 0
+        self.there: set[str] = set()
         self.steps = threading.Lock()
         self._out = out
         self._saying = threading.Lock()
@@ -131,17 +133,20 @@ class Runner:
             received = outcome.received
             answer = f"{received.status} {received.code}".strip() if received.status else "no reply"
             self.answers[answer] += 1
-            self.created += received.ok and send.operation in REMOVED
+            if received.ok and send.operation in MADE and isinstance(received.data, Mapping):
+                self.there.add(str(received.data.get("id")))  # repeated under its Idempotency-Key, it is one
+            elif received.ok and send.operation in REMOVED:
+                self.there.discard(str(send.path.get("id")))
             if received.ok and send.operation in READINGS and isinstance(received.data, Mapping):
                 key = self.run.reach.keys.get(send.key)
-                owner = send.key if key is None else key.account or key.name
+                owner = send.key if key is None else account_named(key.environment, key.account) or key.name
                 self.used.reading(owner, send.operation, received.data)
 
     def _count(self) -> None:
         while not self._ended.wait(COUNTED_EVERY):
             with self.steps:
                 spent = self.used.spent()
-                counts = {"answers": dict(self.answers), "spent": spent, "created": self.created}
+                counts = {"answers": dict(self.answers), "spent": spent, "created": len(self.there)}
             self.say(counts=counts)
 
 

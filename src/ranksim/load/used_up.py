@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,12 @@ class UsedUp:
     def header(self, line: Mapping[str, Any]) -> None:
         """Learn from a trace's header whose each key is."""
         keys = line.get("keys") or {}
-        self.owners = {name: key.get("account") or name for name, key in keys.items()}
+        of = {name: (key.get("account") or name, key.get("environment") or "") for name, key in keys.items()}
+        known = Counter(account for account, _ in set(of.values()))
+        self.owners = {  # environments may use one id for two accounts (S1)
+            name: account if known[account] == 1 else f"{account} in {environment}"
+            for name, (account, environment) in of.items()
+        }
 
     def exchange(self, line: Mapping[str, Any]) -> None:
         """Learn from an exchange, if it is a reading that was answered."""
