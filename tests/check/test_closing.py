@@ -81,7 +81,7 @@ class Busy:
             return None
         self.pass_on(round(seconds * SECOND))
         if self._stopped is None:
-            return {"counts": {"answers": {"200": self.calls}, "spent": 0, "created": 12}}
+            return {"counts": {"answers": {"200": self.calls}, "spent": 0, "removing": 6 * SECOND}}
         since = (self.at - self._stopped) / SECOND
         if not self._written and since >= self.finish["reading"]:
             self._written = True
@@ -155,7 +155,7 @@ def test_the_end_has_half_of_the_time_at_most_and_half_a_minute_at_least() -> No
     closing.judged(1_000, 4 * SECOND)
     assert closing.judging(2_000) == 8 * SECOND
     assert closing.length(2_000, 0) == 10 * SECOND + 5 * 8 * SECOND
-    assert closing.length(2_000, 200) == 10 * SECOND + 100 * SECOND
+    assert closing.length(2_000, 100 * SECOND) == 10 * SECOND + 100 * SECOND
     closing.judged(1_000, 60 * SECOND)
     assert closing.length(5_000, 0) == 5 * MINUTE
     assert closing.reporting(5_000) == 10 * MINUTE // 4

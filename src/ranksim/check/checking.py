@@ -126,8 +126,8 @@ class Checking:
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
     answers: Counter[str] = field(default_factory=Counter)
     spent: Micros = 0
-    created: int = 0
-    """Things that are removed one by one in the end."""
+    removing: Micros = 0
+    """How long it takes in the end to remove what was created."""
     judgement: Judgement | None = None
     troubles: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Checking:
     @property
     def remaining(self) -> Micros:
         """How long tasks may still run, in µs."""
-        return max(0, self.left_of_time - self.closing.length(self.answers.total(), self.created))
+        return max(0, self.left_of_time - self.closing.length(self.answers.total(), self.removing))
 
     def ask_to_stop(self) -> None:
         """Stop in good order; asked again, at once."""
@@ -241,7 +241,7 @@ class Checking:
         if "counts" in message:
             self.answers = Counter(message["counts"]["answers"])
             self.spent = message["counts"]["spent"]
-            self.created = message["counts"]["created"]
+            self.removing = message["counts"]["removing"]
         elif "ended" in message:
             task = self.rounds.ended(message["ended"])
             if message["cut"] and self.rounds.begun[task.name] == 1:
@@ -266,7 +266,7 @@ class Checking:
         Where judging it all is not done when what comes after it must begin, the judgement before it stands.
         """
         calls, self._finishing = self.answers.total(), self._asked
-        reading = max(0, self.left_of_time - self.closing.after_reading(calls, self.created))
+        reading = max(0, self.left_of_time - self.closing.after_reading(calls, self.removing))
         self.crew.tell(finish={"reading": reading / SECOND, "ending": self.left_of_time / SECOND})
         self._wait(lambda: self.whole or self.tidied)
         must = self.began + self.plan.time - self.closing.reporting(calls)

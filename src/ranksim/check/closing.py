@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from ranksim.check.plan import CLOSING
 from ranksim.clock import SECOND, Micros
 
-REMOVING: Micros = SECOND // 2
-"""What removing one thing takes: 120 writes a minute are admitted (S103)."""
-
 STOPPING: Micros = 5 * SECOND
 """What calls under way take to end, mostly."""
 
@@ -49,15 +46,15 @@ class Closing:
         """Return what is kept for all that comes after the last judgement."""
         return min(self.reports * self.judging(calls), self.time // 4)
 
-    def after_reading(self, calls: int, created: int) -> Micros:
+    def after_reading(self, calls: int, removing: Micros) -> Micros:
         """Return what is kept from the moment on at which the state after is read.
 
-        So many things are removed meanwhile by the process that makes the calls.
+        For so long the process that makes the calls removes meanwhile what was created.
         """
         judging = JUDGEMENTS * self.judging(calls) + self.reporting(calls)
-        return min(max(CLOSING // 2, judging, created * REMOVING), self.time // 2)
+        return min(max(CLOSING // 2, judging, removing), self.time // 2)
 
-    def length(self, calls: int, created: int) -> Micros:
+    def length(self, calls: int, removing: Micros) -> Micros:
         """Return what is kept for the end in all: half of the time, at most."""
         reading = STOPPING + self.read
-        return min(max(CLOSING, reading + self.after_reading(calls, created)), self.time // 2)
+        return min(max(CLOSING, reading + self.after_reading(calls, removing)), self.time // 2)

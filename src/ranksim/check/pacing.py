@@ -56,6 +56,16 @@ class Pacer:
         insort(sent, at)
         return at
 
+    def wait_for(self, send: Send, count: int, now: Micros) -> Micros:
+        """Return how long it takes at most until so many more calls like one were admitted."""
+        limit = self._limit(send)
+        if limit is None:
+            return 0
+        sent = self._sent.get((send.key, limit), [])
+        free = limit - (len(sent) - bisect_right(sent, now - self.window))
+        beyond = count - max(0, free)
+        return self.window * -(-beyond // limit) if beyond > 0 else 0
+
     def saw(self, send: Send, received: Received) -> None:
         """Learn the limit of an operation from a reply; of no key that is unknown, which has another."""
         known, said = self._limit(send), received.header("ratelimit-limit").partition(",")[0].strip()

@@ -36,7 +36,7 @@ from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Send
 from ranksim.check.pacing import Pacer, paced
 from ranksim.check.tasks import CheckTask, tasks
-from ranksim.clock import SECOND
+from ranksim.clock import SECOND, Micros
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import LoadOptions
@@ -57,6 +57,9 @@ MADE = ("domains.create", "webhooks.create")
 REMOVED = ("domains.delete", "webhooks.delete")
 """What is removed one by one in the end, as far as no program removed it; the rest goes with its domain."""
 
+EACH: Micros = SECOND // 10
+"""What removing one of them takes where the rate limit admits it."""
+
 
 class Runner:
     """A run under way, the tasks that it was told to begin, and what they count."""
@@ -69,7 +72,8 @@ class Runner:
         self.seeds = [run.shared.seed]
         self.answers: Counter[str] = Counter()
         self.used = UsedUp()
-        self.there: set[str] = set()
+        self.there: dict[str, str] = {}
+        """What is to be removed, by id: the key that made it."""
         self.steps = threading.Lock()
         self._out = out
         self._saying = threading.Lock()
@@ -134,9 +138,10 @@ class Runner:
             answer = f"{received.status} {received.code}".strip() if received.status else "no reply"
             self.answers[answer] += 1
             if received.ok and send.operation in MADE and isinstance(received.data, Mapping):
-                self.there.add(str(received.data.get("id")))  # repeated under its Idempotency-Key, it is one
+                # Repeated under its Idempotency-Key, it is one.
+                self.there[str(received.data.get("id"))] = send.key
             elif received.ok and send.operation in REMOVED:
-                self.there.discard(str(send.path.get("id")))
+                self.there.pop(str(send.path.get("id")), None)
             if received.ok and send.operation in READINGS and isinstance(received.data, Mapping):
                 key = self.run.reach.keys.get(send.key)
                 owner = send.key if key is None else account_named(key.environment, key.account) or key.name
@@ -146,8 +151,18 @@ class Runner:
         while not self._ended.wait(COUNTED_EVERY):
             with self.steps:
                 spent = self.used.spent()
-                counts = {"answers": dict(self.answers), "spent": spent, "created": len(self.there)}
+                counts = {"answers": dict(self.answers), "spent": spent, "removing": self.removing()}
             self.say(counts=counts)
+
+    def removing(self) -> Micros:
+        """Return how long it takes at most to remove what is there, account by account (µs)."""
+        keys = self.run.reach.keys
+        owners = Counter((keys[key].environment, keys[key].account or key) for key in self.there.values())
+        now, takes = self.run.clock.now(), EACH * len(self.there)
+        for owner, count in owners.items():
+            first = next(key for key in keys.values() if (key.environment, key.account or key.name) == owner)
+            takes += self.pacer.wait_for(Send("domains.delete", first.name), count, now)
+        return takes
 
 
 class Began:
