@@ -126,6 +126,11 @@ def duration(text: str) -> Micros:
     return -total if sign else total
 
 
+def format_millis(us: float) -> str:
+    """Write a duration that was measured, to the millisecond: ``9m36.717s``."""
+    return format_duration(round(us / MILLISECOND) * MILLISECOND)
+
+
 def in_micros(given: Micros | str, read: Callable[[str], Micros] = duration) -> Micros:
     """Return what is given in µs, or as text that `read` reads.
 

@@ -58,7 +58,7 @@ def test_a_cooldown_runs_from_what_began_it() -> None:
     d = dealing
     calls = [d.entitled(0, crawl=100), d.domain(1), d.job(2), d.job(50, **d.cooling(52))]
     text = around(*calls, of=3)
-    assert "cooldown of crawl on d1, 100 s (#0), per domain, from acceptance" in text
+    assert "cooldown of crawl on d1, 1m40s (#0), per domain, from acceptance" in text
     assert "before: until 2026-03-04T12:01:42Z to 2026-03-04T12:01:42.1" in text
     assert ", by #2, unless that run had failed" in text
     assert "after: the same, as it was refused" in text

@@ -1,7 +1,11 @@
 """Verdicts from what held, broke and stayed open; coverage apart from agreement."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import ranksim.conformance
 from ranksim.conformance.judging import FAMILIES, Judge
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import (
@@ -140,3 +144,11 @@ def test_no_rule_conforms_in_no_case(maker: type[Judge]) -> None:
         tally.held(rule.name)
     for finding in merged_findings([*runs, tally.findings()]):
         assert (finding.verdict, finding.exercised, finding.reasons) == (Verdict.CONFORMS, 1, ())
+
+
+def test_evidence_writes_durations_in_one_notation() -> None:
+    """As 9m36.717s, which files take, and not as 576.717 s."""
+    package = Path(ranksim.conformance.__file__).parent
+    computed = re.compile(r"""f["'].*\} s\b""")
+    found = [path.name for path in package.rglob("*.py") if computed.search(path.read_text(encoding="utf-8"))]
+    assert found == []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
-from ranksim.clock import iso
+from ranksim.clock import format_millis, iso
 from ranksim.conformance.exhibits import body_shown, curl, headers_shown
 from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.standing import standing
@@ -107,8 +107,8 @@ def _left(one: Exchange, exchange: Exchange) -> str:
 def _apart(one: Exchange, exchange: Exchange) -> str:
     if one is exchange:
         return "this one"
-    apart = (one.sent - exchange.sent) / 1_000_000
-    return f"{abs(apart):.3f} s {'before' if apart < 0 else 'after'}"
+    apart = one.sent - exchange.sent
+    return f"{format_millis(abs(apart))} {'before' if apart < 0 else 'after'}"
 
 
 def _account(exchange: Exchange, trace: Trace) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ranksim.clock import DISTANT_FUTURE, SECOND, Micros, iso
+from ranksim.clock import DISTANT_FUTURE, Micros, format_millis, iso
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import AccountActivity, RefusedSpend, SpendWork
@@ -177,8 +177,8 @@ def _window(history: History, at: Observation, options: Options) -> Iterator[str
         for one in alike
         if one.status != 429 and one.sent <= at.received and one.received > at.sent - length
     ]
-    seconds = length * rate / SECOND
-    yield f"  window of key {at.key}, limit {at.limit}, calls admitted in the {seconds:g} s before it:"
+    lasting = format_millis(length * rate)
+    yield f"  window of key {at.key}, limit {at.limit}, calls admitted in the {lasting} before it:"
     least = f"at least {len(sure)}" + (f" ({sure[0].id} to {sure[-1].id})" if sure else "")
     most = f"at most {len(may)}" + (f" ({may[0].id} to {may[-1].id})" if may else "")
     most = most if history.run.exclusive else "and what others may have sent"
@@ -205,7 +205,7 @@ def _cooldown(activity: AccountActivity, at: Observation, rate: int, options: Op
     kind = kinds_of(options)[0]
     told = next((one.exchange.id for one in activity.entitled), "")
     where = asked.domain or "its domain"
-    yield f"  cooldown of {asked.spend} on {where}, {length // SECOND} s ({told}), {kind}:"
+    yield f"  cooldown of {asked.spend} on {where}, {format_millis(length)} ({told}), {kind}:"
     before = [
         work
         for work in runs.sharing(asked, kind).upto(at.received)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ranksim.clock import MILLISECOND, SECOND, Micros, iso
 from ranksim.contract.facts import CHECK_NAMES
 from ranksim.facade.event_log import AnsweredCall, Entry, ReportedAttempt
+from ranksim.report.units import duration
 from ranksim.service.events import EndpointDisabled
 
 
@@ -27,7 +28,7 @@ def call_line(call: AnsweredCall) -> str:
     if call.faults:
         words.append(f"by {', '.join(call.faults)}")
     words.append(f"key {printable(call.key)}" if call.key else "no key")
-    words.append(f"{call.took / MILLISECOND:.1f} ms")
+    words.append(duration(call.took))
     return "  ".join(words)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
 
-from ranksim.clock import DISTANT_PAST, SECOND, Micros
+from ranksim.clock import DISTANT_PAST, SECOND, Micros, format_millis
 from ranksim.conformance.calibrate.job_lifetimes import Life, Span, lives
 from ranksim.conformance.calibrate.measures import Bounds, Measure
 from ranksim.conformance.history.history import History
@@ -152,8 +152,8 @@ class _World:
         bounds = reading.bounds[which]
         if reading.against is None and bounds.low > bounds.high + bounds.high // DRIFT + SECOND:
             says = (
-                f"the cooldown of {which[1]} is at least {bounds.low / SECOND:.1f} s and at most "
-                f"{bounds.high / SECOND:.1f} s if it is per {reading.scope}, from {reading.begins}"
+                f"the cooldown of {which[1]} is at least {format_millis(bounds.low)} and at most "
+                f"{format_millis(bounds.high)} if it is per {reading.scope}, from {reading.begins}"
                 f"{', and failed runs arm it' if reading.failed_arms else ''}"
             )
             by = tuple(dict.fromkeys((*bounds.low_by, *bounds.high_by)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ranksim.clock import format_millis
 from ranksim.conformance.rate.window_calls import HIDDEN, NONE, Ints, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -57,8 +58,8 @@ def check_clock(calls: WindowCalls, refused_count: bool) -> Evidence | None:
         return None
     who = sorted({int(one) for index in cover for one in (arcs.who[index], arcs.other[index])})
     says = (
-        f"wherever the edges of clock windows of {calls.length / 1e6:g} s stand, these calls exclude it: "
-        f"more than {calls.limit} would be admitted in one, or fewer than {calls.limit} and then a refusal"
+        f"wherever the edges of clock windows of {format_millis(calls.length)} stand, these calls exclude "
+        f"it: more than {calls.limit} would be admitted in one, or fewer than {calls.limit} and then a refusal"
     )
     return calls.evidence(says, *who)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import DISTANT_FUTURE, Micros, format_millis
 from ranksim.conformance.rate.window_calls import CallIntervals, Ints, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -74,7 +74,7 @@ def check_counter(calls: WindowCalls, refused_count: bool, *, stated: bool = Fal
         return None
     done = "admitted a call that was refused or refused one that was admitted"
     says = (
-        f"wherever the edges of clock windows of {calls.length / 1e6:g} s stand, a sliding counter of "
+        f"wherever the edges of clock windows of {format_millis(calls.length)} stand, a sliding counter of "
         f"{calls.limit} would have {'told another RateLimit-Remaining' if stated else done}"
     )
     return calls.evidence(says, who)

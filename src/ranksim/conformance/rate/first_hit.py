@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import DISTANT_FUTURE, Micros, format_millis
 from ranksim.conformance.rate.sliding import most_counted, refused_too_early
 from ranksim.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, Mask, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
@@ -38,7 +38,7 @@ def _any_two_windows(calls: WindowCalls) -> Evidence | None:
         return None
     last = int(np.searchsorted(side.ends, side.sent[first] + calls.short, "left")) - 1
     says = (
-        f"{int(count[first])} calls were admitted in less than {calls.length / 1e6:g} s from "
+        f"{int(count[first])} calls were admitted in less than {format_millis(calls.length)} from "
         f"{calls.clock(side.sent[first])}, which meets two windows of {calls.limit} at most"
     )
     return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
@@ -62,8 +62,8 @@ def _check_extended(calls: WindowCalls) -> Evidence | None:
         which = int(np.argmax(soon))
         before = int(np.argmax(refused.sent == latest[index[which]]))
         says = (
-            f"admitted at {calls.clock(admitted.done[which])}, less than {calls.length / 1e6:g} s after a "
-            f"refusal at {calls.clock(refused.sent[before])} or later, which extends the window"
+            f"admitted at {calls.clock(admitted.done[which])}, less than {format_millis(calls.length)} after "
+            f"a refusal at {calls.clock(refused.sent[before])} or later, which extends the window"
         )
         return calls.evidence(says, int(refused.who[before]), int(admitted.who[which]))
     return _first_refusals(calls) if calls.exclusive else None
@@ -85,7 +85,7 @@ def _first_refusals(calls: WindowCalls) -> Evidence | None:
         return None
     says = (
         f"refused although fewer than {calls.limit} calls, and no refused one, came in the "
-        f"{calls.length / 1e6:g} s before"
+        f"{format_millis(calls.length)} before"
     )
     return calls.evidence(says, int(refused.who[first[few[0]]]))
 
@@ -231,7 +231,7 @@ class Chain:
     def _crowded(self) -> Evidence | None:
         """No call is admitted before the window ends once it is full, or once a call was refused in it."""
         calls = self.calls
-        soonest, lasts = self.low + calls.short, f"lasts {calls.length / 1e6:g} s"
+        soonest, lasts = self.low + calls.short, f"lasts {format_millis(calls.length)}"
         full, full_who = self._beyond_limit()
         if full < soonest:
             says = (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import SECOND, Micros, format_millis
 from ranksim.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
@@ -289,8 +289,8 @@ def _judge_honoured(
     if limited(following) and not run.exclusive:
         tally.open(HONOURED, "others may have used the windows")
         return
-    waited = (following.sent - refused.received) / SECOND
-    says = f"refused again {waited:.3f} s after a 429 whose Retry-After was {refused.retry_after}"
+    waited = format_millis(following.sent - refused.received)
+    says = f"refused again {waited} after a 429 whose Retry-After was {refused.retry_after}"
     rate_class = nominal(following, options)
     case = _label(following, rate_class, classes_by_limit(options))
     evidence = _evidence(says, refused, following, expected="no 429")

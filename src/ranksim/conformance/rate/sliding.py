@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ranksim.clock import Micros
+from ranksim.clock import Micros, format_millis
 from ranksim.conformance.rate.window_calls import CallIntervals, Ints, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -31,7 +31,7 @@ def _log_too_many(calls: WindowCalls, refused_count: bool) -> Evidence | None:
         first = int(logged.begun(late.done[worst : worst + 1] - calls.short)[0])
         says = (
             f"admitted although {int(count[worst])} calls, refused ones counted, had come within the "
-            f"{_seconds(calls)} before, and {calls.limit} are allowed"
+            f"{format_millis(calls.length)} before, and {calls.limit} are allowed"
         )
         return calls.evidence(says, int(logged.who[first]), who)
     side = calls.admitted.within(calls.short)
@@ -44,7 +44,8 @@ def _log_too_many(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     last = int(np.searchsorted(side.ends, side.sent[first] + calls.short, "left")) - 1
     says = (
         f"{int(count[first])} calls were admitted between {calls.clock(side.sent[first])} and "
-        f"{calls.clock(side.ends[last])}, less than {_seconds(calls)} apart, and {calls.limit} are allowed"
+        f"{calls.clock(side.ends[last])}, less than {format_millis(calls.length)} apart, and {calls.limit} "
+        "are allowed"
     )
     return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
 
@@ -73,7 +74,7 @@ def _refused_early(calls: WindowCalls, which: int, most: int) -> Evidence:
     refused = calls.refused
     says = (
         f"refused at {calls.clock(refused.done[which])}, when at most {most} calls can have been counted in "
-        f"{_seconds(calls)}, and {calls.limit} are allowed"
+        f"{format_millis(calls.length)}, and {calls.limit} are allowed"
     )
     return calls.evidence(says, int(refused.who[which]))
 
@@ -107,8 +108,8 @@ def _bucket_too_many(calls: WindowCalls, refused_count: bool) -> Evidence | None
     lasted = int(ends[last] - drained.sent[first])
     count = int(drained.before(ends[last : last + 1] + 1)[0]) - first
     says = (
-        f"{count} calls were counted in {lasted / 1e6:.3f} s from {calls.clock(drained.sent[first])}; a "
-        f"bucket of {calls.limit} that refills in {_seconds(calls)} holds out for "
+        f"{count} calls were counted in {format_millis(lasted)} from {calls.clock(drained.sent[first])}; a "
+        f"bucket of {calls.limit} that refills in {format_millis(calls.length)} holds out for "
         f"{calls.limit + lasted * calls.limit // calls.length}"
     )
     return calls.evidence(says, int(drained.who[first]), int(last_who[last]))
@@ -173,7 +174,3 @@ def _longest(drained: CallIntervals, t: Ints, calls: WindowCalls) -> Ints:
     earlier = np.where(index >= 0, best[np.maximum(index, 0)], here)
     longest: Ints = np.maximum(here, earlier)
     return longest
-
-
-def _seconds(calls: WindowCalls) -> str:
-    return f"{calls.length / 1e6:g} s"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ranksim.clock import format_millis
 from ranksim.conformance.rate.clocked import Arcs, covering
 from ranksim.conformance.rate.counter import check_counter
 from ranksim.conformance.rate.first_hit import Chain
@@ -45,7 +46,7 @@ def _out_of_range(calls: WindowCalls, window: str, refused_count: bool) -> Evide
     if not len(late):
         return None
     reset = int(stated.high[late[0]] - stated.done[late[0]]) // calls.second
-    says = f"RateLimit-Reset is {reset}, beyond the {calls.length // calls.second} s of the window"
+    says = f"RateLimit-Reset is {reset}, beyond the {calls.length // calls.second}s of the window"
     return calls.evidence(says, int(stated.who[late[0]]))
 
 
@@ -184,8 +185,8 @@ def _too_soon(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
     one = known[np.argmax(stated.low[known] == low[soon[0]])]
     other = known[np.argmax(stated.high[known] == high[soon[0] + 1])]
     says = (
-        f"RateLimit-Reset ends two windows of {calls.length / 1e6:g} s less than "
-        f"{(int(high[soon[0] + 1]) - int(low[soon[0]])) / 1e6:.3f} s apart"
+        f"RateLimit-Reset ends two windows of {format_millis(calls.length)} less than "
+        f"{format_millis(int(high[soon[0] + 1]) - int(low[soon[0]]))} apart"
     )
     return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
 
@@ -196,7 +197,7 @@ def _no_phase(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
     cover = covering(arcs, calls.length)
     if cover is None:
         return None
-    says = f"the ends that RateLimit-Reset tells are not whole windows of {calls.length / 1e6:g} s apart"
+    says = f"the ends that RateLimit-Reset tells are not whole windows of {format_millis(calls.length)} apart"
     who = sorted({int(one) for index in cover for one in (arcs.who[index], arcs.other[index])})
     return calls.evidence(says, *who)
 
@@ -235,8 +236,8 @@ def _openers(calls: WindowCalls) -> Evidence | None:
     soon = np.flatnonzero(lasted < calls.short)
     if len(soon):
         says = (
-            f"RateLimit-Remaining starts again after {int(lasted[soon[0]]) / 1e6:.3f} s at most, and a "
-            f"window lasts {calls.length / 1e6:g} s"
+            f"RateLimit-Remaining starts again after {format_millis(int(lasted[soon[0]]))} at most, and a "
+            f"window lasts {format_millis(calls.length)}"
         )
         return calls.evidence(says, int(stated.who[one[soon[0]]]), int(stated.who[other[soon[0]]]))
     timed = first[stated.high[first] >= stated.low[first]]
@@ -246,6 +247,6 @@ def _openers(calls: WindowCalls) -> Evidence | None:
     if wrong.any():
         which = timed[np.argmax(wrong)]
         reset = (int(stated.high[which]) - int(stated.done[which])) // calls.second
-        says = f"the first call of a window of {calls.length / 1e6:g} s is told RateLimit-Reset {reset}"
+        says = f"the first call of a window of {format_millis(calls.length)} is told RateLimit-Reset {reset}"
         return calls.evidence(says, int(stated.who[which]))
     return Chain(calls, stated=True).check() if calls.exclusive else None

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros, format_millis
 from ranksim.conformance.verdict.verdicts import Evidence
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -171,12 +171,12 @@ class WindowCalls:
         return CallIntervals.of(possible.sent, done, possible.who), admitted + self.long
 
     def clock(self, t: int) -> str:
-        """Write an instant as seconds since the trace began."""
-        return f"{(int(t) - self.began) / SECOND:.3f} s"
+        """Write an instant as the time since the trace began."""
+        return format_millis(int(t) - self.began)
 
     def evidence(self, says: str, *who: int) -> Evidence:
         """Make evidence of the calls at these positions; hidden ones have no name."""
         known = sorted({int(one) for one in who if one != HIDDEN})
         at = min((self.log.sent(one) for one in known), default=None)
-        expected = f"{self.limit} calls in {self.length / 1e6:g} s, and headers that count them so"
+        expected = f"{self.limit} calls in {format_millis(self.length)}, and headers that count them so"
         return Evidence(says, tuple(self.log.id(one) for one in known), (), self.about, at, expected)

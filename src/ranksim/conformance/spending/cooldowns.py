@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros, format_millis
 from ranksim.conformance.history.fields import whole
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import JOBS, ROWS, AccountActivity, RefusedSpend, SpendWork
@@ -222,13 +222,13 @@ def _judge_early(
             spans[0].append((begun - missing + drift, begun - drift))
             spans[1].append((latest * runs.rate + drift, latest * runs.rate + missing - drift))
         if all(_leave_no_place(one) for one in spans):
-            gaps = ", ".join(f"{(b.high - a.low) * runs.rate / SECOND:.3f} s" for a, b in near)
+            gaps = ", ".join(f"{format_millis((b.high - a.low) * runs.rate)}" for a, b in near)
             says = (
                 f"{near[0][0].spend} was accepted again within {gaps}, with a cooldown of "
-                f"{length // SECOND} s, and no count in whole seconds explains all of it"
+                f"{format_millis(length)}, and no count in whole seconds explains all of it"
             )
             ids = tuple(work.exchange.id for pair in near for work in pair)
-            expected = f"{near[0][0].spend} accepted once in {length // SECOND} s"
+            expected = f"{near[0][0].spend} accepted once in {format_millis(length)}"
             evidence = Evidence(says, ids, (), runs.about(near[0][0]), near[0][1].low, expected)
             trials.add("cooldown.enforced", kind, False, evidence, near[0][0].spend)
             return
@@ -283,11 +283,11 @@ def _judge_pair(
     what = "accepted again" if begun > first.low else "accepted twice"
     since = " of its end" if begun > first.low else ""
     says = (
-        f"{first.spend} was {what} within {gap / SECOND:.3f} s{since}, "
-        f"with a cooldown of {length // SECOND} s"
+        f"{first.spend} was {what} within {format_millis(gap)}{since}, "
+        f"with a cooldown of {format_millis(length)}"
     )
     ids = (first.exchange.id, second.exchange.id)
-    expected = f"{first.spend} accepted once in {length // SECOND} s"
+    expected = f"{first.spend} accepted once in {format_millis(length)}"
     evidence = Evidence(says, ids, (), runs.about(first), second.low, expected)
     trials.add("cooldown.enforced", kind, False if lasted else None, evidence, first.spend)
 
@@ -322,8 +322,8 @@ def judge_refused(
         holds = False
     elif length is not None and elapsed - runs.slack(refused.low - nearest) >= length:
         says += (
-            f" {elapsed / SECOND:.3f} s after the last time it can have been accepted, "
-            f"with a cooldown of {length // SECOND} s"
+            f" {format_millis(elapsed)} after the last time it can have been accepted, "
+            f"with a cooldown of {format_millis(length)}"
         )
         holds = False
     ids = (
@@ -376,12 +376,12 @@ def _judge_length(
     if wait > length + runs.slack(span):
         holds = None if running else False  # what is left of the run may be in it, as it is estimated
     says = (
-        f"accepted at most {span * runs.rate / SECOND:.3f} s before, "
-        f"refused with {wait // SECOND} s to wait, and the cooldown is {length // SECOND} s"
+        f"accepted at most {format_millis(span * runs.rate)} before, "
+        f"refused with {format_millis(wait)} to wait, and the cooldown is {format_millis(length)}"
     )
     ids = (first.exchange.id, refused.exchange.id)
-    least = max(0, length - span * runs.rate) // SECOND
-    expected = f"{least} to {length // SECOND} s to wait"
+    least = format_millis(max(0, length - span * runs.rate) // SECOND * SECOND)
+    expected = f"{least} to {format_millis(length)} to wait"
     evidence = Evidence(says, ids, (), runs.about(refused), refused.low, expected)
     trials.add("cooldown.stated", kind, holds, evidence, refused.spend)
     if holds:
@@ -406,9 +406,9 @@ def _judge_kept(
     before = shared.upto(refused.high)
     known = runs.activity.alone and shared.last_before(refused.low) is not None
     lasted = known and all(work.sure and runs.unfailed(work, second.high) for work in before)
-    says = f"refused with {wait // SECOND} s to wait, and accepted {span * runs.rate / SECOND:.3f} s later"
+    says = f"refused with {format_millis(wait)} to wait, and accepted {format_millis(span * runs.rate)} later"
     ids = (refused.exchange.id, second.exchange.id)
-    expected = f"cooldown_active until {wait // SECOND} s have passed"
+    expected = f"cooldown_active until {format_millis(wait)} have passed"
     evidence = Evidence(says, ids, (), runs.about(refused), second.low, expected)
     trials.add("cooldown.stated", kind, False if lasted else None, evidence, refused.spend)
 

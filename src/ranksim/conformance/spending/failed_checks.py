@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import Micros, format_millis
 from ranksim.conformance.history.fields import body_of
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import (
@@ -371,8 +371,8 @@ class FailedChecks:
                 continue
             if groups.clears and any(groups.unfailed(other, high) is not True for other in cleared_by):
                 continue
-            says = f"it had been accepted {span * groups.rate / SECOND:.1f} s before, and cools for "
-            return CheckFailure(6, f"{says}{length // SECOND} s", (work.exchange.id,))
+            says = f"it had been accepted {format_millis(span * groups.rate)} before, and cools for "
+            return CheckFailure(6, f"{says}{format_millis(length)}", (work.exchange.id,))
         return None
 
     def _consumes(self, work: SpendWork, metric: str) -> bool:

@@ -18,6 +18,7 @@ from ranksim.clock import (
     Micros,
     billing_month,
     calendar_anchor,
+    format_millis,
     iso,
     week_start,
 )
@@ -546,7 +547,7 @@ def _wrong_reset(
         return "" if clock.at(meter.low) is not None else "?"
     offset = (ends - week_start(ends, 0) + WEEK // 2) % WEEK - WEEK // 2
     if options.pinned("week_offset") and offset != options.default("week_offset"):
-        return f"expected Monday 00:00 UTC and {options.default('week_offset') // 1_000_000} s"
+        return f"expected Monday 00:00 UTC and {format_millis(options.default('week_offset'))}"
     if abs(offset) > WIDEST_ZONE:
         return "that is no Monday anywhere"
     if offset and offset != options.default("week_offset"):

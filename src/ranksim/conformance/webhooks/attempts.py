@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
@@ -293,9 +293,8 @@ def _judge_age(
     if run.rate != 1 and any(pace.business is None for pace in run.paces):
         tally.open(FRESH, "the deployment's business time is not known")
         return
-    says = (
-        f"attempt {arrived.attempt} was signed {abs(arrived.received - signed) // SECOND} s off its arrival"
-    )
+    apart = format_millis(abs(arrived.received - signed) // SECOND * SECOND)
+    says = f"attempt {arrived.attempt} was signed {apart} off its arrival"
     late = _clocks(arrived.received, run, options.facts.signature_tolerance // max(1, run.rate))
     own = arrived.attempt == 1 or arrived.t != first.t
     if own and any(low <= signed <= high for low, high in late):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
@@ -153,8 +153,8 @@ def _late(ends: Sequence[AttemptEnd], way: str, limit: int, endpoint: ObservedEn
         if end.arrived.received > by + SETTLING:
             name = f"{end.arrived.event}/{end.arrived.attempt}"
             return Evidence(
-                f"attempt {name} came {_seconds(end.arrived.received - by)} after {limit} failures in a row, "
-                f"counted by {way}",
+                f"attempt {name} came {format_millis(end.arrived.received - by)} after {limit} failures in a "
+                f"row, counted by {way}",
                 (),
                 (name,),
                 endpoint.id,
@@ -164,11 +164,9 @@ def _late(ends: Sequence[AttemptEnd], way: str, limit: int, endpoint: ObservedEn
     for setting in endpoint.settings:
         seen = setting.seen
         if setting.enabled is True and seen.sent > by + SHOWING:
-            says = f"{seen.id} shows it enabled {_seconds(seen.sent - by)} after {limit} failures in a row"
+            says = (
+                f"{seen.id} shows it enabled {format_millis(seen.sent - by)} after {limit} failures in a row"
+            )
             expected = f"disabled after {limit} failures"
             return Evidence(f"{says}, counted by {way}", (seen.id,), (), endpoint.id, seen.sent, expected)
     return None
-
-
-def _seconds(span: Micros) -> str:
-    return f"{span / SECOND:.0f} s"

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, Micros, format_millis
 from ranksim.conformance.history.fields import state_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
@@ -139,7 +139,7 @@ def _judge_lost_test(
     if reading is None or any(named == event for _, named, _ in ledger.listed.attempts):
         tally.open(TEST, "the test event did not arrive; it may be lost, or late")
     else:
-        says = f"the test event {event} neither arrived nor is listed {GRACE // SECOND} s later"
+        says = f"the test event {event} neither arrived nor is listed {format_millis(GRACE)} later"
         about = seen.parameters.get("id", "")
         tally.broke(TEST, Evidence(says, (seen.id,), (), about, seen.sent))
 
@@ -236,7 +236,7 @@ def _judge_missing(
     end = sure[0]
     says = (
         f"{len(sure)} jobs ended, {end.job['id']} first, and their events neither came to {endpoint.id} nor "
-        f"are listed there {GRACE // SECOND} s later, where {unknown} events are of unknown jobs"
+        f"are listed there {format_millis(GRACE)} later, where {unknown} events are of unknown jobs"
     )
     assert endpoint.created is not None
     found = Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent)

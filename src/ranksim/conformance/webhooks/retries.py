@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros, format_millis
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.history.trace_reader import texts
@@ -240,8 +240,8 @@ def _judge_delay(
     default = scene.options.default("retry_from")
     low, high = spans[default] or (0, 0)
     says = (
-        f"attempt {other.attempt} came {(came - one.received) / SECOND:.1f} s after attempt {one.attempt}, "
-        f"not {(low - one.received) / SECOND:.1f} to {(high - one.received) / SECOND:.1f} s"
+        f"attempt {other.attempt} came {format_millis(came - one.received)} after attempt {one.attempt}, "
+        f"not {format_millis(low - one.received)} to {format_millis(high - one.received)}"
     )
     if fits:
         tally.held(DELAYS, case=_gap(one), by=(_name(one), _name(other)))
@@ -254,7 +254,7 @@ def _judge_delay(
     ):
         tally.open(DELAYS, "it came late, perhaps because its endpoint was disabled for a while")
     else:
-        within = f"{(low - one.received) / SECOND:.1f} to {(high - one.received) / SECOND:.1f} s"
+        within = f"{format_millis(low - one.received)} to {format_millis(high - one.received)}"
         found = replace(_evidence(says, (one, other)), expected=f"attempt {other.attempt} within {within}")
         tally.broke(DELAYS, found, case=_gap(one))
 
