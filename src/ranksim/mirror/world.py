@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.clock import Micros, duration, instant, iso
+from ranksim.clock import SECOND, Micros, duration, instant, iso
 from ranksim.contract.facts import SPENDING_OPERATIONS
 from ranksim.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.contract.policy import Policy
@@ -67,7 +67,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         "scenario": 1,
         "name": "twin",
         "description": f"The accounts at {host} as they could be read on {iso(now)}.",
-        "start": iso(now // 1_000_000 * 1_000_000),
+        "start": iso(now // SECOND * SECOND),
         "length": LENGTH,
         "policy": "policy.yaml",
         "accounts": accounts,
@@ -82,7 +82,7 @@ def replay(twin: MirroredWorld, trace: str, length: Micros) -> None:
     first, *others = twin.scenario["accounts"]
     source = {"kind": "arrivals", "account": first, "accounts": others, "source": {"trace": trace}}
     twin.scenario["clients"] = {"recorded": source}
-    twin.scenario["length"] = f"{-(-length // 1_000_000)}s"
+    twin.scenario["length"] = f"{-(-length // SECOND)}s"
 
 
 def _name(given: str, taken: Mapping[str, Any], number: int) -> str:
@@ -104,8 +104,7 @@ def _plan_name(read: ReadAccount, plans: Mapping[str, Any], terms: Mapping[str, 
 def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
     entitled, usage = read.single("account.entitlements"), read.single("account.usage")
     slots = read.single("slots.get")
-    most = entitled.get("dimensions")
-    dimensions: Item = most if isinstance(most, dict) else {}
+    dimensions = _mapping(entitled.get("dimensions"))
     for operation, told in (
         ("account.entitlements", entitled),
         ("account.usage", usage),
@@ -116,9 +115,7 @@ def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
             notes.append(
                 f"{read.name}: {operation} could not be read ({why}), so its limits are out of reach here"
             )
-    cost = usage.get("cost")
-    ceiling = cost.get("ceiling") if isinstance(cost, dict) else None
-    cooldowns = entitled.get("cooldown_seconds")
+    ceiling = _mapping(usage.get("cost")).get("ceiling")
     return {
         "price": "0 USD",
         "capabilities": _capabilities(entitled, read, notes),
@@ -131,7 +128,7 @@ def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
         "cost_ceiling": f"{_money(ceiling, str(MANY))} USD",
         "cooldowns": {
             name: f"{_whole(seconds, 0)}s"
-            for name, seconds in (cooldowns.items() if isinstance(cooldowns, dict) else ())
+            for name, seconds in _mapping(entitled.get("cooldown_seconds")).items()
             if name in SPENDING_OPERATIONS
         },
         "page_cap": _whole(entitled.get("page_cap"), MANY),
@@ -182,7 +179,7 @@ def _account(
     read: ReadAccount, plan: str, terms: Mapping[str, Any], now: Micros, notes: list[str]
 ) -> dict[str, Any]:
     told, usage = read.single("account.get"), read.single("account.usage")
-    hosts = {str(domain.get("id")): _host(domain) for domain in read.lists.get("domains.list", ())}
+    hosts = _hosts(read)
     account: dict[str, Any] = {"plan": plan, "environment": read.environment}
     status = told.get("status")
     if isinstance(status, str):
@@ -260,8 +257,7 @@ def _planned(portfolio: Mapping[str, Any]) -> int:
 
 
 def _used(usage: Item, slots: Item) -> dict[str, Any]:
-    cost = usage.get("cost")
-    spent = cost.get("spent") if isinstance(cost, dict) else None
+    spent = _mapping(usage.get("cost")).get("spent")
     return {
         "metrics": {str(meter["metric"]): _whole(meter.get("used"), 0) for meter in _meters(usage)},
         "spent": f"{_money(spent, '0')} USD",
@@ -287,7 +283,7 @@ def _cooldowns(
 
 
 def _receivers(read: ReadAccount, account: str, made: int, notes: list[str]) -> dict[str, Any]:
-    hosts = {str(domain.get("id")): _host(domain) for domain in read.lists.get("domains.list", ())}
+    hosts = _hosts(read)
     found: dict[str, Any] = {}
     for number, endpoint in enumerate(read.lists.get("webhooks.list", ()), made + 1):
         if endpoint.get("enabled") is False:
@@ -306,8 +302,14 @@ def _receivers(read: ReadAccount, account: str, made: int, notes: list[str]) -> 
 # Small readings
 
 
-def _host(domain: Item) -> str:
-    return str(domain.get("host") or domain.get("id"))
+def _hosts(read: ReadAccount) -> dict[str, str]:
+    """The host of each domain, by its id."""
+    domains = read.lists.get("domains.list", ())
+    return {str(domain.get("id")): str(domain.get("host") or domain.get("id")) for domain in domains}
+
+
+def _mapping(value: Any) -> Item:
+    return value if isinstance(value, dict) else {}
 
 
 def _whole(value: Any, otherwise: int) -> int:
