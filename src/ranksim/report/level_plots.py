@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ranksim.report import units
 from ranksim.report.figure import BLUE, COLOURS, INK, SKY, SKY_INK, VERMILLION, or_value, separated, title
 from ranksim.report.over_time import (
+    FAR,
     finish_time,
     grouped,
     in_dollars,
     in_words,
     of_many,
     tell,
+    tell_above,
     times,
 )
 from ranksim.report.tables import Row, Tables
@@ -105,15 +107,12 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
             labels.append((high[-1], "95 % interval", INK))
     top = max(below)
     limits = [row[limit] for row in rows]
-    if None not in limits and (top >= max(limits) / 4 or top == 0):
+    if None not in limits and (top * FAR >= max(limits) or top == 0):
         ax.step(at, limits, where="post", color=VERMILLION, linestyle="--", linewidth=1.2)
         labels.append((limits[-1], f"{noun} {units.count(limits[-1])}", VERMILLION))
         top = max(top, *limits)
-    elif None not in limits:  # a limit far above would flatten what there is to see
-        ax.annotate(
-            f"{noun} {units.count(limits[-1])}, above", (0.99, 0.97), xycoords="axes fraction",
-            color=VERMILLION, ha="right", va="top", fontsize=8,
-        )  # fmt: skip
+    elif None not in limits:
+        tell_above(ax, f"{noun} {units.count(limits[-1])}, above", VERMILLION)
     lacking = [(when, row["used"]) for when, row in zip(at, rows, strict=True) if row.get("refused")]
     if lacking:
         ax.plot(*zip(*lacking, strict=True), "x", color=INK, markersize=6, markeredgewidth=1.6, zorder=4)

@@ -97,6 +97,15 @@ def finish_time(
     ax.set_xlabel(what)
 
 
+FAR = 4
+"""A limit so many times above all there is would flatten it: it is told, and not drawn."""
+
+
+def tell_above(ax: Axes, said: str, colour: str = INK) -> None:
+    """Tell in the upper corner what lies too far above to be drawn."""
+    ax.annotate(said, (0.99, 0.97), xycoords="axes fraction", color=colour, ha="right", va="top", fontsize=8)
+
+
 def whole(ax: Axes) -> None:
     """Let an axis of counts have no ticks between two whole numbers."""
     ticker: Any = import_module("matplotlib.ticker")

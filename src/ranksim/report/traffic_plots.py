@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 from ranksim.clock import SECOND
 from ranksim.report import units
 from ranksim.report.figure import BLUE, COLOURS, GREY, INK, ORANGE, VERMILLION, title
-from ranksim.report.over_time import finish_time, grouped, in_words, of_many, panels, tell, times, whole
+from ranksim.report.over_time import (
+    FAR,
+    finish_time,
+    grouped,
+    in_words,
+    of_many,
+    panels,
+    tell,
+    tell_above,
+    times,
+    whole,
+)
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -18,9 +29,6 @@ LINES = (BLUE, *COLOURS[2:], GREY)
 """The colours of windows: vermillion is for what is refused."""
 
 MOST_PANELS = 3
-
-FAR = 4
-"""A limit so many times above all there is would flatten it: it is told, and not drawn."""
 
 Labels = list[tuple[float, str, str]]
 
@@ -115,10 +123,7 @@ def _limit(ax: Axes, rows: Sequence[Row], top: float, labels: Labels) -> None:
     limit = max(row["limit"] for row in rows)
     said = f"limit {units.count(limit)}" if len({row["limit"] for row in rows}) == 1 else "highest limit"
     if top and top * FAR < limit:
-        ax.annotate(
-            f"{said}, above", (0.99, 0.97), xycoords="axes fraction", color=INK, ha="right", va="top",
-            fontsize=8,
-        )  # fmt: skip
+        tell_above(ax, f"{said}, above")
         ax.set_ylim(0, top * 1.25)
     else:
         ax.axhline(limit, color=INK, linestyle="--", linewidth=1.1)
@@ -185,7 +190,7 @@ def _queue_of(ax: Axes, rows: Sequence[Row], *, last: bool) -> Labels:
         top = max(top, workers)
     else:
         said = f"{units.many(round(workers), 'worker')}, above" if known else "workers without limit"
-        ax.annotate(said, (0.99, 0.97), xycoords="axes fraction", color=INK, ha="right", va="top", fontsize=8)
+        tell_above(ax, said)
     ax.set_ylim(0, top * 1.2 or 1)
     whole(ax)
     named = {"running": "at most running", "waiting": "waiting", "workers": "workers"}
