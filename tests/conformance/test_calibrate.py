@@ -57,6 +57,15 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
 ]
 
 
+def test_a_notebook_shows_what_is_pinned() -> None:
+    found = calibrate(recorded("everyday", {"window": "sliding_log"})[0])
+    shown = found._repr_html_()
+    pinned = [choice for choice in found.choices if choice.pinned]
+    assert pinned
+    assert f"{len(pinned)} of {len(found.choices)} choices pinned" in shown
+    assert all((choice.name or choice.says) in shown for choice in pinned[:12])
+
+
 def test_without_time_options_stay_open_and_are_named() -> None:
     trace, policy = recorded("everyday", {"window": "sliding_log"})
     history = compare(trace).history

@@ -39,6 +39,23 @@ class Calibration(Found):
         pinned = sum(choice.pinned for choice in self.choices)
         return f"<Calibration: {pinned} of {len(self.choices)} choices pinned>"
 
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import View
+
+        rows = tuple(
+            (
+                ", ".join(f"U{number}" for number in one.numbers),
+                one.name or one.says,
+                str(one.left[0]),
+                str(one.default),
+            )
+            for one in self.choices
+            if one.pinned
+        )
+        view = View("Pinned choices", ("number", "choice", "found", "default"), 4, rows)
+        return fragment("Calibration", [f"{len(rows)} of {len(self.choices)} choices pinned"], [view])
+
     def policy(self) -> Policy:
         """The policy of this deployment, as far as it is pinned; the rest is as in the policy given."""
         return policy_file.policy_of(self)
