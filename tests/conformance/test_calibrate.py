@@ -58,7 +58,8 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
 
 
 def test_a_notebook_shows_what_is_pinned() -> None:
-    found = calibrate(recorded("everyday", {"window": "sliding_log"})[0])
+    late = call("domains.list", 5, 5.1, status=429, code="rate_limited", headers={"Retry-After": "30"})
+    found = calibrate(a_trace([*a_read_plan("seo"), late]))
     shown = found._repr_html_()
     pinned = [choice for choice in found.choices if choice.pinned]
     assert pinned
