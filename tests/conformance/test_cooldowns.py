@@ -40,6 +40,14 @@ def beside_a_run(d: ModuleType, *calls: Any) -> list[Any]:
     return lasting(d, d.domain(-0.5, "d2"), *two, d.job(30, id="a"), *calls)
 
 
+def apart(d: ModuleType, *calls: Any) -> list[Any]:
+    """Crawls of three domains within 100 s, each of which was done: domains share no cooldown."""
+    made = [d.domain(-1 + n / 10, f"d{n}") for n in (1, 2, 3)]
+    for n, begun in ((2, 0), (1, 1), (3, 20)):
+        made += [d.job(begun, id=f"j{n}", on=f"d{n}"), d.shown(begun + 8, f"j{n}")]
+    return [d.entitled(-2, crawl=100), *made, *calls]
+
+
 TABLE: list[tuple[str, str, Steps, str]] = [
     # enforced
     (
@@ -203,6 +211,24 @@ TABLE: list[tuple[str, str, Steps, str]] = [
             d.shown(60, "b"),
         ],
         "broke",
+    ),
+    (
+        "stated: more than is left",
+        "cooldown.stated",
+        lambda d: apart(d, d.job(50, on="d1", **d.cooling(65))),
+        "broke",
+    ),
+    (
+        "stated: what is left, if it began when the run was over",
+        "cooldown.stated",
+        lambda d: apart(d, d.job(50, on="d1", **d.cooling(58))),
+        "held",
+    ),
+    (
+        "stated: more than is left of it, and a call got lost",
+        "cooldown.stated",
+        lambda d: apart(d, d.job(30, on="d1", lost=True), d.job(50, on="d1", **d.cooling(65))),
+        "held",
     ),
     (
         "stated: the run may have failed",

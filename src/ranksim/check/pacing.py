@@ -17,7 +17,7 @@ SHARE = 9
 
 SPARE = 10
 
-LEFT = 7
+LEFT = 6
 """Tenths that are used where calls that never wait were sent with the key within a window."""
 
 UNAUTHORIZED = 401

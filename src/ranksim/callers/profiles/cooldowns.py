@@ -40,15 +40,15 @@ PLACES = 3
 """Places in a second at which short cooldowns begin: no count in whole seconds hides a half from all."""
 
 REST = 20 * SECOND
-"""Between two laps, so that all users together stay below the limit of expensive calls (S104)."""
+"""Between two laps or tries, so that all users together stay below the limit of expensive calls (S104)."""
 
 APART = 12 * SECOND
 """Between two of these places, so that those of two kinds leave room in the limit of expensive calls."""
 
-TRIES = 3
+TRIES = 4
 """Domains at most on which a kind is tried until one can tell."""
 
-ROOM = 4
+ROOM = 8
 """Calls that the rate limit must still admit after the first of a try, for the others and those beside it."""
 
 AFTER = 3
@@ -85,8 +85,10 @@ def _cooled(reach: Reach, seed: int, kind: str, turn: int) -> Program:
     if length == 0 or (length is not None and length // reach.target.time_scale > LONGEST):
         return
     for number in range(TRIES):
-        if not told:
-            length, told = yield from _asked_again(reach, seed, kind, (turn, number), length)
+        if told:
+            break
+        yield Pause(REST // reach.target.traffic_scale if number else 0)
+        length, told = yield from _asked_again(reach, seed, kind, (turn, number), length)
     if length is not None and is_short(length):
         yield from _at_places(reach, seed, kind, turn, length)
 

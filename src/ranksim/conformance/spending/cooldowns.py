@@ -54,8 +54,8 @@ RULES = (
 )
 
 
-LONG = 3
-"""A cooldown that is refused by mistake is so within this many of its lengths."""
+LONGER = 4
+"""A cooldown that lasts too long does so by this part of it: what is accepted later than that shows nothing."""
 
 
 @dataclass(slots=True)
@@ -269,7 +269,8 @@ def _judge_pair(
     gap = (latest - begun) * runs.rate
     if gap >= length - runs.slack(latest - begun):
         trials.add("cooldown.enforced", kind, True, Evidence(""))
-        if first.high < second.low and gap < LONG * length:  # it could have been refused all the same
+        soon = gap <= length + length // LONGER + SECOND  # it could have been refused all the same
+        if first.high < second.low and soon:
             over = f"{first.spend}, when it is over"
             trials.covers("cooldown.refused", kind, over, first.exchange.id, second.exchange.id)
         return
@@ -304,10 +305,7 @@ def judge_refused(
         trials.add("cooldown.refused", kind, None, Evidence(""))
         return
     made = runs.activity.domains.get(refused.domain) if kind.scope == "domain" else None
-    own = latest = runs.sharing(refused, kind).latest(refused.high)
-    if made is None:  # a run from before the trace may have begun it, or its finish
-        finishes = kind.begins == "finish" and refused.spend in JOBS
-        latest = max(latest, DISTANT_FUTURE if finishes else runs.activity.begins)
+    own, latest = runs.sharing(refused, kind).latest(refused.high), _latest_begin(runs, refused, kind)
     nearest = min(latest, refused.low)
     length = runs.lengths.get(refused.spend)
     elapsed = (refused.low - nearest) * runs.rate
@@ -375,6 +373,8 @@ def _judge_length(
     )
     if wait > length + runs.slack(span):
         holds = None if running else False  # what is left of the run may be in it, as it is estimated
+    elif not running and _more_than_left(runs, refused, wait, length, kind):
+        holds = False
     says = (
         f"accepted at most {format_millis(span * runs.rate)} before, "
         f"refused with {format_millis(wait)} to wait, and the cooldown is {format_millis(length)}"
@@ -386,6 +386,32 @@ def _judge_length(
     trials.add("cooldown.stated", kind, holds, evidence, refused.spend)
     if holds:
         trials.covers("cooldown.stated", kind, refused.spend, *ids)
+
+
+def _more_than_left(
+    runs: CooldownGroups, refused: RefusedSpend, wait: Micros, length: Micros, kind: CooldownInterpretation
+) -> bool:
+    """Return whether a stated wait is more than what is left after the latest that can have begun it.
+
+    The end may be rounded up to a whole second, and the wait once more.
+    """
+    if not runs.activity.alone:
+        return False
+    latest = _latest_begin(runs, refused, kind)
+    left = length - (refused.low - latest) * runs.rate
+    return latest <= refused.low and wait > left + runs.slack(refused.low - latest) + SECOND
+
+
+def _latest_begin(runs: CooldownGroups, refused: RefusedSpend, kind: CooldownInterpretation) -> Micros:
+    """Return the latest instant at which the cooldown of a refusal can have begun; DISTANT_FUTURE: unbound.
+
+    What went before the trace may have begun it, or its finish, unless the domain was made in it.
+    """
+    latest = runs.sharing(refused, kind).latest(refused.high)
+    if kind.scope == "domain" and refused.domain in runs.activity.domains:
+        return latest
+    finishes = kind.begins == "finish" and refused.spend in JOBS
+    return max(latest, DISTANT_FUTURE if finishes else runs.activity.begins)
 
 
 def _judge_kept(
