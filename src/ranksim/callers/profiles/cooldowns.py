@@ -51,8 +51,8 @@ TRIES = 4
 ROOM = 8
 """Calls that the rate limit must still admit after the first of a try, for the others and those beside it."""
 
-AFTER = 3
-"""Probes after the end, each when the last refusal said."""
+AFTER = 4
+"""Probes after the end at most."""
 
 
 def cooldowns(reach: Reach, user: int, users: int, seed: int) -> Program:
@@ -202,14 +202,18 @@ def _seen_over(
 
 
 def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, bool]:
-    """Ask once the cooldown is over, then when the refusal says; tell if any was answered."""
+    """Ask once the cooldown is over, once more when whole seconds hide nothing of that, then as it is told.
+
+    Tell if any was answered.
+    """
     yield Until(over + MARGIN)
     told = False
     for number in range(AFTER):
         answer: Received = yield replace(send, idempotency_key=f"{send.idempotency_key}-over-{number}")
         if answer.code == "cooldown_active":
+            wait = HIDDEN // scale if not told else min(bounded_wait(answer) // scale, LONGEST)
             told = True
-            yield Pause(min(bounded_wait(answer) // scale, LONGEST) + MARGIN)
+            yield Pause(wait + 4 * MARGIN)
         elif answer.status == 429:
             yield Pause(bounded_wait(answer))
         elif answer.status:

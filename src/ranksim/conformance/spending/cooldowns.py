@@ -55,7 +55,7 @@ RULES = (
 
 
 LONGER = 4
-"""A cooldown that lasts too long does so by this part of it: what is accepted later than that shows nothing."""
+"""A cooldown that lasts too long does so by this part of it: what is accepted later shows nothing."""
 
 
 @dataclass(slots=True)

@@ -120,14 +120,16 @@ class SlotBounds:
     def wanted(self, spend: str, exchange: Observation, low: Micros, high: Micros) -> int:
         """Return how many slots a call surely adds, or would have added if it had not been refused.
 
-        Of words that were refused those count that no call had asked to put into their list before.
+        Of words that were refused, or tried by a dry run, those count that no call had asked to put into their
+        list before.
         """
-        body, made = body_of(exchange), thing_of(exchange) if exchange.ok else {}
+        added = exchange.ok and not exchange.dry_run
+        body, made = body_of(exchange), thing_of(exchange) if added else {}
         if self.may_revive(spend, body, high):
             return 0
         if spend == "scans":
             return self.of_scan(body, low, high)[0]
-        if not exchange.ok:
+        if not added:
             made = {"created": sorted(self._new_words(body, high))}
         return self.of_words(body, made, low, high)[0]
 
