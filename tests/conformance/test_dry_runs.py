@@ -17,6 +17,11 @@ def jobs(d: ModuleType, at: float, *ids: str) -> Any:
     return d.call(at, "jobs.list", items, more={"has_more": False, "next_cursor": None})
 
 
+def no_slot_free(d: ModuleType, *calls: Any) -> list[Any]:
+    """Calls on a list of the trace's own, tracked by a scan, where all 20 slots are taken."""
+    return [d.domain(-9), d.listed(-8), d.scan(-7), d.slots(0, 20), *calls, d.slots(9, 20)]
+
+
 TABLE: list[tuple[str, str, Steps, str]] = [
     # free
     (
@@ -207,6 +212,18 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "order: five checks, and names of its own",
         "dry_run.order",
         lambda d: [d.job(0, dry=True, report=renamed(short(d, refusal=3)))],
+        "open",
+    ),
+    (
+        "order: words that do not fit, refused with the cooldown",
+        "dry_run.order",
+        lambda d: no_slot_free(d, d.words(1, "a", dry=True, report=short(d, 6))),
+        "broke",
+    ),
+    (
+        "order: words that another may have added, refused with the cooldown",
+        "dry_run.order",
+        lambda d: no_slot_free(d, d.words(1, "a", dry=True, report=short(d, 6)), d.words(0.5, "A")),
         "open",
     ),
     ("order: listed otherwise", "dry_run.order", lambda d: [d.job(0, dry=True, report=turned(d))], "held"),
