@@ -126,9 +126,9 @@ def duration(text: str) -> Micros:
     return -total if sign else total
 
 
-def format_millis(us: float) -> str:
+def format_millis(us: Micros) -> str:
     """Write a duration that was measured, to the millisecond: ``9m36.717s``."""
-    return format_duration(round(us / MILLISECOND) * MILLISECOND)
+    return format_duration((us + MILLISECOND // 2) // MILLISECOND * MILLISECOND)
 
 
 def in_micros(given: Micros | str, read: Callable[[str], Micros] = duration) -> Micros:
