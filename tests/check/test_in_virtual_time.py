@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.conformance.elsewhere.virtual import elsewhere, rehearsal
 
 from ranksim.clock import MINUTE
 from ranksim.conformance.compare import compare
@@ -13,7 +14,7 @@ from ranksim.service.service import Service
 from ranksim.sim.rehearsal import Network
 from ranksim.sim.rehearsal_worlds import make_world
 
-from .in_virtual_time import check
+from .in_virtual_time import check, check_in
 
 
 @pytest.mark.slow
@@ -79,3 +80,18 @@ def spent_of_all(service: Service) -> int:
     """What all accounts have spent and reserved (µUSD)."""
     books = [account.books for account in service.state.accounts.values()]
     return sum(one.settled + one.reserved for one in books)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "booking"), [(1, "acceptance"), (3, "reserve")])
+def test_a_spend_cap_holds_at_a_deployment_of_others(seed: int, booking: str) -> None:
+    """It books all at acceptance, or an estimate that it settles later; some replies are lost."""
+    numbers = elsewhere.drawn(seed, quick=True)
+    made = rehearsal(numbers, seed, network=Network(loss=0.01))
+    made.target = made.target.model_copy(update={"spend_cap": 50_000})
+    accounts = made.service.deployment.accounts
+    before = sum(sum(one.spent.values()) + sum(one.reserved.values()) for one in accounts)
+    checked = check_in(made, 5 * MINUTE, seed=seed, again=False)
+    after = sum(sum(one.spent.values()) + sum(one.reserved.values()) for one in accounts)
+    assert numbers.booking == booking
+    assert 0 < after - before <= checked.budget.spent() <= 50_000
