@@ -59,7 +59,8 @@ def check_clock(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     who = sorted({int(one) for index in cover for one in (arcs.who[index], arcs.other[index])})
     says = (
         f"wherever the edges of clock windows of {format_millis(calls.length)} stand, these calls exclude "
-        f"it: more than {calls.limit} would be admitted in one, or fewer than {calls.limit} and then a refusal"
+        f"it: more than {calls.limit} would be admitted in one, or fewer than {calls.limit} and then a "
+        "refusal"
     )
     return calls.evidence(says, *who)
 
