@@ -120,8 +120,8 @@ class SlotBounds:
     def wanted(self, spend: str, exchange: Observation, low: Micros, high: Micros) -> int:
         """Return how many slots a call surely adds, or would have added if it had not been refused.
 
-        Of words that were refused, or tried by a dry run, those count that no call had asked to put into their
-        list before.
+        Of words that were refused, or tried by a dry run, those count that no call had asked to put into
+        their list before.
         """
         added = exchange.ok and not exchange.dry_run
         body, made = body_of(exchange), thing_of(exchange) if added else {}
