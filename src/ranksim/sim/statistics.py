@@ -326,13 +326,18 @@ class ReplicationTally:
         endpoint.attempts.setdefault(task.number, [0, 0])[0 if success else 1] += 1
         said = answer.error or str(answer.status)
         endpoint.answers[said] = endpoint.answers.get(said, 0) + 1
-        endpoint.stretch(now // self._stretch)[0 if success else 1] += 1
+        tried = now // self._stretch
+        stretch = endpoint.stretch(tried)
+        stretch[0 if success else 1] += 1
         if success:
             endpoint.acknowledged += 1
             delay = now - delivery.created
             endpoint.delay.add(delay)
-            stretch = endpoint.stretch(delivery.created // self._stretch)
-            stretch[2] = max(stretch[2], delay)
+            made = delivery.created // self._stretch
+            if made != tried:
+                stretch = endpoint.stretch(made)
+            if delay > stretch[2]:
+                stretch[2] = delay
             del self._open[task.delivery]
         elif task.number >= self.attempts:
             endpoint.exhausted += 1
