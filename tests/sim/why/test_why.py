@@ -8,6 +8,7 @@ import pytest
 
 from ranksim.clock import DAY, HOUR, Micros
 from ranksim.errors import BadInput
+from ranksim.inference.shares import chance
 from ranksim.report.progress import nobody
 from ranksim.service.calls import Call, Reply
 from ranksim.sim.runner import run
@@ -17,7 +18,7 @@ from ranksim.sim.why.answer import _Prevention
 from ranksim.sim.why.changes import dotted, knobs
 from ranksim.sim.why.futures import Question, Rerunner, narrowed
 from ranksim.sim.why.moments import as_of, planned
-from ranksim.sim.why.told import Chance, TurningPoint
+from ranksim.sim.why.told import Chance, Happening, Path, TurningPoint, Why
 from ranksim.sim.world import Fork, World
 
 # Other futures
@@ -136,6 +137,24 @@ clients: {{more: {{kind: caller, account: acme, mix: {body}}}}}
     assert index is not None
     assert knob.write(knob.value(index)) == limit
     assert worlds.runs == 4  # as far as it goes; what is used there; so much; a step less or more
+
+
+@pytest.mark.parametrize(
+    ("at", "causes", "title"),
+    [
+        (0, (), "refusals.total: inevitable from the start on"),
+        (DAY + HOUR, (), "refusals.total: inevitable from 2026-03-02 01:00 on"),
+        (0, (("timeline", 0),), "refusals.total: inevitable from 2026-03-01 00:00 on"),
+    ],
+)
+def test_the_title_of_the_plot_is_the_finding(at: Micros, causes: tuple[Path, ...], title: str) -> None:
+    pytest.importorskip("matplotlib")
+    start = Scenario.parse(RANDOM).start
+    first = Happening(start + 2 * DAY, "refused")
+    chances = (Chance(start, "the start", 0, 10), Chance(first.at, "refused", 10, 10))
+    moment = TurningPoint(start + at, "", causes)
+    why = Why("refusals.total", "", 0, 1, start, first, moment, chances, chance(0, 10), (), 1)
+    assert why.plot().get_title(loc="left") == title
 
 
 # What is asked

@@ -118,9 +118,14 @@ class Why:
         """The answer in a few sentences."""
         return " ".join((self._when(), self._what()))
 
+    @property
+    def _had_a_beginning(self) -> bool:
+        """Whether it was not inevitable already as the run started."""
+        return bool(self.moment.causes) or self.moment.at > self.start
+
     def _when(self) -> str:
         first = f"{self.first.text}, {iso(self.first.at)}"
-        if not self.moment.causes and self.moment.at <= self.start:
+        if not self._had_a_beginning:
             return f"{first}: it was inevitable from the start."
         return f"{first}: it was inevitable from {iso(self.moment.at)} on ({self.moment.text})."
 
@@ -217,6 +222,7 @@ class Why:
         ax.set_ylim(-4, 104)
         ax.set_xlabel(f"days since {iso(self.start)}")
         ax.set_ylabel("futures that come to it, %")
-        ax.set_title(f"{self.question}: inevitable from {iso(self.moment.at)} on", loc="left")
+        since = iso(self.moment.at)[:16].replace("T", " ") if self._had_a_beginning else "the start"
+        ax.set_title(f"{self.question}: inevitable from {since} on", loc="left")
         plain_axes(ax)
         return ax
