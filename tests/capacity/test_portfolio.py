@@ -142,3 +142,10 @@ def test_it_draws_every_limit() -> None:
     assert (len(answer.rows()), len(ax.patches)) == (7, 6)  # but the capability, which it has
     assert ax.get_xlabel() == "% of the limit used"
     assert "159,996 of 160,000" in {text.get_text() for text in ax.texts}
+
+
+def test_a_portfolio_is_shown_as_the_call_that_makes_it() -> None:
+    portfolio = rs.capacity.Portfolio(domains=2, run_every="12h")
+    assert "domains=2, keywords=1" in repr(portfolio)
+    assert "run_every='12h'" in repr(portfolio)
+    assert eval(repr(portfolio), {"Portfolio": rs.capacity.Portfolio}) == portfolio

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
-from ranksim.clock import Micros, duration, in_micros, instant
+from ranksim.clock import Micros, duration, format_duration, in_micros, instant
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, listed, near
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 WITHOUT_END = 10**15
 """A ceiling (µUSD) or a number of slots that nobody reaches."""
@@ -75,3 +80,14 @@ class DurationField:
     def __set__(self, instance: object, given: Micros | str) -> None:
         """Keep a duration. Raises BadInput for text that is none."""
         vars(instance)[self._name] = micros(self._name, given)
+
+
+def question_repr(question: DataclassInstance) -> str:
+    """Return the call that makes a question, with durations as text: `Peak(over='1h', …)`."""
+
+    def said(name: str) -> str:
+        value = getattr(question, name)
+        is_duration = isinstance(vars(type(question)).get(name), DurationField)
+        return f"{name}={(format_duration(value) if is_duration else value)!r}"
+
+    return f"{type(question).__name__}({', '.join(said(one.name) for one in fields(question))})"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import DurationField, expect, expect_one_of
+from ranksim.capacity.common import DurationField, expect, expect_one_of, question_repr
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.inference.estimate import Estimate
@@ -76,6 +76,8 @@ class Outage:
     together: int = 1
     law: Law = "poisson"
     failure: Failure = "down"
+
+    __repr__ = question_repr
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ranksim.capacity.common import DurationField, expect, expect_one_of, plan_named
+from ranksim.capacity.common import DurationField, expect, expect_one_of, plan_named, question_repr
 from ranksim.capacity.limits import MOST, Limit, allowed_alone, check_add_ons, limits
 from ranksim.capacity.workload import MONTH, PlannedWork, Workload
 from ranksim.clock import DAY, HOUR, WEEK
@@ -48,6 +48,8 @@ class Portfolio:
     start_within: DurationField = DurationField(HOUR)
     keys: int = 1
     add_ons: Mapping[str, int] = field(default_factory=dict)
+
+    __repr__ = question_repr
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ranksim.capacity.common import DurationField, expect
+from ranksim.capacity.common import DurationField, expect, question_repr
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
@@ -60,6 +60,8 @@ class Sync:
     removals: int = 0
     latency: DurationField = DurationField(0)
     others: int = 0
+
+    __repr__ = question_repr
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""

@@ -25,7 +25,7 @@ from itertools import count
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING, ClassVar
 
-from ranksim.capacity.common import DurationField, expect, micros
+from ranksim.capacity.common import DurationField, expect, micros, question_repr
 from ranksim.clock import HOUR, MINUTE, Micros
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.policy import Policy
@@ -75,6 +75,8 @@ class Peak:
     service: Distribution
     over: DurationField = DurationField(HOUR)
     profile: tuple[float, ...] = (1.0,)
+
+    __repr__ = question_repr
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
