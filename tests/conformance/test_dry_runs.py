@@ -17,9 +17,9 @@ def jobs(d: ModuleType, at: float, *ids: str) -> Any:
     return d.call(at, "jobs.list", items, more={"has_more": False, "next_cursor": None})
 
 
-def no_slot_free(d: ModuleType, *calls: Any) -> list[Any]:
-    """Calls on a list of the trace's own, tracked by a scan, where all 20 slots are taken."""
-    return [d.domain(-9), d.listed(-8), d.scan(-7), d.slots(0, 20), *calls, d.slots(9, 20)]
+def tracked(d: ModuleType, used: int, *calls: Any) -> list[Any]:
+    """Calls on a list of the trace's own, tracked by a scan, where so many of 20 slots are taken."""
+    return [d.domain(-9), d.listed(-8), d.scan(-7), d.slots(0, used), *calls, d.slots(9, used)]
 
 
 TABLE: list[tuple[str, str, Steps, str]] = [
@@ -146,6 +146,18 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         lambda d: [d.words(0, "a", dry=True, report=d.report(6)), d.words(1, "a", **d.full())],
         "broke",
     ),
+    (
+        "verdict: yes where no slot is free",
+        "dry_run.verdict",
+        lambda d: tracked(d, 20, d.words(1, "a", "b", dry=True, report=d.report())),
+        "broke",
+    ),
+    (
+        "verdict: yes where one word of two fits, which may be granted in part (U64)",
+        "dry_run.verdict",
+        lambda d: tracked(d, 19, d.words(1, "a", "b", dry=True, report=d.report())),
+        "-",
+    ),
     # order
     (
         "order: the first that fails",
@@ -217,13 +229,13 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     (
         "order: words that do not fit, refused with the cooldown",
         "dry_run.order",
-        lambda d: no_slot_free(d, d.words(1, "a", dry=True, report=short(d, 6))),
+        lambda d: tracked(d, 20, d.words(1, "a", dry=True, report=short(d, 6))),
         "broke",
     ),
     (
         "order: words that another may have added, refused with the cooldown",
         "dry_run.order",
-        lambda d: no_slot_free(d, d.words(1, "a", dry=True, report=short(d, 6)), d.words(0.5, "A")),
+        lambda d: tracked(d, 20, d.words(1, "a", dry=True, report=short(d, 6)), d.words(0.5, "A")),
         "open",
     ),
     ("order: listed otherwise", "dry_run.order", lambda d: [d.job(0, dry=True, report=turned(d))], "held"),

@@ -306,13 +306,14 @@ class FailedChecks:
         """Return evidence that what the call adds did not fit the slots that were free.
 
         What is used grows within a month, and is freed by nothing but a scan that is narrowed (U62). Where a
-        request may be granted in part (U64), it fails for certain only where no slot is free.
+        request may be granted in part (U64), what was not done fails for certain only where no slot is free.
         """
         before = self._slots_around(outcome.low, outcome.high)
         if outcome.spend not in ADDS or before is None or before.limit is None:
             return None
         least = self.tracked.wanted(outcome.spend, outcome.exchange, outcome.low, outcome.high)
-        in_part = outcome.check > 5 and not self.refuses_whole
+        undone = outcome.check > 5 or outcome.exchange.dry_run
+        in_part = undone and not self.refuses_whole
         room = 0 if in_part else least - 1
         if not least or before.limit - before.used > room:
             return None
