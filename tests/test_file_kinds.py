@@ -83,7 +83,7 @@ def test_every_kind_is_tried() -> None:
     ("command", "near"),
     [
         ("capacity portfolio --plan agncy", "'agency'"),
-        ("capacity portfolio --plan agency --vary keyword", "'keywords'"),
+        ("capacity portfolio --plan agency --grow keyword", "'keywords'"),
         ("capacity slots --keywords 9 --adds 2 --law poison", "'poisson'"),
         ("capacity outage --length 1h --every 5m --failure dwn", "'down'"),
         ("capacity workers --jobs rank_rn=3", "'rank_run'"),

@@ -97,7 +97,7 @@ def test_every_flag_has_a_variable() -> None:
         ("slots --keywords 1 --adds 1 --limit -1", "limit: expected 0 or more, found -1"),
         ("outage --length 0s --every 1h", "length: expected a duration above 0, found 0"),
         ("outage --length 1h --every 1h --replications -1", "replications: expected at least 1, found -1"),
-        ("portfolio --plan pro --vary cats", "vary: expected one of keywords, domains, found cats"),
+        ("portfolio --plan pro --grow cats", "grow: expected one of keywords, domains, found cats"),
         ("portfolio --plan pro --add-on x", "--add-on: expected NAME=COUNT such as crawl=40, found 'x'"),
         ("sync --keywords 1 --policy missing.yaml", "missing.yaml: "),
     ],

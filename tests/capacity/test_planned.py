@@ -195,7 +195,7 @@ def test_what_one_occasion_starts_and_how_often_are_those_of_the_clients() -> No
 def test_the_largest_portfolio_of_an_account_counts_what_it_does() -> None:
     """1,250 slots and five weeks' additions of 125 for four domains; each further one is a quarter more."""
     load = workload_of(planned(accounts={"acme": {"used": None}}))
-    answer = largest(load, "pro", vary="domains")
+    answer = largest(load, "pro", grow="domains")
     assert (answer.most, answer.binding.name) == (50 * 4 // 40, "keyword_brief_refreshes a week")
     assert {room.limit.name: room.allows for room in answer.limits}["keyword slots"] == 10
     assert limits_need(load.of_domains(10)) == 3125 + 5 * (4 * 75 + 13)

@@ -31,7 +31,7 @@ def test_an_agency_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("portfolio", "plan", "vary", "most", "binding"),
+    ("portfolio", "plan", "grow", "most", "binding"),
     [
         # 500 slots at 4 each
         ({"pairings": 2, "geographies": 2}, "starter", "keywords", 125, "keyword slots"),
@@ -53,8 +53,8 @@ def test_an_agency_by_hand() -> None:
         ({"crawls": 40}, "pro", "domains", 0, "cooldown of crawl"),
     ],
 )  # fmt: skip
-def test_what_binds_first(portfolio: dict[str, Any], plan: str, vary: Any, most: int, binding: str) -> None:
-    answer = largest(Portfolio(**portfolio), plan, vary=vary)
+def test_what_binds_first(portfolio: dict[str, Any], plan: str, grow: Any, most: int, binding: str) -> None:
+    answer = largest(Portfolio(**portfolio), plan, grow=grow)
     assert (answer.most, answer.binding.name) == (most, binding)
 
 
@@ -62,7 +62,7 @@ def test_what_binds_first(portfolio: dict[str, Any], plan: str, vary: Any, most:
 def test_metered_work_binds_too() -> None:
     """150 rank runs a month: 31 for each domain that runs daily."""
     policy = POLICY.replace(catalogue="illustrative-metered")
-    answer = largest(Portfolio(), "team", policy, vary="domains")
+    answer = largest(Portfolio(), "team", policy, grow="domains")
     assert (answer.most, answer.binding.name) == (4, "rank_runs a month")
 
 

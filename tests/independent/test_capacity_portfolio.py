@@ -50,11 +50,11 @@ def test_run_twice_a_day(page: Page) -> None:
 
 @pytest.mark.slow
 @pytest.mark.example(
-    "docs/capacity.md", "--plan pro --vary domains --keywords 100 --pairings 2 --briefs 5 --crawls 4"
+    "docs/capacity.md", "--plan pro --grow domains --keywords 100 --pairings 2 --briefs 5 --crawls 4"
 )
 def test_domains_of_pro(command: Callable[..., Any]) -> None:
     """The page's command. A crawl is of 100 pages, and briefs are rounded up domain by domain."""
-    flags = "--plan pro --vary domains --keywords 100 --pairings 2 --briefs 5 --crawls 4"
+    flags = "--plan pro --grow domains --keywords 100 --pairings 2 --briefs 5 --crawls 4"
     found = command("capacity", "portfolio", *flags.split())
     a_month = 31 * 100 * 2 * PAGE + -(-5 * 31 // 7) * Decimal("0.03") + 4 * 100 * Decimal("0.0001")
     allows = {row["name"]: row["allows"] for row in found["tables"]["answer"]}

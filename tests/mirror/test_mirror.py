@@ -152,7 +152,7 @@ FROM_AN_ACCOUNT = {
     "capacity workers --replications 0": "Workers so that 95 % start within 5m: 1 for rank_run.",
     "capacity outage --length 3h --replications 0": "Of 0.25 events in 3h",  # of two a day
     "capacity fit": "The plan pro fits",
-    "capacity portfolio --vary domains": "The plan pro carries 833 domains; what binds first: keyword slots",
+    "capacity portfolio --grow domains": "The plan pro carries 833 domains; what binds first: keyword slots",
     "price compare --b {tighter} --replications 2": "B differs from A in",
     "price pareto --vary plans.pro.price=90,99 --replications 2": "of 2 choices are not beaten: from",
 }

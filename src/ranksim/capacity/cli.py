@@ -381,7 +381,7 @@ def fit(
 def portfolio(
     tracked: dict[str, Any],
     plan: Annotated[str | None, typer.Option(help="The plan; of a scenario, the account's.")] = None,
-    vary: Annotated[
+    grow: Annotated[
         str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
     ] = "keywords",
     scenario: ScenarioFile = None,
@@ -395,13 +395,13 @@ def portfolio(
 
     Example: ranksim capacity portfolio --plan agency --pairings 4 --geographies 3
     """
-    from ranksim.capacity.portfolio import Portfolio, Vary, largest
+    from ranksim.capacity.portfolio import Grown, Portfolio, largest
 
     check_results(out, plots)
     own, used = _own(scenario, account, policy, **tracked)
     named = own.plan.name if own is not None and plan is None else _wanted("plan", plan)
     sized = Portfolio(**tracked) if own is None else own.load
-    answer = largest(sized, named, used, vary=cast("Vary", vary))
+    answer = largest(sized, named, used, grow=cast("Grown", grow))
     title, notes = f"The largest portfolio of the plan {named}", () if own is None else own.load.notes
     _show("capacity portfolio", answer, json, out, plots, title, {"limits": answer.plot}, notes)
 

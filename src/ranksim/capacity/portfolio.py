@@ -20,7 +20,7 @@ from ranksim.report.tables import View
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Vary = Literal["keywords", "domains"]
+Grown = Literal["keywords", "domains"]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Largest:
 
     portfolio: Portfolio | Workload
     plan: str
-    vary: Vary
+    grow: Grown
     most: int | None
     limits: tuple[Headroom, ...]
 
@@ -134,10 +134,10 @@ class Largest:
     def sentence(self) -> str:
         """The answer in a sentence."""
         if self.most is None:
-            return f"Nothing on the plan {self.plan} binds below {MOST:,} {self.vary}."
-        each = " a domain" if self.vary == "keywords" and self.portfolio.domains > 1 else ""
+            return f"Nothing on the plan {self.plan} binds below {MOST:,} {self.grow}."
+        each = " a domain" if self.grow == "keywords" and self.portfolio.domains > 1 else ""
         return (
-            f"The plan {self.plan} carries {self.most:,} {self.vary}{each}; "
+            f"The plan {self.plan} carries {self.most:,} {self.grow}{each}; "
             f"what binds first: {self.binding.name} ({self.binding.refusal})."
         )
 
@@ -151,7 +151,7 @@ class Largest:
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        headings = ("limit", "need", "there is", "used", f"{self.vary} it allows")
+        headings = ("limit", "need", "there is", "used", f"{self.grow} it allows")
         cells = tuple(
             (
                 room.limit.name,
@@ -172,7 +172,7 @@ class Largest:
 
 
 def largest(
-    portfolio: Portfolio | Workload, plan: str, policy: Policy | None = None, *, vary: Vary = "keywords"
+    portfolio: Portfolio | Workload, plan: str, policy: Policy | None = None, *, grow: Grown = "keywords"
 ) -> Largest:
     """Find how many keywords a domain, or how many domains, a plan carries at most, all else as given.
 
@@ -181,22 +181,22 @@ def largest(
     The number that `portfolio` has of what is varied does not matter. Raises BadInput.
     """
     policy = policy or Policy()
-    expect_one_of(("keywords", "domains"), "vary", vary)
+    expect_one_of(("keywords", "domains"), "grow", grow)
     check_add_ons(portfolio.add_ons, policy)
     bought = plan_named(policy, plan)
-    allows = allowed_alone(lambda n: _workload(portfolio, vary, n), bought, policy)
+    allows = allowed_alone(lambda n: _workload(portfolio, grow, n), bought, policy)
     most = min(allows)
     found = [
         Headroom(limit, None if allowed == MOST else allowed)
         for limit, allowed in zip(
-            limits(_workload(portfolio, vary, max(most, 1)), bought, policy), allows, strict=True
+            limits(_workload(portfolio, grow, max(most, 1)), bought, policy), allows, strict=True
         )
     ]
     found.sort(key=lambda room: (MOST if room.allows is None else room.allows, -room.used))
-    return Largest(portfolio, plan, vary, None if most == MOST else most, tuple(found))
+    return Largest(portfolio, plan, grow, None if most == MOST else most, tuple(found))
 
 
-def _workload(portfolio: Portfolio | Workload, vary: Vary, n: int) -> Workload:
+def _workload(portfolio: Portfolio | Workload, grow: Grown, n: int) -> Workload:
     if isinstance(portfolio, Workload):
-        return portfolio.of_keywords(n) if vary == "keywords" else portfolio.of_domains(n)
-    return (replace(portfolio, keywords=n) if vary == "keywords" else replace(portfolio, domains=n)).workload
+        return portfolio.of_keywords(n) if grow == "keywords" else portfolio.of_domains(n)
+    return (replace(portfolio, keywords=n) if grow == "keywords" else replace(portfolio, domains=n)).workload
