@@ -10,6 +10,8 @@ import pytest
 import ranksim as rs
 from ranksim.capacity.workers import Peak, workers_needed
 from ranksim.clock import MINUTE
+from ranksim.conformance.calibrate.calibrate import calibrate
+from ranksim.conformance.compare import compare_all
 from ranksim.contract.policy import shipped_catalogue
 from ranksim.contract.quantities import Distribution
 from ranksim.fleet.population import Population
@@ -29,6 +31,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples" / "pricing"
 TRACE = EXAMPLES / "trace.jsonl"
 PLANS = shipped_catalogue("illustrative")
 ACCOUNTS = EXAMPLES / "accounts.yaml"
+RECORDED = Path(__file__).parents[1] / "notebooks" / "data" / "everyday.jsonl.gz"
 TAKES = Distribution(kind="constant", durations=(4 * MINUTE,), sigma=0.0)
 COOLDOWN = """
 scenario: 1
@@ -73,7 +76,18 @@ def asked(tell: Tell) -> None:
     rs.run(Scenario.parse(COOLDOWN)).why("refusals.cooldown_active", progress=tell)
 
 
-@pytest.mark.parametrize("work", [peak, ceilings, replayed, imported, served, searched, asked])
+def judged(tell: Tell) -> None:
+    compare_all([RECORDED, RECORDED], progress=tell)
+
+
+def calibrated(tell: Tell) -> None:
+    calibrate(RECORDED, progress=tell)
+
+
+WORK = [peak, ceilings, replayed, imported, served, searched, asked, judged, calibrated]
+
+
+@pytest.mark.parametrize("work", WORK)
 def test_the_share_that_is_done_grows(work: Callable[[Tell], None], monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (importing, back_testing):
         monkeypatch.setattr(module, "OFTEN", 3)

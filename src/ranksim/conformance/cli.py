@@ -157,13 +157,15 @@ def _judged(
     from ranksim.conformance.report.model_fit import against, read_result
     from ranksim.contract.policy import Policy
     from ranksim.errors import BadInput
+    from ranksim.report.progress import shown
 
     check_required(required)
     if model is not None and len(traces) > 1:
         raise BadInput(f"--model: a result is of one trace; expected one beside it, found {len(traces)}")
     known = None if policy is None else Policy.load(policy)
     result = None if model is None else read_result(model)
-    judgement = compare_all(traces, known)
+    with shown("judging") as tell:
+        judgement = compare_all(traces, known, tell)
     beside = None if result is None else against(judgement.history, result)
     named = [str(trace) for trace in traces]
     whole = exhibits(traces, judgement)

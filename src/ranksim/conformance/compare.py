@@ -31,6 +31,7 @@ from ranksim.conformance.verdict.verdicts import (
 )
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, near
+from ranksim.report.progress import Tell, noted, part, shares
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
 """Every rule that a trace can show to be broken."""
@@ -152,6 +153,10 @@ def _is_named(rule: Rule, name: str) -> bool:
     return name[:1] == "S" and name[1:].isdigit() and int(name[1:]) in rule.facts
 
 
+READING = 0.5
+"""How much of the time reading takes; the rest is judging."""
+
+
 def compare(source: Source, policy: Policy | None = None) -> Judgement:
     """Judge a trace (a path, its lines, or one in memory) rule by rule.
 
@@ -160,29 +165,37 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
     return compare_all([source], policy)
 
 
-def compare_all(sources: Sequence[Source], policy: Policy | None = None) -> Judgement:
+def compare_all(
+    sources: Sequence[Source], policy: Policy | None = None, progress: Tell | None = None
+) -> Judgement:
     """Judge several traces of one deployment jointly (`joining` says what is joined); ids are "2/x17" then.
 
-    Raises BadInput for a broken trace, or for none.
+    `progress` is told how far it is; without it a notebook shows it. Raises BadInput for a broken trace, or
+    for none.
     """
     if not sources:
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
-    options = Options.of(policy)
-    several = len(sources) > 1
+    with noted("judging", progress) as tell:
+        return _judged(sources, Options.of(policy), tell)
+
+
+def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgement:
+    several, each = len(sources) > 1, 1 / len(sources)
+    reading, judging = part(tell, 0.0, READING), part(tell, READING, 1.0)
     schemas = [SchemaJudge(options) for _ in sources]
-    histories = [
-        read(source, judge.see_raw, f"{number}/" if several else "")
-        for number, (source, judge) in enumerate(zip(sources, schemas, strict=True), 1)
-    ]
+    histories = []
+    for number, (source, judge) in enumerate(zip(sources, schemas, strict=True)):
+        passed = shares(part(reading, number * each, (number + 1) * each))
+        histories.append(read(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
     if several:
         join(histories)
     findings, tallies = [], []
     excluded: dict[Owner, dict[Window, Excluded]] = {}
-    for history, schema in zip(histories, schemas, strict=True):
+    for number, (history, schema) in enumerate(zip(histories, schemas, strict=True)):
         judges = [schema if make is SchemaJudge else make(options) for make in FAMILIES]
         [windows] = [judge for judge in judges if isinstance(judge, WindowJudge)]
         windows.earlier = excluded
-        show(history, judges)
+        show(history, judges, shares(part(judging, number * each, (number + 1) * each)))
         excluded |= windows.excluded
         findings.append([one for judge in judges for one in judge.tally.findings()])
         tallies += [schema.tally, *(judge.tally for judge in judges)]  # what was seen in reading came first

@@ -29,6 +29,7 @@ from ranksim.conformance.webhooks.attempts import AttemptJudge
 from ranksim.conformance.webhooks.auto_disable import AutoDisableJudge
 from ranksim.conformance.webhooks.completeness import CompletenessJudge
 from ranksim.conformance.webhooks.retries import RetryJudge
+from ranksim.records import Passed
 
 SETTLED_EVERY: Final = 128
 """Exchanges after which judges settle what they can: while their details are near, and so that few wait."""
@@ -78,8 +79,11 @@ FAMILIES: Final[tuple[Maker, ...]] = (
 """The judges, in the order of the report."""
 
 
-def show(history: History, judges: Sequence[Judge]) -> None:
-    """Show a whole history to judges, and have them settle all of it."""
+def show(history: History, judges: Sequence[Judge], passed: Passed = lambda share: None) -> None:
+    """Show a whole history to judges, and have them settle all of it.
+
+    `passed` is told which share was shown.
+    """
     for attempt in history.arrived:
         for judge in judges:
             judge.see_attempt(attempt)
@@ -89,6 +93,7 @@ def show(history: History, judges: Sequence[Judge]) -> None:
 
     for number, watermark in enumerate(history.shown(takers), 1):
         if number % SETTLED_EVERY == 0:
+            passed(number / len(history.seen))
             for judge in judges:
                 judge.settle(watermark, history.run)
     for judge in reversed(judges):  # the arrays of windows, the first judge's, take the most room

@@ -11,7 +11,7 @@ import typer
 from ranksim.clock import Micros, duration
 from ranksim.errors import BadInput
 from ranksim.extras import missing
-from ranksim.report.progress import shown
+from ranksim.report.progress import shares, shown
 
 if TYPE_CHECKING:
     from ranksim.callers.profiles import Profile
@@ -156,7 +156,7 @@ def _run(
             length=length,
             users=users,
             processes=processes,
-            progress=lambda share: tell(share, ""),
+            progress=shares(tell),
             locustfile=locustfile,
         )
     _report(trace, deployment)

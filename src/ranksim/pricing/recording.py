@@ -20,7 +20,7 @@ from ranksim.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.errors import BadInput
 from ranksim.pricing.common import told_reasons
 from ranksim.records import Passed, parsed_object, read_access_log, read_lines
-from ranksim.report.progress import Tell, noted
+from ranksim.report.progress import Tell, noted, shares
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.routes import match, values_of
 from ranksim.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
@@ -128,7 +128,7 @@ def read_recording(
     `progress` is told how much has been read; without it a notebook shows that.
     """
     with noted("reading", progress) as tell:
-        return _read(path, rules, lambda share: tell(share, ""))
+        return _read(path, rules, shares(tell))
 
 
 def _read(path: str | Path, rules: Sequence[RecordingRule], passed: Passed) -> Recording:

@@ -39,6 +39,11 @@ def part(tell: Tell, begin: float, end: float) -> Tell:
     return told
 
 
+def shares(tell: Tell) -> Callable[[float], None]:
+    """Return who is told the share alone, where there is nothing to say beside it."""
+    return lambda share: tell(share, "")
+
+
 class Lines:
     """Lines of text, at most one each `PATIENCE` seconds and none before: how far it is, and what is left."""
 

@@ -28,6 +28,8 @@ from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding, Tally, Verdict
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.policy import Policy
+from ranksim.records import Passed
+from ranksim.report.progress import Tell, noted, part, shares
 
 
 class Calibration(Found):
@@ -65,24 +67,40 @@ class Calibration(Found):
         return policy_file.dump(self)
 
 
+READING, SPENDING = 0.2, 0.5
+"""Up to which share of the time a trace is read, and options of spending are tried; then come the others."""
+
+
 def calibrate(
-    source: Source | History, policy: Policy | None = None, enough: Callable[[], bool] = lambda: False
+    source: Source | History,
+    policy: Policy | None = None,
+    enough: Callable[[], bool] = lambda: False,
+    progress: Tell | None = None,
 ) -> Calibration:
     """Find out what a trace (a path, its lines, one in memory, or read) tells about the open choices.
 
     What `policy` states is taken for granted. Once there was `enough`, no further option is tried: what was
-    not stays open, and `untried` has its names. Raises BadInput for a broken trace.
+    not stays open, and `untried` has its names. `progress` is told how far it is; without it a notebook shows
+    it. Raises BadInput for a broken trace.
     """
-    options = Options.of(policy)
-    history = source if isinstance(source, History) else read(source)
+    with noted("calibrating", progress) as tell:
+        passed = shares(part(tell, 0.0, READING))
+        history = source if isinstance(source, History) else read(source, passed=passed)
+        return _calibrated(history, Options.of(policy), enough, tell)
+
+
+def _calibrated(history: History, options: Options, enough: Callable[[], bool], tell: Tell) -> Calibration:
     opened = _opened(history, options)
     differences = tuple(one for family in opened for one in family.tally.differences)
     findings = [finding for family in opened for finding in family.tally.findings()]
     waits = cooldowns(history, options)
     against = _merged(signs(history, options), waits.against)
-    untried = _try_spending(history, options, opened, against, enough)
+    trying, passed = part(tell, SPENDING, 1.0), shares(part(tell, READING, SPENDING))
+    untried = _try_spending(history, options, opened, against, enough, passed)
     choices: list[Choice] = []
-    for name in _choices(options):
+    names = list(_choices(options))
+    for number, name in enumerate(names):
+        trying(number / len(names), "")
         if name == "reset_reports":
             against |= _merged(reset_signs(history, options, _windows(choices, options)), {})
         if not _try(name, history, options, opened, against.get(name, {}), enough):
@@ -177,6 +195,7 @@ def _try_spending(
     families: list[Family],
     known: Mapping[str, Mapping[Any, Evidence]],
     enough: Callable[[], bool],
+    passed: Passed,
 ) -> set[str]:
     """Try each option that a part of the rules of spending asks about; return the names of those cut off."""
     trials, names = [], set()
@@ -190,7 +209,7 @@ def _try_spending(
                     family.trials[name, value] = trials[-1].tally
                     names.add(name)
     judge = SpendingTrials(options, trials, enough)
-    show(history, [judge])
+    show(history, [judge], passed)
     return names if judge.cut else set()
 
 

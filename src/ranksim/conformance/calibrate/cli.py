@@ -39,9 +39,12 @@ def calibrate(
     from ranksim.contract.policy import Policy
     from ranksim.files import check_outputs, new_file
     from ranksim.report.document import as_text
+    from ranksim.report.progress import shown
 
     check_outputs((out,), (trace,))
-    found = examine(trace, None if policy is None else Policy.load(policy))
+    known = None if policy is None else Policy.load(policy)
+    with shown("calibrating") as tell:
+        found = examine(trace, known, progress=tell)
     if out is not None:
         with new_file(out) as temporary:
             temporary.write_text(found.dump(), encoding="utf-8")

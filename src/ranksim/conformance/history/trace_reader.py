@@ -29,7 +29,7 @@ from ranksim.conformance.history.observation import (
 )
 from ranksim.conformance.history.packed import PackedObservations
 from ranksim.conformance.history.spill_file import SpillFile
-from ranksim.records import parsed
+from ranksim.records import Passed, parsed
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.routes import offered
 from ranksim.trace import DeliveryAttempt, Exchange, Header, Note, Trace, entries
@@ -44,25 +44,27 @@ Watch: TypeAlias = Callable[[Exchange, Observation, Json], None]
 """Shown each exchange, raw, beside what it became, and its parsed reply."""
 
 
-def read(source: Source, watch: Watch | None = None, prefix: str = "") -> History:
+def read(
+    source: Source, watch: Watch | None = None, prefix: str = "", passed: Passed | None = None
+) -> History:
     """Read a trace (a path, its lines, or one in memory) as a history; `prefix` is put before each id.
 
-    Raises BadInput naming a broken line.
+    `passed` is told which share of a file has been read. Raises BadInput naming a broken line.
     """
     reader = Reader(watch, prefix)
-    for entry in _all(source):
+    for entry in _all(source, passed):
         reader.take(entry)
     return reader.finish()
 
 
-def _all(source: Source) -> Iterator[Header | Exchange | DeliveryAttempt | Note]:
+def _all(source: Source, passed: Passed | None) -> Iterator[Header | Exchange | DeliveryAttempt | Note]:
     if isinstance(source, Trace):
         yield source.header
         yield from source.exchanges
         yield from source.deliveries
         yield from source.notes
     else:
-        yield from entries(source)
+        yield from entries(source, passed)
 
 
 @dataclass(slots=True)
