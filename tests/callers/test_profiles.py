@@ -17,13 +17,14 @@ from graphql import parse, validate
 from ranksim.callers.cleanup import mark
 from ranksim.callers.discovery import KeyReach, Reach, explore
 from ranksim.callers.profiles import PROFILES, profile
-from ranksim.callers.profiles.graphql import DRY_RUN, READS, RENAME, START, over_graphql
+from ranksim.callers.profiles.graphql import DRY_RUN, READS, START, UPDATES, over_graphql
 from ranksim.callers.profiles.making import over
 from ranksim.callers.profiles.windows import CLASSES, parts
 from ranksim.callers.steps import Lap, Listen, Pause, Received, Send, Until
 from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.conformance.compare import compare
+from ranksim.conformance.history.trace_reader import read
 from ranksim.contract.facts import RateClass
 from ranksim.errors import BadInput
 from ranksim.service.operations import OPERATIONS
@@ -386,7 +387,7 @@ def test_without_a_key_that_works_nothing_is_sent(name: str) -> None:
 def test_documents_fit_the_schema() -> None:
     from ranksim.surface.graphql import SCHEMA
 
-    for document in (*READS.values(), DRY_RUN, START, RENAME):
+    for document in (*READS.values(), DRY_RUN, START, *(text for text, _ in UPDATES.values())):
         assert validate(SCHEMA, parse(document)) == []
 
 
@@ -397,6 +398,18 @@ def test_what_has_a_twin_over_graphql() -> None:
     assert (twin.surface, twin.idempotency_key) == ("graphql", "k")
     assert twin.body == {"query": START, "variables": {"kind": "RANK_RUN", "domain": "dom_1"}}
     assert over_graphql(Send("labels.create", body={})) is None
+
+
+@pytest.mark.fact("S4", "S49")
+def test_breadth_updates_over_graphql_what_it_patched() -> None:
+    trace = rehearsed("breadth")
+    history = read(trace)
+    made = [one for one in history.seen if one.surface == "graphql" and one.updates]
+    assert [one.operation for one in made] == ["labels.update", "domains.update"]
+    assert all(one.ok and one.parameters for one in made)
+    assert history.run.exclusive
+    [finding] = [one for one in compare(trace).findings if one.rule.name == "resource.patch"]
+    assert finding.verdict == "conforms"
 
 
 @pytest.mark.slow

@@ -166,6 +166,10 @@ def _each(reach: Reach, seed: int, kind: Kind) -> Program:
     for body in kind.changed:
         yield from _told(seed, Send(f"{noun}.update", key, path=path, body=body))
         yield from politely(Send(f"{noun}.get", key, path=path))
+    back = over_graphql(Send(f"{noun}.update", key, path=path, body=dict(kind.changed[0])))
+    if back is not None and reach.can(GRAPHQL):
+        yield from politely(back)
+        yield from politely(Send(f"{noun}.get", key, path=path))
     yield from politely(Send(f"{noun}.list", key, query=kind.listed))
     gone = yield from _walked(reach, kind, made)
     yield from politely(Send(f"{noun}.list", key, query={**kind.listed, "limit": "200"}))

@@ -37,7 +37,18 @@ mutation ($kind: JobKind!, $domain: ID!) {
 }
 """
 
-RENAME = "mutation ($id: ID!, $label: String) { updateDomain(id: $id, input: {label: $label}) { id label } }"
+UPDATES = {
+    "domains.update": (
+        "mutation ($id: ID!, $input: UpdateDomainInput!)"
+        " { updateDomain(id: $id, input: $input) { id label } }",
+        {"label"},
+    ),
+    "labels.update": (
+        "mutation ($id: ID!, $input: UpdateLabelInput!) { updateLabel(id: $id, input: $input) { id name } }",
+        {"name"},
+    ),
+}
+"""Operation to a document that makes such an update, and the fields that it may have."""
 
 
 def over_graphql(send: Send) -> Send | None:
@@ -49,8 +60,8 @@ def over_graphql(send: Send) -> Send | None:
     elif send.operation == "jobs.create":
         query = DRY_RUN if body.get("dry_run") is True else START
         variables = {"kind": str(body["kind"]).upper(), "domain": body["domain_id"]}
-    elif send.operation == "domains.update" and "label" in body:
-        query, variables = RENAME, {"id": send.path["id"], "label": body["label"]}
+    elif send.operation in UPDATES and body.keys() <= UPDATES[send.operation][1]:
+        query, variables = UPDATES[send.operation][0], {"id": send.path["id"], "input": body}
     else:
         return None
     return Send(

@@ -209,7 +209,7 @@ class PaginationJudge:
                 calls.returned.append(
                     Return(seen.id, seen.sent, seen.received, query, cursor, limit, *answer)
                 )
-        if seen.method == "PATCH" and seen.parameters:
+        if seen.updates and seen.parameters:
             self.patched[seen.parameters["id"]] = seen.sent
         elif seen.method == "DELETE":
             self.deleted.append((seen.sent, seen.received, seen.parameters.get("id", "")))

@@ -1,5 +1,7 @@
 """Judge updates: a PATCH that was accepted shows, until another write comes after it (S42, S49, E45).
 
+A GraphQL mutation that surely made an update (S4) counts as the PATCH of its input.
+
 Of the writes to one field of one resource those count that may be the last before a reading: each that may
 have come before it, unless another one surely came in between.
 """
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.clock import DAY, Micros
-from ranksim.conformance.history.fields import plainest
+from ranksim.conformance.history.fields import body_of, plainest, thing_of
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
@@ -82,11 +84,11 @@ class UpdateJudge:
 
     def wants(self, like: Observation) -> bool:
         """Patches, and what reads a single."""
-        return like.method == "PATCH" or (like.ok and like.method == "GET" and like.has_more is None)
+        return like.updates or (like.ok and like.method == "GET" and like.has_more is None)
 
     def see(self, seen: Observation) -> None:
         """Keep a patch that may have been made, and what shows a resource."""
-        if seen.method != "PATCH":
+        if not seen.updates:
             if isinstance(seen.data, dict):
                 self._read(seen)
             return
@@ -96,11 +98,11 @@ class UpdateJudge:
             )
             self.tally.broke(UNCONDITIONAL, found, case=_noun(seen))
         may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
-        if may and seen.parameters and isinstance(seen.body, dict):
+        if may and seen.parameters:
             before = next(iter(self._used(seen).writes.values()), None)
             if before and seen.ok and seen.surface == "rest":
                 self.tally.held(UNCONDITIONAL, case=_noun(seen), by=(before[-1].id, seen.id))
-            for name in (name for name in seen.body if name not in UNSETTLED):
+            for name in (name for name in body_of(seen) if name not in UNSETTLED):
                 self._used(seen).writes.setdefault(name, []).append(seen)
                 self.patched[_resource(seen)] = None
 
@@ -143,7 +145,11 @@ class UpdateJudge:
 
     def _judge(self, mutated: bool, resource: ObservedResource) -> None:
         for name, patches in resource.writes.items():
-            if mutated:
+            if mutated or any(
+                other.surface == "graphql" and name not in body_of(other)
+                for others in resource.writes.values()
+                for other in others
+            ):  # which fields a mutation changes, by whatever name it calls them, is not sure (U83)
                 self.tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
                 continue
             readings = [seen for seen in resource.readings if name in seen.data]
@@ -216,23 +222,29 @@ def _judge_reading(
     if fits:
         by = (writes[-1].id, seen.id)
         tally.held(PATCHED, case=noun, by=by)
-        if any(values.had_another(write.body[name], since) for write in fits):
+        if any(values.had_another(body_of(write)[name], since) for write in fits):
             tally.covers(PATCHED, f"{noun}, again", by)
-    elif any(
-        not _as_asked(name, write) and not (old and _apart(shown, write.body[name])) for write in writes
-    ):
+    elif not all(_excluded(name, write, shown, old) for write in writes):
         tally.open(PATCHED, "what a PATCH made of it is not known")
     else:
         newest = writes[-1]
-        says = f"{newest.id} set {name} to {newest.body[name]!r}, and {seen.id} shows {shown!r} afterwards"
+        says = (
+            f"{newest.id} set {name} to {body_of(newest)[name]!r}, and {seen.id} shows {shown!r} afterwards"
+        )
         evidence = Evidence(says, (newest.id, seen.id), about=seen.operation, at=seen.sent)
         tally.broke(PATCHED, evidence, case=f"{noun}, again" if old else noun)
 
 
+def _excluded(name: str, write: Observation, shown: Json, old: bool) -> bool:
+    """Whether a value cannot be what became of a write; over GraphQL it may have another form (an enum's)."""
+    apart = _apart(shown, body_of(write)[name])
+    return (apart and old) or (_as_asked(name, write) and (apart or write.surface != "graphql"))
+
+
 def _as_asked(name: str, write: Observation) -> bool:
     """Whether a reply shows a plain value just as it was asked for."""
-    asked = write.body[name]
-    told = write.data.get(name) if write.ok and isinstance(write.data, dict) else None
+    asked = body_of(write)[name]
+    told = thing_of(write).get(name) if write.ok else None
     return isinstance(asked, str | int) and told == asked
 
 
@@ -249,9 +261,10 @@ def _judge_reply(
 
     Necessary where no other write overlaps it.
     """
-    if not patch.ok or not isinstance(patch.data, dict) or name not in patch.data:
+    shows = thing_of(patch)
+    if not patch.ok or name not in shows:
         return
-    asked, told, noun = patch.body[name], patch.data[name], _noun(patch)
+    asked, told, noun = body_of(patch)[name], shows[name], _noun(patch)
     if told == asked:
         tally.held(PATCHED, case=noun, by=(patch.id,))
         if values.had_another(asked, patch.sent):
@@ -277,9 +290,10 @@ def _noun(seen: Observation) -> str:
 
 
 def _values(name: str, write: Observation) -> Iterator[Json]:
-    yield write.body[name]
-    if isinstance(write.data, dict) and name in write.data:
-        yield write.data[name]
+    yield body_of(write)[name]
+    told = thing_of(write)
+    if name in told:
+        yield told[name]
 
 
 def _apart(one: Json, other: Json) -> bool:

@@ -30,6 +30,33 @@ def arguments(query: Json, variables: Json) -> dict[str, Json]:
     return {name: _filled(value, given) for name, value in found.items() if not _absent(value, given)}
 
 
+def is_simple(query: Json) -> bool:
+    """Return whether a document is one operation of one field that shows what it selects by its own names.
+
+    One with directives, fragments, defaults of variables, aliases within the reply or arguments there may do,
+    or show, something else than its arguments and the names in its reply say.
+    """
+    if not isinstance(query, str) or '"""' in query:
+        return False
+    depth = operations = roots = 0
+    inside = False
+    for token in _TOKEN.findall(query):
+        if token[0] in "@=." or (depth > 1 and token == ":"):
+            return False
+        if token in "()":
+            inside = token == "("
+        elif inside or token[0] == "#":
+            continue
+        elif token == "{":
+            operations += depth == 0
+            depth += 1
+        elif token == "}":
+            depth -= 1
+        elif depth == 1:  # the field, or its alias and a colon before
+            roots += -1 if token == ":" else 1
+    return (depth, operations, roots) == (0, 1, 1)
+
+
 class _Variable(str):
     """The name of a variable, where a value stands."""
 

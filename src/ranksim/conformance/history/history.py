@@ -64,7 +64,7 @@ class ObservedRun:
     unread: bool = False
     """Whether GraphQL mutations changed what no judge follows there, as if somebody else had."""
     mutated: set[str] = field(default_factory=set)
-    """The words in GraphQL mutations of what was there, among them its ids."""
+    """The words in GraphQL mutations of what was there, among them its ids; not of sure updates."""
     began: Micros | None = None
     """When the first call was sent; None without any."""
     ended: Micros = 0

@@ -107,6 +107,11 @@ class Observation:
         """Whether it was answered with a 2xx and, on GraphQL, without an error."""
         return 200 <= self.status <= 299 and not self.code
 
+    @property
+    def updates(self) -> bool:
+        """Whether it asks for an update: a PATCH, or a GraphQL mutation that does the same."""
+        return self.method == "PATCH" or (self.surface == "graphql" and self.operation.endswith(".update"))
+
     # What it told, on the shelf
 
     @property
@@ -116,7 +121,7 @@ class Observation:
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """What the path names."""
+        """What the path names, or the id that a GraphQL mutation surely updated; empty for other GraphQL."""
         return self.shelf[self.index].parameters
 
     @property

@@ -17,6 +17,7 @@ from sys import intern
 from typing import Final, TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.conformance.history.graphql_arguments import arguments, is_simple
 from ranksim.conformance.history.history import History, Pace
 from ranksim.conformance.history.observation import (
     AttemptDetail,
@@ -26,6 +27,7 @@ from ranksim.conformance.history.observation import (
     ReceivedAttempt,
     asks_dry,
     job_name,
+    leaves,
 )
 from ranksim.conformance.history.packed import PackedObservations
 from ranksim.conformance.history.spill_file import SpillFile
@@ -39,6 +41,9 @@ UNKNOWN: Final = ""
 
 Source: TypeAlias = str | Path | Iterable[str] | Trace
 
+
+Thing: TypeAlias = tuple[str, str, str]
+"""Environment, the noun of its operations and id."""
 
 Watch: TypeAlias = Callable[[Exchange, Observation, Json], None]
 """Shown each exchange, raw, beside what it became, and its parsed reply."""
@@ -82,6 +87,8 @@ class Reader:
     """The endpoints that have a URL with this path; a call whose outcome is unknown stands for one more."""
     _unsure: list[Observation] = field(default_factory=list)
     """Calls without a reply that may have given an endpoint its URL."""
+    _shown: set[Thing] = field(default_factory=set)
+    """What can be updated and was shown over REST by itself."""
     _answered: set[tuple[str, str]] = field(default_factory=set)
     """(key, Idempotency-Key) of creations that were answered."""
 
@@ -127,7 +134,7 @@ class Reader:
         if self.prefix:
             exchange = exchange.model_copy(update={"id": f"{self.prefix}{exchange.id}"})
         reply = parsed(exchange.response)
-        seen = see(exchange, reply, len(self._rows), self.history.run.header, self._told)
+        seen = see(exchange, reply, len(self._rows), self.history.run.header, self._shown, self._told)
         self._rows.append(seen)
         headers = {name.lower(): value for name, value in exchange.response_headers.items()}
         date = None if seen.lost or "age" in headers else http_date(headers.get("date", ""))
@@ -147,9 +154,11 @@ class Reader:
         )
         if reads or "mutation" not in str(seen.body):
             return
-        if not seen.operations or not all(name.endswith(".create") for name in seen.operations):
-            self.history.run.mutated |= {word for text in texts(seen.body) for word in _WORD.findall(text)}
-        if not seen.operations or not FOLLOWED.issuperset(seen.operations):
+        created = seen.operations and all(name.endswith(".create") for name in seen.operations)
+        if not created and not seen.parameters:
+            said = (str(value) for value in leaves(seen.body))
+            self.history.run.mutated |= {word for text in said for word in _WORD.findall(text)}
+        if not seen.operations or not (seen.parameters or FOLLOWED.issuperset(seen.operations)):
             self.history.run.unread = True
 
     def _endpoints_of(self, seen: Observation) -> None:
@@ -234,6 +243,9 @@ FOLLOWED = frozenset(
 )
 """GraphQL mutations whose consequences judges bear in mind: what may be added, and what `mutated` names."""
 
+UPDATED = frozenset({"domains", "keyword_lists", "keywords", "labels", "competitors", "scans"})
+"""What an update changes and nothing else, so that one over GraphQL can be judged as a PATCH."""
+
 NO_GRAPHQL = frozenset({404, 405, 410})
 """Statuses of an address that is known to have no GraphQL."""
 
@@ -244,9 +256,17 @@ KEEPS_ITEMS = frozenset(
 
 
 def see(
-    exchange: Exchange, reply: Json, index: int, header: Header, shelf: SpillFile[ObservationDetail]
+    exchange: Exchange,
+    reply: Json,
+    index: int,
+    header: Header,
+    shown: set[Thing],
+    shelf: SpillFile[ObservationDetail],
 ) -> Observation:
-    """Make of one exchange, whose parsed reply is given, what a judge needs."""
+    """Make of one exchange, whose parsed reply is given, what a judge needs.
+
+    `shown` is what was shown over REST before, to which this one is added.
+    """
     outside = _outside(exchange, reply)
     operation, parameters = ("", {}) if outside else _operation(exchange)
     key = exchange.api_key or ""
@@ -274,6 +294,13 @@ def see(
         _see_headers(seen, told, exchange)
         known = header.keys.get(key)
         _see_reply(seen, told, reply, known is not None and known.domain_id is not None)
+        noun = operation.partition(".")[0]
+        if noun in UPDATED and isinstance(told.data, dict):
+            if seen.surface == "rest":
+                shown.add((seen.environment, noun, str(told.data.get("id"))))
+            elif seen.updates and seen.idempotency_key is None:  # which might make it a replay (U33)
+                name = _updated(told)
+                told.parameters = {"id": name} if (seen.environment, noun, name) in shown else {}
     shelf.put(told)
     return seen
 
@@ -360,6 +387,22 @@ def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
     data = reply.get("data")
     fields = list(data.values()) if isinstance(data, dict) else []
     return {"data": fields[0]} if len(fields) == 1 else dict(reply)
+
+
+def _updated(told: ObservationDetail) -> str:
+    """Return the id of what an update over GraphQL surely made, "" where that is not sure.
+
+    It can be read whole, and its reply is the thing it names, alone: beside errors of its own, as a
+    payload may carry, it may have done nothing (U83).
+    """
+    body = told.body if isinstance(told.body, dict) else {}
+    given, shown = arguments(body.get("query"), body.get("variables")), told.data
+    if isinstance(shown, dict) and len(shown) == 1 and "id" not in shown:
+        [shown] = shown.values()
+    name = given.get("id")
+    known = isinstance(name, str | int) and isinstance(shown, dict) and str(shown.get("id")) == str(name)
+    read_whole = given.keys() == {"id", "input"} and isinstance(given["input"], dict)
+    return str(name) if known and read_whole and is_simple(body.get("query")) else ""
 
 
 # Paths
