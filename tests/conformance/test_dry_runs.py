@@ -61,6 +61,12 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "held",
     ),
     (
+        "free: cost settled, while what is reserved stayed",
+        "dry_run.free",
+        lambda d: [d.cost(0, "0.20", "0.10"), d.job(1, dry=True), d.cost(2, "0.30", "0.10")],
+        "broke",
+    ),
+    (
         "free: cost settled, of what was reserved",
         "dry_run.free",
         lambda d: [d.cost(0, "0.20", "0.10"), d.job(1, dry=True), d.cost(2, "0.30")],
@@ -312,3 +318,33 @@ def test_a_cooldown_that_may_begin_at_a_finish_may_begin_after_a_dry_run(d: Modu
 def test_foreign_traffic_leaves_it_open(d: ModuleType) -> None:
     steps = [d.usage(0, 2), d.briefs(1, dry=True), d.usage(2, 3)]
     assert d.verdict("dry_run.free", steps, exclusive=False) == "open"
+
+
+def cases(d: ModuleType, rule: str, entries: list[Any]) -> dict[str, str]:
+    found = d.finding(d.judged(entries), rule).cases
+    return {case.name: "broke" if case.broken else "held" for case in found if case.exercised}
+
+
+@pytest.mark.fact("S29", "S66")
+def test_what_dry_runs_of_one_operation_spent_is_its_case(d: ModuleType) -> None:
+    before, after = d.cost(0, "0.20", "0.10"), d.cost(3, "0.30", "0.10")
+    one, other = d.job(1, dry=True, report=d.report()), d.job(2, "ai_scan", dry=True, report=d.report())
+    assert cases(d, "dry_run.free", [before, one, after]) == {"crawl": "broke"}
+    assert "crawl" not in cases(d, "dry_run.free", [before, one, other, after])
+    assert cases(d, "dry_run.free", [before, one, d.cost(3, "0.20", "0.10")]) == {"crawl": "held"}
+
+
+@pytest.mark.fact("S29", "S66")
+def test_reserved_cost_that_stayed_shows_nothing_where_none_is_ever_reserved(d: ModuleType) -> None:
+    entries = [d.cost(0, "0.20"), d.job(1, dry=True, report=d.report()), d.cost(3, "0.20")]
+    assert cases(d, "dry_run.free", entries) == {}
+
+
+@pytest.mark.fact("S66")
+def test_a_kind_is_shown_to_start_nothing_by_a_yes_and_by_lists_that_would_show_it(d: ModuleType) -> None:
+    tried = d.job(1, dry=True, report=d.report())
+    assert cases(d, "dry_run.queues", [jobs(d, 0), tried, jobs(d, 3)]) == {"crawl": "held"}
+    refused = d.job(1, dry=True, report=d.report(6))
+    assert cases(d, "dry_run.queues", [jobs(d, 0), refused, jobs(d, 3)]) == {}
+    scans = [jobs(d, at).model_copy(update={"query": {"kind": "ai_scan"}}) for at in (0, 3)]
+    assert cases(d, "dry_run.queues", [scans[0], tried, scans[1]]) == {}

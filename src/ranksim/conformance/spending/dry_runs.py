@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,12 +16,14 @@ from ranksim.conformance.spending.activity import (
     JOBS,
     AccountActivity,
     DryRunReport,
+    JobsUnderWay,
     NoActivity,
     RefusedSpend,
     SpendWork,
 )
+from ranksim.conformance.spending.cost import ADDS
 from ranksim.conformance.spending.counter_bounds import RunningSums
-from ranksim.conformance.spending.spend_parsing import subject_of
+from ranksim.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
@@ -79,9 +81,15 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
 # Nothing happens
 
 
+BRIEFS = ("keyword_briefs",)
+
+
 @dataclass(frozen=True, slots=True)
 class StatedNumber:
-    """A number that works alone can raise, as a reply stated it."""
+    """A number that works alone can raise, as a reply stated it; `by` has those that surely do (S51-S58).
+
+    Numbers are compared where what stands `beside` them (µUSD) is the same.
+    """
 
     what: str
     low: Micros
@@ -89,13 +97,8 @@ class StatedNumber:
     value: int
     ends: Micros | None
     exchange: Observation
-    period: str = ""
-
-    def counts(self, spend: str) -> bool:
-        """Return whether it is what an operation surely consumes (S51-S58)."""
-        if spend in ("keywords", "scans"):
-            return self.what == "slots"
-        return self.what == "reserved µUSD" if spend in JOBS else self.period == "week"
+    by: Collection[str] = ()
+    beside: int = 0
 
 
 class _Allowed:
@@ -117,33 +120,60 @@ class _Allowed:
                 yield report
 
 
+SPENT = "spent µUSD"
+
+
 def readings_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
-    """Return what a dry run might consume, each in order: units, slots, reserved and settled cost."""
+    """Return what a dry run might consume, each in order: units, slots, and cost.
+
+    Where cost is reserved (U49), nothing has settled while what is reserved stayed the same; elsewhere what
+    is spent may grow by jobs that run.
+    """
     for metric, meters in activity.meters.items():
-        yield [StatedNumber(metric, m.low, m.high, m.used, m.ends, m.exchange, m.period) for m in meters]
-    yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.exchange) for s in activity.slots]
+        yield [
+            StatedNumber(
+                metric, m.low, m.high, m.used, m.ends, m.exchange, BRIEFS if m.period == "week" else ()
+            )
+            for m in meters
+        ]
+    yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.exchange, ADDS) for s in activity.slots]
     yield [
         StatedNumber("reserved µUSD", c.low, c.high, c.reserved, c.ends, c.exchange)
         for c in activity.cost
         if c.reserved is not None
     ]
-    if any(
-        c.reserved for c in activity.cost
-    ):  # cost is reserved (U49): with none reserved, no work will settle
+    if any(c.reserved for c in activity.cost):
         yield [
-            StatedNumber("settled µUSD", c.low, c.high, c.settled, c.ends, c.exchange)
+            StatedNumber("settled µUSD", c.low, c.high, c.settled, c.ends, c.exchange, JOBS, c.reserved)
             for c in activity.cost
-            if c.settled is not None and c.reserved == 0
+            if c.settled is not None and c.reserved is not None
         ]
+    else:
+        yield [
+            StatedNumber(SPENT, c.low, c.high, spent, c.ends, c.exchange, JOBS)
+            for c in activity.cost
+            if (spent := c.settled if c.spent is None else c.spent) is not None
+        ]
+
+
+def _apart(first: StatedNumber, second: StatedNumber) -> bool:
+    return (first.ends, first.beside) != (second.ends, second.beside)
+
+
+def _only(dry: Sequence[Observation]) -> str:
+    """Return the one operation of which dry runs were answered, if it is one."""
+    spends = {spend_of(exchange, body_of(exchange)) for exchange in dry if exchange.ok}
+    return next(iter(spends)) or ANY if len(spends) == 1 else ANY
 
 
 def judge_free(activity: AccountActivity, tally: Tally) -> None:
     """Between two readings with dry runs and surely no work between them, nothing has grown.
 
-    Only accepted work raises used units, used slots and reserved cost, and what is settled where nothing was
-    reserved; and all calls that may have been accepted in between are counted out.
+    Only accepted work raises used units, used slots and reserved cost, what is settled while no reservation
+    is given up, and what is spent where no job runs; and all calls that may have been accepted in between
+    are counted out.
     """
-    quiet = NoActivity(activity)
+    quiet, running = NoActivity(activity), JobsUnderWay(activity)
     tried = RunningSums((exchange.sent, 1) for exchange in activity.dry_runs)
     sent = [exchange.sent for exchange in activity.dry_runs]
     allowed = _Allowed(activity)
@@ -151,24 +181,26 @@ def judge_free(activity: AccountActivity, tally: Tally) -> None:
         found.sort(key=lambda reading: reading.low)
         for first, second in pairwise(found):
             inside = tried.before(second.low) - tried.upto(first.high)
-            if first.high >= second.low or inside <= 0 or first.ends != second.ends:
+            if first.high >= second.low or inside <= 0 or _apart(first, second):
                 continue
             if not quiet.between(first.low, second.high):
                 continue
-            dry = activity.dry_runs[bisect_right(sent, first.high)]
+            if first.what == SPENT and running.within(first.low, second.high):
+                continue
+            dry = activity.dry_runs[bisect_right(sent, first.high) : bisect_left(sent, second.low)]
             says = (
                 f"{first.what}: {first.value} before and {second.value} after {inside} dry runs, "
                 "with no other call that spends"
             )
-            ids = (first.exchange.id, dry.id, second.exchange.id)
+            ids = (first.exchange.id, dry[0].id, second.exchange.id)
             if not activity.alone:
                 tally.open("dry_run.free", "others may have used the account")
             else:
                 evidence = activity.evidence(says, ids, second.low)
                 free = second.value <= first.value
-                tally.check("dry_run.free", free, evidence, case=None if free else ANY)
+                tally.check("dry_run.free", free, evidence, case=None if free else _only(dry))
                 for report in allowed.between(first.high, second.low) if free else ():
-                    if first.counts(report.spend):
+                    if report.spend in first.by:
                         ids = (first.exchange.id, report.exchange.id, second.exchange.id)
                         tally.covers("dry_run.free", report.spend, ids)
 
@@ -205,12 +237,20 @@ def judge_queues(activity: AccountActivity, tally: Tally) -> None:
     judge_appeared(activity, returned, tried, tally)
 
 
+FILTERED = ("kind", "domain_id")
+"""What a list of jobs may be filtered by, and a call for one says."""
+
+
 def judge_appeared(
     activity: AccountActivity, returned: set[str], tried: Sequence[Observation], tally: Tally
 ) -> None:
-    """Compare complete lists of jobs: what is new was returned by a call, or by one without answer."""
+    """Compare complete lists of jobs: what is new was returned by a call, or by one without answer.
+
+    A kind is shown to start nothing by a dry run that said yes, of a job that the lists would show.
+    """
     if not activity.alone:
         return
+    could = {report.exchange.index for report in _Allowed(activity).reports}
     lost = RunningSums((work.low, 1) for work in activity.works if not work.sure)
     lists: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for exchange in activity.polls:
@@ -234,10 +274,12 @@ def judge_appeared(
             says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
             ids = (first.id, dry[0].id, second.id)
             evidence = activity.evidence(says, ids, second.sent)
-            kinds = [str(body_of(exchange).get("kind")) for exchange in dry]
-            tally.check("dry_run.queues", not new, evidence, case=kinds[0])
-            for exchange, kind in zip(dry[1:], kinds[1:], strict=True) if not new else ():
-                tally.covers("dry_run.queues", kind, (first.id, exchange.id, second.id))
+            tally.check("dry_run.queues", not new, evidence, case=None if not new else _only(dry))
+            for exchange in (one for one in dry if one.index in could and not new):
+                body = body_of(exchange)
+                if all(first.query.get(name, body.get(name)) == body.get(name) for name in FILTERED):
+                    kind = str(body.get("kind"))
+                    tally.covers("dry_run.queues", kind, (first.id, exchange.id, second.id))
 
 
 # What it says
