@@ -51,3 +51,23 @@ def test_a_page_on_a_phone(name: str, dark: bool, chromium: Any, tmp_path: Path)
     assert tab.run("[...document.querySelectorAll('h1, h2, .answer')].every((one) => one.scrollWidth <= 400)")
     assert tab.errors() == []
     tab.close()
+
+
+LINES_OF_TILES = """[...document.querySelectorAll('.numbers b')].map(
+    (one) => Math.round(one.clientHeight / parseFloat(getComputedStyle(one).lineHeight)))"""
+
+
+@pytest.mark.parametrize("width", [400, 1000, 1600])
+def test_a_moment_in_a_tile_takes_a_line_for_its_day_and_one_for_its_time(
+    width: int, chromium: Any, tmp_path: Path
+) -> None:
+    text = run(Scenario.load(ROOT / "scenarios" / "receiver-down-9h.yaml")).page()
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    tab = chromium.open((tmp_path / "page.html").as_uri(), width, 800)
+    assert "2026-01-05" in tab.run("document.querySelector('.numbers').textContent")
+    assert max(tab.run(LINES_OF_TILES)) == 2
+    widths = tab.run(
+        "[...document.querySelectorAll('.numbers li')].map((one) => Math.round(one.clientWidth))"
+    )
+    assert max(widths) - min(widths) <= 1
+    tab.close()

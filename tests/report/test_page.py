@@ -74,6 +74,15 @@ def test_names_may_be_parted_where_a_line_is_too_narrow_and_numbers_may_not(
     assert f"<title>{asked} – ranksim</title>" in text
 
 
+def test_long_text_keeps_some_room_on_a_narrow_page(heading: Heading, tables: Tables) -> None:
+    tables["jobs"][0]["kind"] = "pro.cost_ceiling 90 USD, free.cost_ceiling 1 USD"
+    tables["jobs"][1]["kind"] = "crawl"
+    text = page(heading, tables, {})
+    assert '<td class="long">pro.<wbr>cost_<wbr>ceiling 90 USD' in text
+    assert "<td>crawl</td>" in text
+    assert "td.long { min-width: 9rem; }" in text
+
+
 def test_it_loads_nothing_and_runs_nothing(heading: Heading, tables: Tables) -> None:
     text = page(heading, tables, {"slots": SVG})
     read = Reader(text)

@@ -183,6 +183,16 @@ def test_what_is_never_used_draws_no_line(tables: Tables) -> None:
     assert set(texts(plots.plot(tables, "meters"))) == {"keyword_brief_refreshes", "limit"}
 
 
+def test_events_never_arrived_are_counted_at_all_endpoints(tables: Tables) -> None:
+    rows = tables["delivering"]
+    more = [
+        {**row, "endpoint": f"other {n}", "lost": 1 if row["lost"] else 0} for n in range(9) for row in rows
+    ]
+    tables["delivering"] = rows + more
+    title = plots.plot(tables, "delays").get_title().replace("\n", " ")
+    assert f", {sum(row['lost'] for row in rows + more)} never (4 of " in title
+
+
 def test_short_delays_stand_on_a_linear_axis(tables: Tables) -> None:
     assert plots.plot(tables, "delays").get_yscale() == "symlog"
     for row in tables["delivering"]:

@@ -168,7 +168,7 @@ class Largest:
         """Draw the share of each limit that is used. Raises BadInput without matplotlib."""
         from ranksim.capacity import plots
 
-        return plots.portfolio(self.rows(), self.sentence, ax)
+        return plots.portfolio(self.rows(), self.sentence.rstrip("."), ax)
 
 
 def largest(

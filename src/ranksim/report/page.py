@@ -34,8 +34,9 @@ p { margin: .25rem 0; max-width: 50rem; }
 .soft, figcaption { color: var(--soft); }
 .good { color: var(--good); font-weight: 600; }
 .bad { color: var(--bad); font-weight: 600; }
-.numbers { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.25rem 0 0; padding: 0; list-style: none; }
-.numbers li { flex: 1 1 8rem; padding: .6rem .9rem; background: var(--raised); border-radius: .5rem;
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(11rem, 45%), 1fr)); gap: .75rem;
+  margin: 1.25rem 0 0; padding: 0; list-style: none; }
+.numbers li { padding: .6rem .9rem; background: var(--raised); border-radius: .5rem;
   color: var(--soft); }
 .numbers b { display: block; color: var(--ink); font-size: 1.35rem; line-height: 1.25;
   font-variant-numeric: tabular-nums; }
@@ -63,6 +64,7 @@ figure > svg { display: block; width: 100%; height: auto; background: #fff;
   figure { overflow-x: auto; }
   figure > svg { min-width: 30rem; }
   th { white-space: normal; } }
+td.long { min-width: 9rem; }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
 .piece pre { margin: .25rem 0 .5rem; font-size: .8rem; white-space: pre-wrap; }
@@ -185,7 +187,10 @@ SHOWN_BY = (
 )
 """What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
 
-BAD, NUMBER = ' class="bad"', ' class="number"'
+BAD, NUMBER, LONG = ' class="bad"', ' class="number"', ' class="long"'
+
+MANY_CHARACTERS = 30
+"""Text longer than this keeps room for some words a line, however narrow the page."""
 
 
 def _shows(heading: Heading, drawn: Mapping[str, str]) -> list[str]:
@@ -235,8 +240,8 @@ def _assumptions(heading: Heading) -> list[str]:
     parts = []
     if heading.rests_on:
         rows = [
-            f"<tr><td>{linked(one['number'], one['reason'])}</td><td>{foldable(one['statement'])}</td>"
-            f"<td>{foldable(settings(one['values']))}</td><td>{escape(one['confidence'])}</td>"
+            f"<tr><td>{linked(one['number'], one['reason'])}</td>{_cell('td', one['statement'], False)}"
+            f"{_cell('td', settings(one['values']), False)}<td>{escape(one['confidence'])}</td>"
             f"<td>{'<b>differs</b>' if one['changed'] else 'default'}</td></tr>"
             for one in heading.rests_on
         ]
@@ -331,4 +336,5 @@ def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str
 
 
 def _cell(tag: str, text: str, number: bool) -> str:
-    return f"<{tag}{NUMBER if number else ''}>{foldable(text)}</{tag}>"
+    kind = NUMBER if number else LONG if tag == "td" and len(text) > MANY_CHARACTERS else ""
+    return f"<{tag}{kind}>{foldable(text)}</{tag}>"

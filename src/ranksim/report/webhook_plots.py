@@ -126,8 +126,8 @@ def delays(tables: Tables, ax: Axes) -> None:
         labels.append((top, f"× {number} lost", VERMILLION))
     ax.set_ylabel("until it arrives, longest")
     said = f"Events arrive up to {units.duration(latest)} late" if latest else "No event arrives"
-    if lost:
-        said += f", {units.count(sum(row['lost'] for row in lost))} never"
+    if never := sum(row["lost"] for row in tables["delivering"]):
+        said += f", {units.count(never)} never"
     title(ax, of_many(said, len(shown), len(worst), "endpoints"))
     finish_time(ax, [(ax, labels)], "UTC, when the event happened")
 
