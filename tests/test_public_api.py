@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import subprocess
 import sys
 import tomllib
@@ -52,6 +53,16 @@ def test_a_public_name_is_the_one_of_its_module(name: str, module: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = ranksim.nonsense
+
+
+def test_help_tells_of_our_names_and_not_of_every_pydantic_model() -> None:
+    text = pydoc.plain(pydoc.render_doc(ranksim))
+    assert all(name in text for name in PUBLIC)
+    assert "Return a scenario with some fields changed" in text
+    assert "model_" not in text
+    assert "__pydantic" not in text
+    assert dir(ranksim.Scenario) == ["check", "end", "load", "parse", "read", "replace"]
+    assert hasattr(ranksim.Scenario, "model_fields")
 
 
 def test_the_version_is_the_one_of_the_project_file() -> None:

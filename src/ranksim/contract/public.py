@@ -2,13 +2,22 @@
 
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic._internal._model_construction import ModelMetaclass  # it has no public name
 
 from ranksim.contract.located import Located, explain
 from ranksim.contract.quantities import Frozen
 
 
-class Public(Frozen):
+class Listed(ModelMetaclass):
+    """Lists for `help` and completion the public names of a model that not every pydantic model has."""
+
+    def __dir__(self) -> list[str]:
+        inherited = {*dir(BaseModel)}
+        return [name for name in super().__dir__() if name not in inherited and not name.startswith("_")]
+
+
+class Public(Frozen, metaclass=Listed):
     """Base of the models that users make in Python: a mistake is told in the sentence that YAML would get."""
 
     def __init__(self, /, **given: Any) -> None:
