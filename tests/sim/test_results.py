@@ -379,6 +379,17 @@ def test_every_table_is_a_frame(name: str) -> None:
     assert list(getattr(Result("empty", 1, []), name).columns) == list(frame.columns)
 
 
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("integers", [False, True])
+def test_unknown_ends_of_intervals_are_numbers(name: str, integers: bool) -> None:
+    """Those of one replication are, whose every interval is unknown."""
+    frame = result(TWO[0]).frame(name, integers=integers)
+    ends = [column for column in frame if str(column).endswith(("low", "high"))]
+    assert "object" not in {str(frame[column].dtype) for column in ends if len(frame)}
+    if "share" in frame and ends:
+        assert frame["share_low"].isna().all()
+
+
 def test_an_unknown_table_is_bad_input() -> None:
     with pytest.raises(BadInput, match="no table 'apples'; expected one of totals, operations, codes"):
         result(*TWO).frame("apples")

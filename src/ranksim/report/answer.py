@@ -129,7 +129,7 @@ def answer_frame(answer: FramedAnswer, name: str = "", integers: bool = False) -
     named `…_usd`; rows with a `unit` or `quantity` tell it of what they compare. Raises BadInput when there
     is no such table, or no pandas.
     """
-    from ranksim.report.frames import with_units, with_units_of_rows
+    from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
 
     tables, name = answer.tables(), name or next(iter(answer.quantities))
     rows = tables.get(name)
@@ -138,12 +138,14 @@ def answer_frame(answer: FramedAnswer, name: str = "", integers: bool = False) -
     pandas = imported("pandas", "frames need pandas", "plots")
     frame: pd.DataFrame = pandas.DataFrame(rows)
     if integers:
-        return frame
+        return with_number_ends(frame)
     frame = with_units_of_rows(frame, [name for name in COMPARED if name in frame])
     known = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
     for column, quantity in answer.quantities.get(name, {}).items():
         known |= dict.fromkeys((column, f"{column}_low", f"{column}_high"), quantity)
-    return with_units(frame, {column: of for column, of in known.items() if column in frame})
+    return with_number_ends(
+        with_units(frame, {column: of for column, of in known.items() if column in frame})
+    )
 
 
 COMPARED = ("a", "b", "difference", "low", "high", "need", "there", "need_grown")

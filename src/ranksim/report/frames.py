@@ -68,6 +68,18 @@ def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFr
     return frame
 
 
+def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame where ends of intervals are NaN, a number, also where all are unknown."""
+    for column in map(str, frame):
+        if column.endswith(ENDS) and frame[column].dtype == object and frame[column].isna().all():
+            frame[column] = frame[column].astype(float)
+    return frame
+
+
+ENDS = ("low", "high")
+"""How the columns of an interval's ends are named, alone or after the column that they are about."""
+
+
 def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     """Return a frame whose instants are UTC datetimes, durations timedeltas, and money dollars.
 

@@ -184,19 +184,19 @@ class Result:
         """Return a table as a pandas frame, with units.
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
-        named `…_usd`. With `integers` times stay µs and money µUSD. Raises BadInput
-        when there is no such table, or no pandas.
+        named `…_usd`. With `integers` times stay µs and money µUSD. Ends of intervals that are unknown, as
+        those of one replication, are NaN or NaT. Raises BadInput when there is no such table, or no pandas.
         """
-        from ranksim.report.frames import with_units, with_units_of_rows
+        from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
 
         self._known(name)
         pandas = imported("pandas", "frames need pandas", "plots")
         columns = list(tables.COLUMNS[name])
         frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=columns)
-        if integers:
-            return frame
-        by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else ()
-        return with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)
+        if not integers:
+            by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else ()
+            frame = with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)
+        return with_number_ends(frame)
 
     def plot(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""

@@ -14,7 +14,7 @@ from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
 from ranksim.report import document
-from ranksim.report.frames import with_units_of_rows
+from ranksim.report.frames import with_number_ends, with_units_of_rows
 from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.units import difference_of, many
 from ranksim.study import goal, sensitivity
@@ -136,7 +136,9 @@ class StudyResult:
         rows = [row for row in self.table(name) if metric is None or row["metric"] == metric]
         pandas = imported("pandas", "frames need pandas", "plots")
         frame: pd.DataFrame = pandas.DataFrame(rows, columns=list(COLUMNS[name]))
-        return frame if integers else with_units_of_rows(frame, [n for n in MEASURED if n in frame])
+        if not integers:
+            frame = with_units_of_rows(frame, [column for column in MEASURED if column in frame])
+        return with_number_ends(frame)
 
     def values(self, point: str, metric: str) -> list[float | None]:
         """Return a metric of each replication of a point. Raises BadInput."""
