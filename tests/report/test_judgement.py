@@ -326,6 +326,19 @@ def test_the_page_counts_one_time_and_several() -> None:
     assert "broken 1 time, held 1 time; the smallest evidence" in page(DEVIATING)
 
 
+def test_pieces_that_differ_in_numbers_only_are_shown_once() -> None:
+    lines = [exchange(number, **NO_ID) for number in (*range(3), 10)]
+    other = exchange(20, operations=["labels.list"], path="/v1/labels", **NO_ID)
+    found = judged(*lines, other)
+    (rule,) = (rule for rule in found["rules"] if rule["name"] == "header.request_id")
+    assert [piece["exchanges"] for piece in rule["evidence"]] == [["x0"], ["x1"], ["x2"], ["x10"], ["x20"]]
+    (shown,) = re.findall(r'<h3><span class="bad">header\.request_id.*?(?=<h[23])', page(found), re.DOTALL)
+    assert shown.count('<div class="piece">') == 2
+    assert "x0 has no X-Request-Id" in shown
+    assert '<p class="soft">and 3 more like it: x1, x2, x10</p>' in shown
+    assert "labels.list: " in shown
+
+
 def test_the_page_escapes_what_the_deployment_said() -> None:
     found = judged(exchange(0, path="/v1/<script>alert(1)</script>", operations=[], **NO_ID))
     assert "<script>" not in page(found)

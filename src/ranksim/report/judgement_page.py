@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -103,8 +104,11 @@ def _deviations(judgement: Plain) -> list[str]:
         counts = f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"
         link = f'<a href="#{escape(rule["name"])}">the rule and its cases</a>'
         parts.append(f'<p class="soft">{counts}; the smallest evidence ({link}):</p>')
-        for number, piece in enumerate(rule["evidence"]):
+        for number, (piece, *more) in enumerate(_alike(rule["evidence"])):
             parts += _evidence(piece, judgement, unfolded=number == 0)
+            if more:
+                named = escape(", ".join(map(_named, more)))
+                parts.append(f'<p class="soft">and {len(more)} more like it: {named}</p>')
         follow = consequences(rule, judgement)
         parts += ["<p>What follows from it, and is no cause of its own:</p>"] if follow else []
         for one in follow:
@@ -115,6 +119,23 @@ def _deviations(judgement: Plain) -> list[str]:
             )
             parts += [*_evidence(one["evidence"][0], judgement, unfolded=False), "</details>"]
     return parts
+
+
+def _alike(evidence: Sequence[Plain]) -> list[list[Plain]]:
+    """Return the pieces in groups whose words are the same but for numbers and what the pieces point at."""
+    groups: dict[str, list[Plain]] = defaultdict(list)
+    for piece in evidence:
+        words = "\n".join(piece[part] for part in ("about", "expected", "found", "says"))
+        for name in (*piece["exchanges"], *piece["deliveries"]):
+            words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", words)
+        groups[re.sub(r"\d+", "#", words)].append(piece)
+    return list(groups.values())
+
+
+def _named(piece: Plain) -> str:
+    """Return what a piece points at by name; of more than two, the first and the last."""
+    names = [*piece["exchanges"], *(f"delivery {name}" for name in piece["deliveries"])]
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} … {names[-1]}"
 
 
 def _facts(rule: Plain, judgement: Plain) -> str:
