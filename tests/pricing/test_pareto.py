@@ -94,6 +94,15 @@ def test_the_plot_joins_what_is_not_beaten() -> None:
     assert list(line.get_xdata()) == [0, 100]
 
 
+def test_what_blue_means_stands_above_the_names_and_not_in_the_title() -> None:
+    ax = found().draw("frontier", new_figure().subplots())
+    (said,) = (text for text in ax.texts if text.get_text() == "not beaten")
+    numbered = {text.get_color() for text in ax.texts if text.get_text().startswith("1")}
+    assert numbered == {said.get_color()}
+    titles = " ".join(ax.get_title(loc) for loc in ("left", "center", "right"))
+    assert "points are not beaten; the best margin" in " ".join(titles.split())
+
+
 def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
     ax = found().draw("frontier", new_figure().subplots())
     *points, said = (text.get_text() for text in ax.texts)

@@ -195,6 +195,10 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
             f"{number}: {values}", (1, 1 - 0.075 * number), xycoords="axes fraction", xytext=(6, 0),
             textcoords="offset points", va="top", fontsize=7, color=BLUE, annotation_clip=False,
         )  # fmt: skip
+    ax.annotate(
+        "not beaten", (1, 1), xycoords="axes fraction", xytext=(6, 0),
+        textcoords="offset points", va="top", fontsize=7, color=BLUE, annotation_clip=False,
+    )  # fmt: skip
     paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
     ax.annotate(
         f"named by {paths}", (0.99, 0.02), xycoords="axes fraction", ha="right", va="bottom",
@@ -206,7 +210,7 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_ylabel("change of margin, USD in the run")
     known = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
     earns = units.usd(known["change"])
-    title(ax, f"{len(best)} of {len(rows)} points are not beaten (blue); the best margin is {earns} more")
+    title(ax, f"{len(best)} of {len(rows)} points are not beaten; the best margin is {earns} more")
     plain_axes(ax)
     return ax
 
