@@ -25,6 +25,9 @@ def test_latency_says_what_is_slowest() -> None:
     ax = new_figure().subplots()
     judgement_plots.draw_latency(ROWS, ax)
     assert ax.get_title() == "99 % of calls take at most 250ms"
+    labels = [*ax.get_yticklabels(), *ax.get_yticklabels(minor=True)]
+    assert {"20", "50", "100", "200", ""} <= {one.get_text() for one in labels}
+    assert not [one for one in labels if "times" in one.get_text()]
     bare = [{name: value for name, value in row.items() if name[0] != "p"} for row in ROWS]
     ax = new_figure().subplots()
     judgement_plots.draw_latency(bare, ax)

@@ -23,7 +23,7 @@ from ranksim.report.judgement import (
     verdict,
 )
 from ranksim.report.judgement_figures import FIGURES, staircase, timeline
-from ranksim.report.page import figure, html_document, linked, plots, with_links
+from ranksim.report.page import cell, figure, html_document, linked, plots, with_links
 
 Plain = Mapping[str, Any]
 
@@ -317,4 +317,4 @@ def _table(headings: Sequence[str], rows: Iterable[str]) -> list[str]:
 
 
 def _row(*cells: str) -> str:
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(cell("td", text, False) for text in cells) + "</tr>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ranksim.clock import MILLISECOND, SECOND
@@ -83,7 +84,9 @@ def draw_latency(rows: Sequence[Row], ax: Axes) -> None:
                 ax.annotate(label, points[-1], xytext=(4, 0), textcoords="offset points",
                             color=colour, fontsize=8, va="center")  # fmt: skip
     ax.set_yscale("log")
+    ax.yaxis.set_major_locator(import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_minor_formatter("")
     slowest = max((row["p99"] for row in rows if row.get("p99") is not None), default=None)
     title(ax, f"99 % of calls take at most {units.duration(slowest)}" if slowest is not None else "No reply")
     ax.set_ylabel("latency (ms, log)")

@@ -228,7 +228,7 @@ def _tables(shown: Iterable[View]) -> list[str]:
 
 def _rows(view: View) -> list[str]:
     rows = [
-        "<tr>" + "".join(_cell("td", cell, index >= view.words) for index, cell in enumerate(row)) + "</tr>"
+        "<tr>" + "".join(cell("td", text, index >= view.words) for index, text in enumerate(row)) + "</tr>"
         for row in view.rows
     ]
     note = [f'<p class="soft">{escape(view.note)}</p>'] if view.note else []
@@ -240,8 +240,8 @@ def _assumptions(heading: Heading) -> list[str]:
     parts = []
     if heading.rests_on:
         rows = [
-            f"<tr><td>{linked(one['number'], one['reason'])}</td>{_cell('td', one['statement'], False)}"
-            f"{_cell('td', settings(one['values']), False)}<td>{escape(one['confidence'])}</td>"
+            f"<tr><td>{linked(one['number'], one['reason'])}</td>{cell('td', one['statement'], False)}"
+            f"{cell('td', settings(one['values']), False)}<td>{escape(one['confidence'])}</td>"
             f"<td>{'<b>differs</b>' if one['changed'] else 'default'}</td></tr>"
             for one in heading.rests_on
         ]
@@ -255,7 +255,7 @@ def _assumptions(heading: Heading) -> list[str]:
     unread = [one for one in heading.overrides if one[0] not in read]
     if unread:
         cells = [
-            "<tr>" + "".join(_cell("td", cell, False) for cell in (number, statement, value)) + "</tr>"
+            "<tr>" + "".join(cell("td", text, False) for text in (number, statement, value)) + "</tr>"
             for number, statement, value in unread
         ]
         title = "Assumptions that differ from their default" + (", but were not read" if read else "")
@@ -324,7 +324,7 @@ def _foot(heading: Heading) -> list[str]:
 
 
 def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str]:
-    head = "".join(_cell("th", heading, index >= words) for index, heading in enumerate(headings))
+    head = "".join(cell("th", heading, index >= words) for index, heading in enumerate(headings))
     return [
         '<div class="wide"><table>',
         f"<thead><tr>{head}</tr></thead>",
@@ -335,6 +335,7 @@ def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str
     ]
 
 
-def _cell(tag: str, text: str, number: bool) -> str:
+def cell(tag: str, text: str, number: bool) -> str:
+    """Return a cell of a table; one of long text keeps some room."""
     kind = NUMBER if number else LONG if tag == "td" and len(text) > MANY_CHARACTERS else ""
     return f"<{tag}{kind}>{foldable(text)}</{tag}>"
