@@ -9,7 +9,7 @@ from ranksim.contract.located import Located, explain
 from ranksim.contract.quantities import Frozen
 
 
-class Listed(ModelMetaclass):
+class OwnNames(ModelMetaclass):
     """Lists for `help` and completion the public names of a model that not every pydantic model has."""
 
     def __dir__(self) -> list[str]:
@@ -17,7 +17,7 @@ class Listed(ModelMetaclass):
         return [name for name in super().__dir__() if name not in inherited and not name.startswith("_")]
 
 
-class Public(Frozen, metaclass=Listed):
+class Public(Frozen, metaclass=OwnNames):
     """Base of the models that users make in Python: a mistake is told in the sentence that YAML would get."""
 
     def __init__(self, /, **given: Any) -> None:
