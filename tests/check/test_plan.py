@@ -172,12 +172,12 @@ def test_cooldowns_whose_end_is_not_waited_for_are_named() -> None:
 
 
 def test_a_month_that_does_not_turn_meanwhile_is_named() -> None:
-    cost = {"cost": {"spent": "0", "ceiling": "1", "resets_at": "2026-03-30T12:00:00Z"}, "metrics": []}
+    cost = {"spent": "0", "ceiling": "1", "resets_at": "2026-03-30T12:00:00Z"}
     slots = {"resets_at": "2026-03-10T12:09:00Z"}
-    said = stating(account_usage=cost, slots_get=slots)
+    said = stating(account_usage={"cost": cost, "metrics": []}, slots_get=slots)
     assert "  of cost not what begins anew as a month or a week turns: the nearest reset is 20d away" in said
-    soon = {**cost, "cost": {**cost["cost"], "resets_at": "2026-03-10T12:05:00Z"}}  # type: ignore[dict-item]
-    assert "begins anew" not in stating(account_usage=soon, slots_get=slots)
+    soon = {**cost, "resets_at": "2026-03-10T12:05:00Z"}
+    assert "begins anew" not in stating(account_usage={"cost": soon, "metrics": []}, slots_get=slots)
 
 
 def test_a_ceiling_that_a_checks_jobs_may_not_reach_is_named() -> None:
