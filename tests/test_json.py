@@ -99,3 +99,18 @@ def test_a_metric_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
         asked = '.metrics["refusals.total"].value'
         told = subprocess.run([jq, asked], input=done.stdout, capture_output=True, text=True, check=True)
         assert float(told.stdout) == 137
+
+
+@pytest.mark.parametrize(("name", "words"), [*QUICK.items()])
+def test_a_metric_and_a_flat_row_has_a_line_of_its_own(
+    name: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    told = CliRunner().invoke(cli.app, [*shlex.split(f"{name} {words}"), "--json"]).stdout
+    lines = [line.strip().removesuffix(",") for line in told.splitlines()]
+    found = json.loads(told)
+    for metric, number in found["metrics"].items():
+        assert f"{json.dumps(metric)}: {json.dumps(number)}" in lines
+    rows = [row for table in found["tables"].values() for row in table if len(table) > 5]
+    flat = [row for row in rows if not any(isinstance(value, dict | list) for value in row.values())]
+    assert all(json.dumps(row, ensure_ascii=False) in lines for row in flat)

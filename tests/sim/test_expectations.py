@@ -65,7 +65,16 @@ def result(
         ("refusals.total>=1", {"metric": "refusals.total", "at_least": 1}),
         ("refusals.total == 3", {"metric": "refusals.total", "equals": 3}),
         ("refusals.total = 3", {"metric": "refusals.total", "equals": 3}),
+        ("refusals.total < 10", {"metric": "refusals.total", "less_than": 10}),
+        ("refusals.total>0", {"metric": "refusals.total", "more_than": 0}),
+        ("refusals.total != 3", {"metric": "refusals.total", "other_than": 3}),
         ("1 <= refusals.total <= 5", {"metric": "refusals.total", "between": [1, 5]}),
+        ("1 <= refusals.total < 5", {"metric": "refusals.total", "at_least": 1, "less_than": 5}),
+        ("1 < refusals.total <= 5", {"metric": "refusals.total", "more_than": 1, "at_most": 5}),
+        (
+            "0s < jobs.crawl.wait.max < 5m",
+            {"metric": "jobs.crawl.wait.max", "more_than": "0s", "less_than": "5m"},
+        ),
         ("refusals.share <= 0.05", {"metric": "refusals.share", "at_most": 0.05}),
         ("jobs.crawl.wait.p95 <= 5m", {"metric": "jobs.crawl.wait.p95", "at_most": "5m"}),
         (
@@ -100,7 +109,14 @@ def test_values_are_kept_in_the_unit_of_the_metric(text: str, bounds: tuple[floa
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("refusals.total < 3", "write METRIC <= VALUE (or >=, ==) or LOW <= METRIC <= HIGH, found"),
+        (
+            "refusals.total =< 3",
+            "write METRIC <= VALUE (or <, >=, >, ==, !=) or LOW <= METRIC <= HIGH, found",
+        ),
+        (
+            "5 >= refusals.total >= 1",
+            "write METRIC <= VALUE (or <, >=, >, ==, !=) or LOW <= METRIC <= HIGH, found",
+        ),
         ("refusal.total <= 3", "no metric 'refusal.total'; did you mean 'refusals.total'"),
         (
             "apples <= 3",
@@ -117,7 +133,15 @@ def test_values_are_kept_in_the_unit_of_the_metric(text: str, bounds: tuple[floa
         ("jobs.crawl.wait.p95 <= 5", "write a duration such as '5m', found '5'"),
         ("spend.acme.max <= 5", "write an amount such as '15 USD', found '5'"),
         ("5 <= refusals.total <= 1", "refusals.total: cannot be at least 5 and at most 1"),
-        ({"metric": "refusals.total"}, "refusals.total: give one of equals, at_least, at_most, between"),
+        ("5 < refusals.total <= 5", "refusals.total: cannot be more than 5 and at most 5"),
+        (
+            {"metric": "refusals.total"},
+            "refusals.total: give one of equals, other_than, at_least, more_than, at_most, less_than, ",
+        ),
+        (
+            {"metric": "refusals.total", "at_least": 1, "more_than": 1},
+            "refusals.total: at_least and more_than do not go together; give one",
+        ),
         (
             {"metric": "refusals.total", "equals": 1, "at_most": 3},
             "refusals.total: equals and at_most do not go together; give one",
@@ -152,6 +176,25 @@ def test_in_a_file_a_duration_has_a_unit() -> None:
         ("refusals.total == 3", [3], True, "refusals.total is 3, as expected exactly 3"),
         ("refusals.total == 3", [3, 3], True, "refusals.total is 3, as expected exactly 3"),
         ("refusals.total == 3", [0], False, "refusals.total is 0, expected exactly 3: 3 below"),
+        ("refusals.total < 3", [3], False, "refusals.total is 3, expected less than 3"),
+        ("refusals.total < 3", [5], False, "refusals.total is 5, expected less than 3: 2 above"),
+        ("refusals.total < 3", [2], True, "refusals.total is 2, as expected less than 3"),
+        ("refusals.total > 3", [3], False, "refusals.total is 3, expected more than 3"),
+        ("refusals.total > 3", [4], True, "refusals.total is 4, as expected more than 3"),
+        ("refusals.total != 3", [3], False, "refusals.total is 3, expected other than 3"),
+        ("refusals.total != 3", [4], True, "refusals.total is 4, as expected other than 3"),
+        (
+            "1 < refusals.total < 5",
+            [1],
+            False,
+            "refusals.total is 1, expected more than 1 and less than 5",
+        ),
+        (
+            {"metric": "refusals.total", "other_than": 9, "hold": "every"},
+            [10, 9, 14],
+            False,
+            "refusals.total is 9 in replication 1, expected other than 9 in every replication",
+        ),
         (
             "1 <= refusals.total <= 5",
             [9],

@@ -342,7 +342,7 @@ def test_equal_results_are_equal_bytes_and_read_back() -> None:
     assert back.replications == result(*TWO).replications
     assert text.endswith("}\n")
     plain = json.loads(text)
-    assert list(plain) == sorted(plain)
+    assert list(plain)[:3] == ["kind", "version", "title"]
     assert plain["tables"]["refusals"][0]["code"] == "quota_exhausted"
 
 

@@ -91,9 +91,27 @@ def counted(number: int) -> MetricShown:
     return {"unit": "count", "value": number, "low": None, "high": None}
 
 
+WIDTH = 110
+"""Of JSON text: what is shorter stands in one line."""
+
+
 def as_text(shown: Mapping[str, Any]) -> str:
-    """Return a document as JSON text."""
-    return json.dumps(shown, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return a document as JSON text, a line for each metric, row and whatever else is short or flat."""
+    return _laid_out(shown, "\n") + "\n"
+
+
+def _laid_out(value: Any, line: str) -> str:
+    """Return a value as JSON; what is neither short nor flat has an entry a line, each begun by `line`."""
+    plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    if len(plain) <= WIDTH or not any(isinstance(part, dict | list | tuple) for part in parts):
+        return plain
+    inner = line + " "
+    entries = [_laid_out(part, inner) for part in parts]
+    if isinstance(value, dict):
+        names = (json.dumps(name, ensure_ascii=False) for name in value)
+        entries = [f"{name}: {entry}" for name, entry in zip(names, entries, strict=True)]
+    return plain[0] + inner + ("," + inner).join(entries) + line + plain[-1]
 
 
 def is_a(kind: Kind, found: object) -> bool:

@@ -19,11 +19,22 @@ if TYPE_CHECKING:
 
 Number = int | float
 
-SIGNS = {"==": "equals", "=": "equals", ">=": "at_least", "<=": "at_most"}
-BOUNDS = ("equals", "at_least", "at_most", "between")
+SIGNS = {
+    "==": "equals", "=": "equals", "!=": "other_than",
+    ">=": "at_least", ">": "more_than", "<=": "at_most", "<": "less_than",
+}  # fmt: skip
+FLOORS = {"<=": "at_least", "<": "more_than"}
+"""What LOW says of a metric by the sign between them, as in 1 <= METRIC < 5."""
+PAIRS = [
+    ["at_least", "at_most"],
+    ["at_least", "less_than"],
+    ["more_than", "at_most"],
+    ["more_than", "less_than"],
+]
+BOUNDS = ("equals", "other_than", "at_least", "more_than", "at_most", "less_than", "between")
 
-_SHORT = re.compile(r"([^\s<>=]+)\s*(==|=|>=|<=)\s*(.+)")
-_BETWEEN = re.compile(r"(.+?)\s*<=\s*([^\s<>=]+)\s*<=\s*(.+)")
+_SHORT = re.compile(r"([^\s<>=!]+)\s*(==|!=|>=|<=|=|>|<)\s*([^<>=!]+)")
+_BETWEEN = re.compile(r"([^<>=!]+?)\s*(<=|<)\s*([^\s<>=!]+)\s*(<=|<)\s*([^<>=!]+)")
 
 READERS = {
     "duration": (duration, "a duration such as '5m'"),
@@ -35,17 +46,20 @@ READERS = {
 class Expectation(Frozen):
     """A metric and the bound it is expected to keep: on average over replications, or in `every` one.
 
-    Written {metric: refusals.total, at_most: 10}, or as text: 'refusals.total <= 10' (also >= and ==) or
-    '1 <= refusals.total <= 5'. `between` includes both ends. Durations, instants and money are text with a
-    unit. Values are kept in the metric's unit: counts, shares, µs or µUSD.
+    Written {metric: refusals.total, at_most: 10}, or as text: 'refusals.total <= 10' (also <, >=, >, == and
+    !=) or '1 <= refusals.total < 5'. `between` includes both ends. Durations, instants and money are text
+    with a unit. Values are kept in the metric's unit: counts, shares, µs or µUSD.
     """
 
     model_config = also(TEXT, named(metric=TEXT))
 
     metric: str
     equals: Number | None = None
+    other_than: Number | None = None
     at_least: Number | None = None
+    more_than: Number | None = None
     at_most: Number | None = None
+    less_than: Number | None = None
     between: tuple[Number, Number] | None = None
     hold: Literal["mean", "every"] = "mean"
 
@@ -71,14 +85,11 @@ class Expectation(Frozen):
         given = [bound for bound in BOUNDS if getattr(self, bound) is not None]
         if not given:
             raise ValueError(f"{self.metric}: give one of {', '.join(BOUNDS)}")
-        if len(given) > 1 and given != ["at_least", "at_most"]:
+        if len(given) > 1 and given not in PAIRS:
             raise ValueError(f"{self.metric}: {' and '.join(given)} do not go together; give one")
         low, high = self.bounds
-        if low > high:
-            unit = unit_of(self.metric)
-            raise ValueError(
-                f"{self.metric}: cannot be at least {show(low, unit)} and at most {show(high, unit)}"
-            )
+        if low > high or (low == high and (self.more_than, self.less_than) != (None, None)):
+            raise ValueError(f"{self.metric}: cannot be {self._floor} and {self._ceiling}")
         return self
 
     @model_serializer
@@ -105,32 +116,49 @@ class Expectation(Frozen):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest value that is expected, both included."""
+        """The ends of what is expected; `more_than` and `less_than` leave theirs out."""
         if self.equals is not None:
             return self.equals, self.equals
         if self.between is not None:
             return self.between
-        low = -math.inf if self.at_least is None else self.at_least
-        return low, math.inf if self.at_most is None else self.at_most
+        low = self.at_least if self.more_than is None else self.more_than
+        high = self.at_most if self.less_than is None else self.less_than
+        return -math.inf if low is None else low, math.inf if high is None else high
 
     def wanted(self) -> str:
         """Return the bound: 'at most 10'."""
+        return self._bound() + (" in every replication" if self.hold == "every" else "")
+
+    def _bound(self) -> str:
         low, high = self.bounds
         unit = unit_of(self.metric)
-        every = " in every replication" if self.hold == "every" else ""
+        if self.other_than is not None:
+            return f"other than {show(self.other_than, unit)}"
         if low == high:
-            return f"exactly {show(low, unit)}{every}"
+            return f"exactly {show(low, unit)}"
         if math.isinf(low):
-            return f"at most {show(high, unit)}{every}"
+            return self._ceiling
         if math.isinf(high):
-            return f"at least {show(low, unit)}{every}"
-        return f"between {show(low, unit)} and {show(high, unit)}{every}"
+            return self._floor
+        if self.more_than is None and self.less_than is None:
+            return f"between {show(low, unit)} and {show(high, unit)}"
+        return f"{self._floor} and {self._ceiling}"
+
+    @property
+    def _floor(self) -> str:
+        unit = unit_of(self.metric)
+        return f"{'at least' if self.more_than is None else 'more than'} {show(self.bounds[0], unit)}"
+
+    @property
+    def _ceiling(self) -> str:
+        unit = unit_of(self.metric)
+        return f"{'at most' if self.less_than is None else 'less than'} {show(self.bounds[1], unit)}"
 
     def judge(self, result: Result) -> ExpectationResult:
         """Return whether a result keeps the bound. Raises BadInput when it has no such metric."""
         values = result.values(self.metric)
         if self.hold == "every":
-            index = max(range(len(values)), key=lambda i: abs(self._off(values[i])))
+            index = max(range(len(values)), key=lambda i: self._beyond(values[i]))
             lowest, highest = _extremes(values)
             where = f" in replication {index}" if len(values) > 1 else ""
             return self._finding(values[index], where, kept=self._span(lowest, highest))
@@ -146,31 +174,38 @@ class Expectation(Frozen):
             text = f"{self.metric}: nothing was observed{where}, expected {self.wanted()}"
             return ExpectationResult(self, False, None, None, text)
         off = self._off(value)
-        if not off:
+        if off is None:
             return ExpectationResult(
                 self, True, value, 0.0, f"{self.metric} is {kept}, as expected {self.wanted()}"
             )
-        beyond = f"{show(abs(off), _difference(unit))} {'above' if off > 0 else 'below'}"
-        text = f"{self.metric} is {show(value, unit)}{where}, expected {self.wanted()}: {beyond}"
+        beyond = f": {show(abs(off), _difference(unit))} {'above' if off > 0 else 'below'}" if off else ""
+        text = f"{self.metric} is {show(value, unit)}{where}, expected {self.wanted()}{beyond}"
         return ExpectationResult(self, False, value, off, text)
 
     def _span(self, low: float | None, high: float | None) -> str:
         unit = unit_of(self.metric)
         return show(low, unit) if low == high else f"{show(low, unit)} to {show(high, unit)}"
 
-    def _off(self, value: float | None) -> float:
-        """How far a value lies above (or, negative, below) what is expected; inf for None."""
-        if value is None:
-            return math.inf
+    def _off(self, value: float) -> float | None:
+        """How far a value lies above (or, negative, below) what is expected; None where it is expected."""
         low, high = self.bounds
-        if low - value > _slack(low):
-            return value - low
-        return value - high if value - high > _slack(high) else 0.0
+        if self.other_than is not None:
+            return 0.0 if abs(value - self.other_than) <= _slack(self.other_than) else None
+        if value - low < (_slack(low) if self.more_than is not None else -_slack(low)):
+            return min(value - low, 0.0)
+        if high - value < (_slack(high) if self.less_than is not None else -_slack(high)):
+            return max(value - high, 0.0)
+        return None
+
+    def _beyond(self, value: float | None) -> float:
+        """How badly a value fails: -1 where it is expected, inf where nothing was observed."""
+        off = math.inf if value is None else self._off(value)
+        return -1.0 if off is None else abs(off)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """What became of an expectation: `value` the number judged, `off` how far beyond its bound, or None."""
+    """What became of an expectation: `value` the number judged, or None; `off` how far beyond its bound."""
 
     expectation: Expectation
     passed: bool
@@ -222,11 +257,15 @@ def _short(text: str) -> dict[str, Any]:
     """Read the short form."""
     between = _BETWEEN.fullmatch(text.strip())
     if between is not None:
-        low, metric, high = between.groups()
-        return {"metric": metric, "between": (low, high)}
+        low, after, metric, before, high = between.groups()
+        if (after, before) == ("<=", "<="):
+            return {"metric": metric, "between": (low, high)}
+        return {"metric": metric, FLOORS[after]: low, SIGNS[before]: high}
     short = _SHORT.fullmatch(text.strip())
     if short is None:
-        raise ValueError(f"write METRIC <= VALUE (or >=, ==) or LOW <= METRIC <= HIGH, found {text!r}")
+        raise ValueError(
+            f"write METRIC <= VALUE (or <, >=, >, ==, !=) or LOW <= METRIC <= HIGH, found {text!r}"
+        )
     metric, sign, value = short.groups()
     return {"metric": metric, SIGNS[sign]: value}
 

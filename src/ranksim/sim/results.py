@@ -325,7 +325,7 @@ class Result:
             level=self.level,
             replications=[replication.to_plain() for replication in self.replications],
         )
-        return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+        return document.as_text(plain)
 
     @classmethod
     def from_json(cls, text: str, where: str = "result") -> Result:

@@ -189,7 +189,7 @@ class StudyResult:
             seed=spec.seed,
             confidence=spec.confidence,
         )  # fmt: skip
-        return json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+        return document.as_text(plain)
 
 
 def tables(
