@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,9 @@ import pytest
 
 from ranksim.callers.programs.call_streams import Arrivals
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND, instant
+from ranksim.contract.located import Located, dotted
 from ranksim.contract.policy import Policy
+from ranksim.contract.yamlfile import load_yaml
 from ranksim.errors import BadInput
 from ranksim.sim.scenario import Scenario
 
@@ -256,6 +261,56 @@ def test_all_that_does_not_fit_together_is_told_at_once() -> None:
     assert plan == "s.yaml:4: accounts.acme.plan: no plan 'por'; did you mean 'pro'?"
     assert receiver == "s.yaml:5: receivers.x.account: no account 'amce'; did you mean 'acme'?"
     assert warm_up.startswith("s.yaml:6: warm_up: expected less than the length of 1d")
+
+
+def test_names_are_told_with_the_mistakes_of_fields() -> None:
+    text = WHOLE.replace("title: An agency", "title: 7").replace("do: change_plan", "do: chnge_plan")
+    text = (
+        text.replace("receiver: erp", "receiver: epr")
+        .replace("gcra", "grca")
+        .replace("plan: pro", "plan: por")
+    )
+    with pytest.raises(BadInput) as caught:
+        parse(text)
+    assert [line.partition("; did you")[0].partition(",")[0] for line in str(caught.value).splitlines()] == [
+        "s.yaml:6: assumptions.window: expected one of first_hit",
+        "s.yaml:2: title: expected text",
+        "s.yaml:35: timeline[0]: expected do to be one of change_plan",
+        "s.yaml:9: accounts.acme.plan: no plan 'por'",
+        "s.yaml:39: timeline[4].receiver: no receiver 'epr'",
+    ]
+
+
+def every_part(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, name)
+        if isinstance(part, dict | list):
+            yield from every_part(part, (*path, name))
+
+
+@pytest.mark.parametrize(
+    ("how", "renamed"),
+    [("misspelt", {"accounts.acme", "pools.crawl", "receivers.erp"}), ("meaningless", set())],
+)
+def test_a_mistake_of_a_field_never_makes_a_name_wrong_that_is_right(how: str, renamed: set[str]) -> None:
+    whole = load_yaml(WHOLE, "s.yaml")
+    told: dict[str, list[str]] = {}
+    for path in every_part(whole.data):
+        data = deepcopy(whole.data)
+        *above, last = path
+        place = reduce(lambda value, part: value[part], above, data)
+        if how == "misspelt" and isinstance(place, dict):
+            place[f"{last}x"] = place.pop(last)
+        else:
+            place[last] = [[1.5]]
+        try:
+            Scenario.read(Located("s.yaml", data, {}))
+        except BadInput as error:
+            sentences = str(error).splitlines()
+            about = [dotted(tuple(path[:length])) for length in range(1, len(path) + 1)]
+            told[dotted(path)] = [one for one in sentences if not any(f" {part}" in one for part in about)]
+    assert len(told) > 60
+    assert {path for path, sentences in told.items() if sentences} == renamed
 
 
 def test_the_policy_may_be_a_file_beside_the_scenario_and_be_overridden(tmp_path: Path) -> None:

@@ -66,7 +66,12 @@ MOST_MISTAKES = 10
 
 def explain(model: type[BaseModel], error: ValidationError, located: Located) -> BadInput:
     """The sentences for a validation error, a line each, in the order of the file; what is missing last."""
-    found = [(_known_path(details, located), details) for details in error.errors()]
+    return together(sentences(model, error, located))
+
+
+def sentences(model: type[BaseModel], error: ValidationError, located: Located) -> list[str]:
+    """The sentences for a validation error, in the order of the file; what is missing last."""
+    found = [(known_path(details, located), details) for details in error.errors()]
 
     def order(item: tuple[tuple[Part, ...], ErrorDetails]) -> tuple[bool, int]:
         path, details = item
@@ -80,19 +85,19 @@ def explain(model: type[BaseModel], error: ValidationError, located: Located) ->
         ):  # a misspelt field also leaves its right name missing: the misspelling explains both
             continue
         if details["type"] == "extra_forbidden":
-            meant |= {(*path[:-1], name) for name in _near(model, details["loc"])}
+            meant |= {(*path[:-1], name) for name in near_fields(model, details["loc"])}
         told[str(located.error(_sentence(model, details), *path))] = None
-    return together(told)
+    return list(told)
 
 
-def together(sentences: Iterable[str]) -> BadInput:
+def together(mistakes: Iterable[str]) -> BadInput:
     """One error of the sentences of several, a line each; of many the first."""
-    lines = list(sentences)
+    lines = list(mistakes)
     more = [f"and {len(lines) - MOST_MISTAKES} more"] if len(lines) > MOST_MISTAKES else []
     return BadInput("\n".join([*lines[:MOST_MISTAKES], *more]))
 
 
-def _known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
+def known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
     """The path of an error without the steps that only the model knows (union tags and the like)."""
     path: list[Part] = []
     value = located.data
@@ -178,12 +183,12 @@ def _shown(value: Any) -> str:
 
 
 def _no_such_field(model: type[BaseModel], path: tuple[Part, ...]) -> str:
-    close = _near(model, path)
+    close = near_fields(model, path)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(_fields(model, path))}"
     return f"no such field; {hint}"
 
 
-def _near(model: type[BaseModel], path: tuple[Part, ...]) -> list[str]:
+def near_fields(model: type[BaseModel], path: tuple[Part, ...]) -> list[str]:
     """Return the field that a misspelt one may have meant, if any is near."""
     return get_close_matches(str(path[-1]), _fields(model, path), n=1)
 

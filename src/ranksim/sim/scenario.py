@@ -1,10 +1,10 @@
 """A scenario: one simulated world as a YAML file, read strictly, every mistake one sentence with its line."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
@@ -14,11 +14,13 @@ from ranksim.callers.programs import Arrivals, ClientSpec, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.located import Located, Part, explain, together, validate
+from ranksim.contract.partly import NOTHING, LeftOut, read_partly
 from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.public import Public
 from ranksim.contract.quantities import Distribution, Duration, Frozen, Instant
 from ranksim.contract.yamlfile import load_yaml, read_yaml
+from ranksim.errors import BadInput
 from ranksim.report.units import count, many
 from ranksim.report.units import duration as written
 from ranksim.service.administration import STATUSES
@@ -31,7 +33,23 @@ from ranksim.sim.workers import PoolSpec
 SAMPLES = 200
 """How many samples a run takes when the scenario does not say."""
 
-Problem = tuple[tuple[Part, ...], str]
+
+class Misfit(NamedTuple):
+    """What does not fit, and where; `rests_on` are the parts of the scenario that name what there is."""
+
+    path: tuple[Part, ...]
+    message: str
+    rests_on: tuple[tuple[Part, ...], ...] = ()
+
+
+SOLD = (("policy",), ("catalogue",))
+"""What says which plans, add-ons and metrics there are."""
+SECTIONS = {"account": "accounts", "client": "clients", "pool": "pools", "receiver": "receivers"}
+"""Where a scenario names its own."""
+WITHIN: dict[str, tuple[tuple[Part, ...], ...]] = {
+    "key": (("accounts",), ("timeline",)), "domain": (("accounts",),), "status": (),
+}  # fmt: skip
+"""Where it names parts of these."""
 
 
 def _read_warm_up(value: Any) -> Any:
@@ -140,12 +158,24 @@ class Scenario(Public):
         """
         if not isinstance(located.data, dict):
             raise located.error("expected a mapping of fields")
-        policy = _read_policy(located, path.parent)
-        scenario = validate(cls, _without(located, "policy", "assumptions", "catalogue"))
+        scenario, wrong, left_out = read_partly(cls, _without(located, "policy", "assumptions", "catalogue"))
+        mistakes, policy = [], Policy()
+        try:
+            policy = _read_policy(located, path.parent)
+        except BadInput as error:
+            mistakes.append(str(error))
+            left_out = left_out.more(SOLD)
+        try:
+            policy = _with_assumptions(policy, located)
+        except BadInput as error:
+            mistakes.append(str(error))
+        mistakes += wrong
+        if scenario is None:
+            raise together(mistakes)
         clients = {name: below(client, path.parent) for name, client in scenario.clients.items()}
         changes = {"policy": policy, "name": scenario.name or path.stem, "clients": clients}
         scenario = scenario.model_copy(update=changes)
-        _refuse_problems(scenario, located)
+        _refuse_misfits(scenario, located, mistakes, left_out)
         return scenario
 
     def replace(self, **changes: Any) -> Self:
@@ -173,16 +203,16 @@ class Scenario(Public):
             scenario = type(self).model_validate(merged)
         except ValidationError as error:
             raise explain(type(self), error, located) from None
-        _refuse_problems(scenario, located)
+        _refuse_misfits(scenario, located)
         return scenario
 
     def check(self) -> None:
         """Raise BadInput when parts of the scenario do not fit together."""
-        _refuse_problems(self, Located(self.name or "scenario", {}, {}))
+        _refuse_misfits(self, Located(self.name or "scenario", {}, {}))
 
 
 def _read_policy(located: Located, folder: Path) -> Policy:
-    """The policy of a scenario: its `policy`, with `catalogue` and `assumptions` laid over it."""
+    """The policy of a scenario: its `policy`, with `catalogue` laid over it."""
     policy = Policy()
     if "policy" in located.data:
         given = located["policy"]
@@ -196,11 +226,16 @@ def _read_policy(located: Located, folder: Path) -> Policy:
     if "catalogue" in located.data:
         alone = Located(located.where, {"catalogue": located.data["catalogue"]}, located.lines, located.path)
         policy = policy.model_copy(update={"catalogue": Policy.read(alone, folder).catalogue})
-    if "assumptions" in located.data:
-        given_ones = validate(Assumptions, located["assumptions"])
-        assumptions = policy.assumptions.model_copy(update=_set_fields(given_ones))
-        policy = policy.model_copy(update={"assumptions": assumptions})
     return policy
+
+
+def _with_assumptions(policy: Policy, located: Located) -> Policy:
+    """The same policy with the `assumptions` of a scenario laid over it."""
+    if "assumptions" not in located.data:
+        return policy
+    given = validate(Assumptions, located["assumptions"])
+    assumptions = policy.assumptions.model_copy(update=_set_fields(given))
+    return policy.model_copy(update={"assumptions": assumptions})
 
 
 def _without(located: Located, *keys: str) -> Located:
@@ -229,29 +264,36 @@ def _as_mapping(old: Any) -> dict[Any, Any]:
     return dict(old) if isinstance(old, Mapping) else {}
 
 
-# What the models cannot see: whether the parts of a scenario fit together. The first problem is reported.
+# What the models cannot see: whether the parts of a scenario fit together.
 
 
-def _refuse_problems(scenario: Scenario, located: Located) -> None:
-    """Raise BadInput with all that does not fit together, a line each, where there is any."""
-    found = [str(located.error(message, *where)) for where, message in _problems(scenario)]
-    if found:
-        raise together(found)
+def _refuse_misfits(
+    scenario: Scenario, located: Located, mistakes: Sequence[str] = (), left_out: LeftOut = NOTHING
+) -> None:
+    """Raise BadInput with the mistakes of fields and all that does not fit together, a line each."""
+    found = [
+        str(located.error(misfit.message, *left_out.written(misfit.path)))
+        for misfit in _misfits(scenario)
+        if not any(map(left_out.concerns, misfit.rests_on))
+    ]
+    if mistakes or found:
+        raise together([*mistakes, *found])
 
 
-def _problems(scenario: Scenario) -> Iterator[Problem]:
-    yield from _account_problems(scenario)
-    yield from _client_problems(scenario)
-    yield from _receiver_problems(scenario)
+def _misfits(scenario: Scenario) -> Iterator[Misfit]:
+    yield from _account_misfits(scenario)
+    yield from _client_misfits(scenario)
+    yield from _receiver_misfits(scenario)
     for index, action in enumerate(scenario.timeline):
-        for path, message in _action_problems(scenario, action):
-            yield ("timeline", index, *path), message
-    yield from _expectation_problems(scenario)
+        for misfit in _action_misfits(scenario, action):
+            yield misfit._replace(path=("timeline", index, *misfit.path))
+    yield from _expectation_misfits(scenario)
     if isinstance(scenario.warm_up, int) and not 0 <= scenario.warm_up < scenario.length:
-        yield ("warm_up",), f"expected less than the length of {format_duration(scenario.length)}"
+        longest = format_duration(scenario.length)
+        yield Misfit(("warm_up",), f"expected less than the length of {longest}")
 
 
-def _account_problems(scenario: Scenario) -> Iterator[Problem]:
+def _account_misfits(scenario: Scenario) -> Iterator[Misfit]:
     catalogue = scenario.policy.catalogue
     for name, account in scenario.accounts.items():
         at = ("accounts", name)
@@ -262,31 +304,32 @@ def _account_problems(scenario: Scenario) -> Iterator[Problem]:
         names = [key.name for key in account.keys]
         for index, key in enumerate(account.keys):
             if names.index(key.name) < index:
-                yield (*at, "keys", index), f"the key {key.name!r} is written twice; remove one"
+                yield Misfit((*at, "keys", index), f"the key {key.name!r} is written twice; remove one")
             if key.domain is not None:
                 yield from _unknown((*at, "keys", index, "domain"), "domain", key.domain, account.hosts(name))
         if account.plan not in catalogue.plans:
             continue
         plan = catalogue.plans[account.plan]
         if account.portfolio is not None:
-            for path, message in _portfolio_problems(account.portfolio, plan):
-                yield (*at, "portfolio", *path), f"{message}; make it smaller or choose another plan"
+            yield from _portfolio_misfits((*at, "portfolio"), account.portfolio, plan)
         for number, portfolio in enumerate(account.further):
-            for path, message in _portfolio_problems(portfolio, plan):
-                yield (*at, "further", number, *path), f"{message}; make it smaller or choose another plan"
+            yield from _portfolio_misfits((*at, "further", number), portfolio, plan)
         for metric in account.used.metrics if account.used is not None else ():
             yield from _unknown((*at, "used", "metrics", metric), "metric", metric, plan.quotas)
         for number, cooling in enumerate(account.used.cooldowns if account.used is not None else ()):
             place = (*at, "used", "cooldowns", number)
             yield from _unknown((*place, "domain"), "domain", cooling.domain, account.hosts(name))
             if cooling.since > scenario.start:
-                yield (*place, "since"), f"begins after the world, which starts {iso(scenario.start)}"
+                begun = f"begins after the world, which starts {iso(scenario.start)}"
+                yield Misfit((*place, "since"), begun)
 
 
-def _portfolio_problems(portfolio: PortfolioSpec, plan: Plan) -> Iterator[Problem]:
+def _portfolio_misfits(at: tuple[Part, ...], portfolio: PortfolioSpec, plan: Plan) -> Iterator[Misfit]:
+    way_out = "make it smaller or choose another plan"
     slots = portfolio.slots()
     if slots > plan.slot_limit:
-        yield (), f"takes {slots} slots where plan {plan.name!r} has {plan.slot_limit}"
+        too_many = f"takes {slots} slots where plan {plan.name!r} has {plan.slot_limit}; {way_out}"
+        yield Misfit(at, too_many, SOLD)
     for index, scan in enumerate(portfolio.scans):
         most = plan.dimensions
         for what, asked, limit in (
@@ -294,10 +337,11 @@ def _portfolio_problems(portfolio: PortfolioSpec, plan: Plan) -> Iterator[Proble
             ("geographies", len(scan.geographies), most.max_geographies),
         ):
             if asked > limit:
-                yield ("scans", index, what), f"asks for {asked} where plan {plan.name!r} has {limit}"
+                more = f"asks for {asked} where plan {plan.name!r} has {limit}; {way_out}"
+                yield Misfit((*at, "scans", index, what), more, SOLD)
 
 
-def _client_problems(scenario: Scenario) -> Iterator[Problem]:
+def _client_misfits(scenario: Scenario) -> Iterator[Misfit]:
     for name, client in scenario.clients.items():
         at = ("clients", name)
         if isinstance(client, Arrivals):
@@ -312,7 +356,7 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
                 yield from _unknown((*at, "key"), "key", client.key, _keys(scenario, owner), of)
 
 
-def _receiver_problems(scenario: Scenario) -> Iterator[Problem]:
+def _receiver_misfits(scenario: Scenario) -> Iterator[Misfit]:
     for name, receiver in scenario.receivers.items():
         at = ("receivers", name)
         yield from _unknown((*at, "account"), "account", receiver.account, scenario.accounts)
@@ -323,7 +367,7 @@ def _receiver_problems(scenario: Scenario) -> Iterator[Problem]:
             yield from _outside((*at, "outages", index, "from"), scenario, outage.begin)
 
 
-def _action_problems(scenario: Scenario, action: Action) -> Iterator[Problem]:
+def _action_misfits(scenario: Scenario, action: Action) -> Iterator[Misfit]:
     yield from _outside(("at",), scenario, action.at)
     if isinstance(action, ResizePool):
         yield from _unknown(("pool",), "pool", action.pool, scenario.pools)
@@ -349,7 +393,7 @@ def _action_problems(scenario: Scenario, action: Action) -> Iterator[Problem]:
             yield from _unknown((field,), field.replace("_", "-"), value, options)
 
 
-def _expectation_problems(scenario: Scenario) -> Iterator[Problem]:
+def _expectation_misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Metrics about an account or client that the scenario has not, which a long run would end with."""
     clients = ("client", (*scenario.clients, CLIENT))
     accounts = ("account", tuple(scenario.accounts))
@@ -371,7 +415,7 @@ def _keys(scenario: Scenario, account: str, before: Action | None = None) -> lis
 
 def _unknown(
     path: tuple[Part, ...], what: str, name: str, known: Collection[str], of: str = ""
-) -> Iterator[Problem]:
+) -> Iterator[Misfit]:
     if name in known:
         return
     close = get_close_matches(name, known, n=1)
@@ -379,14 +423,12 @@ def _unknown(
         hint = f"did you mean {close[0]!r}?"
     else:
         hint = f"expected one of {', '.join(known)}" if known else f"there is no {what} here; add one"
-    yield path, f"no {what} {name!r}{of}; {hint}"
+    named = WITHIN.get(what, ((SECTIONS[what], name),) if what in SECTIONS else SOLD)
+    yield Misfit(path, f"no {what} {name!r}{of}; {hint}", named)
 
 
-def _outside(path: tuple[Part, ...], scenario: Scenario, moment: Moment) -> Iterator[Problem]:
+def _outside(path: tuple[Part, ...], scenario: Scenario, moment: Moment) -> Iterator[Misfit]:
     when = moment.on(scenario.start)
     if not scenario.start <= when < scenario.end:
-        yield (
-            path,
-            f"{iso(when)} is outside the run, which goes from {iso(scenario.start)} "
-            f"for {format_duration(scenario.length)}",
-        )
+        run = f"goes from {iso(scenario.start)} for {format_duration(scenario.length)}"
+        yield Misfit(path, f"{iso(when)} is outside the run, which {run}")

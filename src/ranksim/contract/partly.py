@@ -1,0 +1,81 @@
+"""What is right of a file that has mistakes, read for what can still be said of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ranksim.contract.located import Located, known_path, near_fields, sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranksim.contract.located import ModelT, Part
+
+    Path = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The parts of a located value that are left out of what is read, by their paths."""
+
+    data: Any
+    paths: frozenset[Path] = frozenset()
+
+    def more(self, paths: Iterable[Path]) -> LeftOut:
+        """The same, with further parts left out."""
+        return LeftOut(self.data, self.paths.union(paths))
+
+    def kept(self) -> Any:
+        """What is left of the data."""
+        return _kept(self.data, (), self.paths)
+
+    def written(self, path: Path) -> Path:
+        """Where something stands in the data whose path in what is left is given: lists there are longer."""
+        at: Path = ()
+        for part in path:
+            if isinstance(part, int):
+                part = [i for i in range(part + len(self.paths) + 1) if (*at, i) not in self.paths][part]
+            at = (*at, part)
+        return at
+
+    def concerns(self, path: Path) -> bool:
+        """Whether something at this path, or in it, or what it is in, was left out."""
+        return any(out[: len(path)] == path[: len(out)] for out in self.paths)
+
+
+NOTHING = LeftOut(None)
+
+
+def read_partly(model: type[ModelT], located: Located) -> tuple[ModelT | None, list[str], LeftOut]:
+    """The model that a located value describes, its mistakes, and what was left out for them.
+
+    What is wrong is left out, and what cannot do without that; where it is the whole, there is no model.
+    """
+    mistakes: list[str] = []
+    out = LeftOut(located.data)
+    while () not in out.paths:
+        rest = Located(located.where, out.kept(), located.lines, located.path)
+        try:
+            return model.model_validate_json(json.dumps(rest.data)), mistakes, out
+        except ValidationError as error:
+            mistakes = mistakes or sentences(model, error, located)
+            wrong: set[Path] = set()
+            for details in error.errors():
+                path = known_path(details, rest)
+                wrong.add(path[:-1] if details["type"] == "missing" else path)
+                if details["type"] == "extra_forbidden":
+                    wrong |= {(*path[:-1], meant) for meant in near_fields(model, details["loc"])}
+            out = out.more(out.written(path) for path in wrong)
+    return None, mistakes, out
+
+
+def _kept(value: Any, at: Path, out: frozenset[Path]) -> Any:
+    if isinstance(value, dict):
+        return {name: _kept(part, (*at, name), out) for name, part in value.items() if (*at, name) not in out}
+    if isinstance(value, list):
+        return [_kept(part, (*at, i), out) for i, part in enumerate(value) if (*at, i) not in out]
+    return value
