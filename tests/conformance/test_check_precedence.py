@@ -409,3 +409,21 @@ def test_what_is_pinned_is_no_excuse(d: ModuleType) -> None:
     assert d.verdict("guards.health", unpaid) == "-"
     pinned = Policy().replace(assumptions={"inactive_statuses": ["unpaid"]})
     assert d.verdict("guards.health", unpaid, pinned) == "broke"
+
+
+@pytest.mark.fact("U58", "U90")
+@pytest.mark.parametrize(
+    ("assumptions", "expected"),
+    [
+        ({"checks_apply": "all"}, "-"),
+        ({"checks_apply": "all", "ceiling_stops_tracking": False}, "-"),
+        ({"checks_apply": "all", "ceiling_stops_tracking": True}, "broke"),
+        ({"ceiling_stops_tracking": True}, "-"),
+    ],
+)
+def test_the_ceiling_stops_words_only_where_nothing_else_may_be(
+    d: ModuleType, assumptions: dict[str, Any], expected: str
+) -> None:
+    steps = spent(d, d.words(1, "a"))
+    pinned = Policy.model_validate({"assumptions": assumptions})
+    assert d.verdict("guards.ceiling", steps, pinned) == expected

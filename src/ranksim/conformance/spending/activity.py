@@ -25,7 +25,7 @@ from ranksim.conformance.spending.statements import (
 )
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence
-from ranksim.contract.facts import CHECK_OF, JobKind, Spend
+from ranksim.contract.facts import CHECK_OF, Decision, JobKind, Spend
 from ranksim.rules.terms import TABLE
 
 Json = Any
@@ -35,6 +35,9 @@ RANK_RUN: Final = JobKind.RANK_RUN.value
 
 ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
 """The checks that the table of spending operations names, by operation (S52-S58)."""
+
+ADDS: Final = ("keywords", "scans")
+"""The operations that buy nothing immediately (S57, S58)."""
 
 CHECKS: Final = CHECK_OF | {"allowance_exhausted": CHECK_OF["quota_exhausted"]}
 """The check behind a refusal's code (S59, U53)."""
@@ -219,8 +222,13 @@ class JobsUnderWay:
 
 
 def minds(activity: AccountActivity, spend: str, check: int, options: Options) -> bool:
-    """Return whether a check surely applies to an operation: its row has it, or it has refused it (U58)."""
+    """Return whether a check surely applies to an operation: its row has it, or it has refused it (U58).
+
+    Where all checks apply, the ceiling may still not stop what buys nothing at once (U90).
+    """
     if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
-        return True
+        may_pass = check == Decision.COST_CAP_REACHED and spend in ADDS
+        if not may_pass or False not in options.candidates("ceiling_stops_tracking"):
+            return True
     stated: list[RefusedSpend | DryRunReport] = [*activity.refusals, *activity.reports]
     return any(one.check == check and one.spend == spend for one in stated)

@@ -12,6 +12,7 @@ from ranksim.clock import DAY, DISTANT_FUTURE, Micros, iso
 from ranksim.conformance.history.fields import moment
 from ranksim.conformance.history.observation import leaves
 from ranksim.conformance.spending.activity import (
+    ADDS,
     JOBS,
     ROWS,
     AccountActivity,
@@ -35,9 +36,6 @@ from ranksim.conformance.verdict.verdicts import Rule, Tally
 
 CEILING = 3
 """The check of the cost ceiling."""
-
-ADDS = ("keywords", "scans")
-"""What buys nothing immediately (S57, S58)."""
 
 AHEAD, AS_REFUSED = "within a month", "as refusals tell"
 """Cases of when the month's spend resets: what usage states by itself, and beside a refusal's date (S99)."""

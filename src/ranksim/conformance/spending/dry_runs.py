@@ -12,6 +12,7 @@ from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.fields import body_of, plain
 from ranksim.conformance.history.observation import Observation, job_name
 from ranksim.conformance.spending.activity import (
+    ADDS,
     CHECKS,
     JOBS,
     AccountActivity,
@@ -21,7 +22,6 @@ from ranksim.conformance.spending.activity import (
     RefusedSpend,
     SpendWork,
 )
-from ranksim.conformance.spending.cost import ADDS
 from ranksim.conformance.spending.counter_bounds import RunningSums
 from ranksim.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.conformance.spending.statements import Bracket, BusinessClock

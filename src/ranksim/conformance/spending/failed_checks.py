@@ -13,6 +13,7 @@ from ranksim.clock import Micros, format_millis
 from ranksim.conformance.history.fields import body_of
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.spending.activity import (
+    ADDS,
     JOBS,
     AccountActivity,
     DryRunReport,
@@ -23,7 +24,7 @@ from ranksim.conformance.spending.activity import (
     minds,
 )
 from ranksim.conformance.spending.cooldown_groups import CooldownGroups
-from ranksim.conformance.spending.cost import ADDS, refundable
+from ranksim.conformance.spending.cost import refundable
 from ranksim.conformance.spending.quotas import metric_of
 from ranksim.conformance.spending.slot_bounds import SlotBounds
 from ranksim.conformance.spending.spend_parsing import domain_of, spend_of, subject_of

@@ -13,7 +13,7 @@ from typing import Any
 from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of, whole
 from ranksim.conformance.spending import slot_choices
-from ranksim.conformance.spending.activity import AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import ADDS, AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
     UNBOUNDED,
@@ -28,9 +28,6 @@ from ranksim.conformance.spending.slot_bounds import SlotBounds
 from ranksim.conformance.spending.statements import SlotStatement, slots_of
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
-
-ADDS = ("keywords", "scans")
-"""The operations that widen what is tracked (S57, S58)."""
 
 FACTORS = ("several pairings", "several places", "several words")
 """What a slot is counted by (S23, S25)."""
