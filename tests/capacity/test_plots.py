@@ -56,5 +56,7 @@ def test_titles_tell_what_is_found() -> None:
     refused = way | {"window": "clock", "way": "retry", "time": MINUTE, "others_refused": 2}
     assert plots.sync([refused, way]).get_title() == "Nobody is refused in 3m at best: wait under gcra"
     assert plots.sync([refused]).get_title() == "Somebody is refused in every way"
+    both = {text.get_text() for text in plots.sync([refused | {"refused": 3}, way]).texts}
+    assert both == {"wait", "retry, 3 refused, 2 of others refused"}
     assert plots.outages(OUTAGES).get_title().startswith("More likely disabled than not from 4h on")
     assert plots.outages(OUTAGES[:2]).get_title() == "More likely disabled than not by none of these outages"

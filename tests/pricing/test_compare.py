@@ -215,6 +215,9 @@ def test_plots(name: str) -> None:
     assert ax.get_xlabel()
     if name == "margin":
         assert [bar.get_width() for bar in ax.patches] == pytest.approx([-79, -79])
+    if name == "percentiles":  # the intervals of A and B never lie on each other
+        at = [float(line.get_xdata()[0]) % 1 for line in ax.lines if line.get_linestyle() != "None"]
+        assert {round(place, 2) for place in at[:-1]} == {0.12, 0.88}
 
 
 def test_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ def test_a_plan_that_is_on_in_some_replications_counts_nothing_in_the_others() -
                       replications=4, seed=2)  # fmt: skip
     views = {view.title: view for view in tighter.views()}
     # Told once of money, which is of all replications, and in each row where plans differ.
-    assert views["Money"].note.endswith("; of 4 replications; where A and B differ")
+    assert views["Money"].note.endswith("; of 4 replications; where A and B differ.")
     assert "mean of" not in views["Money"].headings
     told = {row[1]: row[2] for view in views.values() for row in view.rows if row[0] == "pro"}
     assert told["wants more"].endswith(" customers")

@@ -211,4 +211,4 @@ def test_what_there_is_none_of_has_no_heading(heading: Heading, tables: Tables, 
 
 def test_long_tables_are_cut_and_it_is_said(heading: Heading, fake: Any) -> None:
     read = Reader(page(heading, fake(accounts=80).tables(), {}))
-    assert "and 120 more rows" in read.words
+    assert "And 120 more rows." in read.words

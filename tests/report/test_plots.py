@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ranksim.errors import BadInput
-from ranksim.report import figure, plots
+from ranksim.report import figure, plots, units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,6 +193,22 @@ def test_events_never_arrived_are_counted_at_all_endpoints(tables: Tables) -> No
     assert f", {sum(row['lost'] for row in rows + more)} never (4 of " in title
 
 
+def test_the_longest_delay_is_that_of_the_table(tables: Tables) -> None:
+    longest = max(row["delay"] for row in tables["delays"] if row["quantile"] == 1)
+    for row in tables["delivering"]:
+        row["delay"] = longest // 2  # the mean of the longest of a stretch, over replications
+    title = plots.plot(tables, "delays").get_title().replace("\n", " ")
+    assert title.startswith(f"Events arrive up to {units.duration(longest)} late")
+
+
+def test_a_line_that_would_lie_on_another_is_dashed(tables: Tables) -> None:
+    for row in tables["meters"]:
+        row["used"] = 0.5 * row["limit"]
+    drawn = [line for line in plots.plot(tables, "meters").lines if len(line.get_xdata()) > 2]
+    assert [line.is_dashed() for line in drawn] == [False, *[True] * (len(drawn) - 1)]
+    assert len(drawn) > 1
+
+
 def test_short_delays_stand_on_a_linear_axis(tables: Tables) -> None:
     assert plots.plot(tables, "delays").get_yscale() == "symlog"
     for row in tables["delivering"]:
@@ -226,7 +242,7 @@ def test_a_limit_far_above_does_not_flatten_the_plot(tables: Tables) -> None:
     for row in tables["slots"]:
         row["limit"] = 1_000_000
     ax = plots.plot(tables, "slots")
-    assert ax.get_ylim()[1] < 1_000
+    assert max(row["used"] for row in tables["slots"]) * 1.15 < ax.get_ylim()[1] < 1_000
     assert "limit 1,000,000, above" in texts(ax)
 
 

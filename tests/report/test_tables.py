@@ -34,8 +34,8 @@ def test_calls_are_those_of_all_clients_the_most_frequent_first(tables: Tables) 
 
 
 def test_only_the_first_rows_are_shown_and_it_is_said_how_many_more_there_are(tables: Tables) -> None:
-    assert shown(tables, "Calls", top=2)[3:] == [("and 7 more rows",)]
-    assert shown(tables, "Calls", top=8)[9:] == [("and 1 more row",)]
+    assert shown(tables, "Calls", top=2)[3:] == [("And 7 more rows.",)]
+    assert shown(tables, "Calls", top=8)[9:] == [("And 1 more row.",)]
     assert len(shown(tables, "Calls", top=9)) == 10
 
 
@@ -90,9 +90,9 @@ def test_deliveries(tables: Tables) -> None:
 
 
 def test_a_table_that_is_cut_keeps_its_note() -> None:
-    view = View("Money", ("plan", "margin"), 1, (("pro", "3"), ("free", "2")), "of all customers")
+    view = View("Money", ("plan", "margin"), 1, (("pro", "3"), ("free", "2")), "Of all customers.")
     assert bounded(view, 2) is view
-    assert bounded(view, 1).note == "and 1 more row; of all customers"
+    assert bounded(view, 1).note == "And 1 more row. Of all customers."
     assert bounded(view, 1).rows == (("pro", "3"),)
 
 

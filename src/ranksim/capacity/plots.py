@@ -68,8 +68,9 @@ def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         minutes = row["time"] / 60e6
         y = names.index(row["window"]) + 0.27 * (list(WAYS).index(row["way"]) - 1)
         ax.barh(y, minutes, height=0.24, color=WAYS[row["way"]])
-        refused = row["refused"] + row["others_refused"]
-        text = f"{row['way']}, {units.count(refused)} refused" if refused else row["way"]
+        told = [f"{units.count(row['refused'])} refused"] if row["refused"] else []
+        told += [f"{units.count(row['others_refused'])} of others refused"] if row["others_refused"] else []
+        text = ", ".join([row["way"], *told])
         ax.text(minutes + longest * 0.01, y, text, va="center", fontsize=7, color=INK)
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()

@@ -153,7 +153,7 @@ class SyncTime:
     def views(self) -> list[View]:
         """The answer as tables for people."""
         title = f"{self.sync.requests:,} requests at {self.limit} per {duration(self.length)}"
-        note = "; ".join(f"{way}: {what}" for way, what in WAYS.items())
+        note = "; ".join(f"{way}: {what}" for way, what in WAYS.items()) + "."
         return views_of(title, self.rows(), COLUMNS, note)
 
     def plot(self, ax: Axes | None = None) -> Axes:

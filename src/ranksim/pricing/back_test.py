@@ -182,7 +182,7 @@ class BackTest:
         money = dict.fromkeys(MONEY, "money")
         shown = terms_view(self.terms)
         shown += views_of(
-            "Invoices", self.invoices, words | money, "price and add-ons of whole billing months"
+            "Invoices", self.invoices, words | money, "Price and add-ons of whole billing months."
         )
         names = ("recorded", "a", "b")[: 1 + len(self.sides)]
         shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))

@@ -161,7 +161,7 @@ class BreakEven:
         ]
         columns = {"plan": "text", "ceiling_needed": "text", "replications": "count"}
         columns |= dict.fromkeys(("price", "even", "ceiling", "safe"), "money")
-        note = "replications: those that have customers of the plan"
+        note = "Replications: those that have customers of the plan."
         shown = views_of("Break-even a month, by plan", rows, columns, note)
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
         rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]

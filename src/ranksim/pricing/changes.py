@@ -80,7 +80,7 @@ def terms_view(found: Sequence[Change]) -> list[View]:
     """The differences as a table for people, if there are any."""
     columns = dict.fromkeys(("path", "a", "b"), "text")
     rows = [change.row() for change in found]
-    shown = views_of("What B changes", rows, columns, "by path; – where one does not say")
+    shown = views_of("What B changes", rows, columns, "By path; – where one does not say.")
     return [replace(view, leads=True) for view in shown]
 
 

@@ -298,6 +298,7 @@ def search(
     policy: PolicyFile = None,
     seed: Seed = 1,
     out: Out = None,
+    plots: Plots = True,
     json: Json = False,
 ) -> None:
     """Which catalogue of a grid earns most from recorded customers and refuses next to nobody anew.
@@ -312,7 +313,7 @@ def search(
     from ranksim.pricing.search import Assumed, Demand
     from ranksim.pricing.search import search as answer
 
-    check_results(out, False)
+    check_results(out, plots)
     refuse_scenario(
         columns,
         "a search wants the recorded calls of many: give columns that `ranksim import` makes; for one "
@@ -329,7 +330,7 @@ def search(
             policy=_policy(policy), demand=demand, risk=risk, level=level, seed=seed,
             progress=tell,
         )  # fmt: skip
-    show("price search", found, "The best catalogue for recorded customers", json, out, False)
+    show("price search", found, "The best catalogue for recorded customers", json, out, plots)
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":

@@ -240,13 +240,13 @@ class ColumnBackTest:
         shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
         columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
         shown += views_of(
-            "Demand that old limits cut short", self.censored, columns, "at least; see the notes"
+            "Demand that old limits cut short", self.censored, columns, "At least; see the notes."
         )
         last = "AB"[len(self.served) - 1]
         mine = [row for row in self.customers if row["side"] == last]
         mine.sort(key=lambda row: -sum(row[OUTCOMES[outcome]] for outcome in REFUSED))
         columns = {"account": "text", "sentence": "text"}
-        return shown + views_of(f"Customers under {last}", mine[:MOST_SHOWN], columns, "most refused first")
+        return shown + views_of(f"Customers under {last}", mine[:MOST_SHOWN], columns, "Most refused first.")
 
     def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
         """Draw the refusals by code, as recorded and under each side."""

@@ -211,7 +211,7 @@ class Comparison:
         columns |= {"a": quantity, "b": quantity}
         columns |= {"difference": "points" if quantity == "share" else quantity}
         note = f"{_MEANING[quantity]}; of {of.pop()}" if told_once else _MEANING[quantity]
-        return views_of(title, rows, columns, f"{note}; where A and B differ")
+        return views_of(title, rows, columns, f"{note}; where A and B differ.")
 
     def _needed(self) -> list[View]:
         """What would have been enough, a row for A and B together."""
@@ -226,7 +226,7 @@ class Comparison:
         }  # fmt: skip
         return views_of(
             "What would have been enough", [absent | row for row in cells.values()], columns,
-            "customers under A and B; uplift: what they would pay more a month; in the first replication",
+            "Customers under A and B; uplift: what they would pay more a month. In the first replication.",
         )  # fmt: skip
 
     def draw(self, name: str, ax: Axes | None = None) -> Axes:
@@ -242,9 +242,9 @@ class Comparison:
 
 
 _MEANING = {
-    "money": "of all customers in the run; intervals are of the difference B − A",
-    "share": "share of customers; negative: margin below 0; wants more: the plan was not enough",
-    "duration": "mean time that a limit blocked a customer",
+    "money": "Of all customers in the run; intervals are of the difference B − A",
+    "share": "Share of customers; negative: margin below 0; wants more: the plan was not enough",
+    "duration": "Mean time that a limit blocked a customer",
 }
 
 

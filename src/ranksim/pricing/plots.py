@@ -20,10 +20,15 @@ from ranksim.report.figure import (
     separated,
     title,
 )
+from ranksim.report.over_time import of_many
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+SHIFT = 0.12
+"""How far A and B stand from the place that they share."""
 
 
 def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
@@ -86,26 +91,25 @@ def _most_moved(rows: Sequence[Row]) -> str:
 
 
 def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
-    """Draw the margin of a customer by percentile of customers, with intervals."""
+    """Draw the margin of a customer by percentile of customers, A beside B, with intervals."""
     ax = new_figure().subplots() if ax is None else ax
-    at = [float(row["percentile"].removeprefix("p")) for row in rows]
     labels = []
-    for side, colour in (("a", BLUE), ("b", VERMILLION)):
+    for side, colour, shift in (("a", BLUE, -SHIFT), ("b", VERMILLION, SHIFT)):
+        for place, row in enumerate(rows):
+            low, high = (or_value(row[f"{side}_{end}"], row[side]) / MICRO_USD for end in ("low", "high"))
+            ax.plot([place + shift] * 2, [low, high], color=colour, linewidth=1.4)
         values = [row[side] / MICRO_USD for row in rows]
-        low, high = (
-            [or_value(row[f"{side}_{end}"], row[side]) / MICRO_USD for row in rows] for end in ("low", "high")
-        )
-        ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
-        ax.plot(at, values, color=colour, marker="o", markersize=3, linewidth=1.4)
+        ax.plot([place + shift for place in range(len(rows))], values, "o", color=colour, markersize=4)
         labels.append((values[-1], side.upper(), colour))
     ax.axhline(0, color=GREY, linewidth=1)
+    ax.set_xticks(range(len(rows)), [row["percentile"] for row in rows])
     ax.set_xlabel("percentile of customers, by margin")
     ax.set_ylabel("margin of a customer, USD in the run")
     separated(ax.yaxis)
     worst = {side: min(row[side] for row in rows) for side in "ab"}
     a, b = (units.usd(worst[side]) for side in "ab")
     at = rows[0]["percentile"].removeprefix("p")
-    title(ax, f"The worst {at} % of customers leave {a} or less under A, {b} under B; bands: intervals")
+    title(ax, f"The worst {at} % of customers leave {a} or less under A, {b} under B; lines: intervals")
     plain_axes(ax)
     label_ends(ax, labels)
     return ax
@@ -187,7 +191,7 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.plot(*zip(*points, strict=True), color=BLUE, linewidth=1, linestyle="--")
     named = list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]
     for number, (row, point) in enumerate(named, 1):
-        values = ", ".join(part.partition(" ")[2] for part in row["point"].split(", "))
+        values = _values(row)
         ax.annotate(
             f"{number}", point, (-3, 3), textcoords="offset points", ha="right", fontsize=8, color=BLUE
         )
@@ -213,6 +217,55 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     title(ax, f"{len(best)} of {len(rows)} points are not beaten; the best margin is {earns} more")
     plain_axes(ax)
     return ax
+
+
+MOST_CANDIDATES = 20
+"""Candidates of a search that are drawn, the best ones."""
+
+
+def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Draw what each candidate of a search earns more than the catalogue as it is, the most on top."""
+    ax = new_figure().subplots() if ax is None else ax
+    ranked = sorted(rows, key=lambda row: (not row["final"], -row["change"]))[:MOST_CANDIDATES]
+    for y, row in enumerate(ranked):
+        colour = BLUE if row["best"] else INK if row["allowed"] else GREY
+        low, high = (or_value(row[f"change_{end}"], row["change"]) / MICRO_USD for end in ("low", "high"))
+        ax.plot([low, high], [y, y], color=colour, linewidth=2)
+        ax.plot(row["change"] / MICRO_USD, y, "o", color=colour, markersize=5)
+        tried = "best" if row["best"] else "" if row["allowed"] else "refuses too many"
+        few = "" if row["final"] else f"{row['customers']:,} customers"
+        ax.annotate(
+            ", ".join(filter(None, (tried, few))), (high, y), (5, 0), textcoords="offset points",
+            va="center", fontsize=7, color=BLUE if row["best"] else INK,
+        )  # fmt: skip
+    ax.axvline(0, color=GREY, linewidth=1, zorder=0)
+    ax.set_yticks(range(len(ranked)), [_values(row) for row in ranked])
+    ax.tick_params(axis="y", labelsize=8)
+    ax.set_ylim(len(ranked) - 0.4, -0.6)
+    ax.set_ylabel(",\n".join(_last(part.partition(" ")[0]) for part in rows[0]["point"].split(", ")))
+    ax.yaxis.label.set_fontsize(8)
+    ax.margins(x=0.2)
+    separated(ax.xaxis)
+    ax.set_xlabel("margin − margin of the catalogue as it is, USD; lines: intervals")
+    best = next((row for row in rows if row["best"]), None)
+    found = (
+        f"{_values(best)} earns most: {units.usd(best['change'])} more"
+        if best
+        else "None that was tried on all refuses few enough"
+    )
+    title(ax, of_many(found, len(ranked), len(rows), "candidates"))
+    plain_axes(ax, grid="x")
+    return ax
+
+
+def _values(row: Row) -> str:
+    """Return the values that make a point, without their paths."""
+    return ", ".join(part.partition(" ")[2] for part in row["point"].split(", "))
+
+
+def _last(path: str) -> str:
+    """Return the last names of a path, which tell most."""
+    return ".".join(path.split(".")[-2:])
 
 
 def _cross(ax: Axes, row: Row, colour: str) -> None:

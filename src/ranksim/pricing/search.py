@@ -36,6 +36,7 @@ from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     Amounts = NDArray[np.float64]
@@ -103,7 +104,7 @@ class Search:
     seed: int
     served: int
 
-    plots = ()
+    plots = ("candidates",)
 
     @property
     def best(self) -> Row | None:
@@ -161,12 +162,14 @@ class Search:
         columns = {"assumption": "text", "low": "share", "high": "share"}
         columns |= {"change_at_low": "money", "change_at_high": "money"}
         return shown + views_of(
-            "If demand answered otherwise", self.tornado, columns, "change of the best one"
+            "If demand answered otherwise", self.tornado, columns, "Change of the best one."
         )
 
-    def draw(self, name: str, ax: Any = None) -> Any:
-        """There is nothing to draw. Raises KeyError."""
-        raise KeyError(name)
+    def draw(self, name: str = "candidates", ax: Axes | None = None) -> Axes:
+        """Draw what the candidates earn more than the catalogue as it is."""
+        from ranksim.pricing import plots
+
+        return plots.candidates(self.candidates, ax)
 
 
 def _standing(row: Row) -> str:

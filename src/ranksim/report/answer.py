@@ -97,6 +97,7 @@ def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: 
 
 
 HEADINGS = {
+    "add_ons": "add-ons",
     "cost": "provider cost",
     "even": "breaks even at",
     "upper": "share at most",

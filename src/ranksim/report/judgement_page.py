@@ -23,11 +23,14 @@ from ranksim.report.judgement import (
     verdict,
 )
 from ranksim.report.judgement_figures import FIGURES, staircase, timeline
-from ranksim.report.page import cell, figure, html_document, linked, plots, with_links
+from ranksim.report.page import cell, figure, foldable, html_document, linked, plots, with_links
 
 Plain = Mapping[str, Any]
 
-NARROW = """
+OWN_STYLE = """
+td.name { white-space: nowrap; }
+@media (max-width: 40rem) {
+  td.name { white-space: normal; } }
 @media (max-width: 40rem) {
   table:has(tr.verdict) tr:has(> th:nth-child(2)) { display: none; }
   tr.verdict { display: grid; grid-template-columns: 1fr 1fr 1fr; border-bottom: 1px solid var(--line); }
@@ -37,7 +40,7 @@ NARROW = """
   tr.verdict td.number { order: 2; text-align: left; color: var(--soft); }
   tr.verdict td.number::after { content: " " attr(title); } }
 """
-"""A verdict on a narrow screen: its rule and verdict, what it says, and its counts below."""
+"""Names of rules; a verdict on a narrow screen: its rule and verdict, what it says, and its counts below."""
 
 CLASSES = {"conforms": "good", "deviates": "bad", "undecided": "soft", "not exercised": "soft"}
 
@@ -70,7 +73,7 @@ def page(judgement: Plain) -> str:
         "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
         "“ranksim explain S105” tells what any of them says, and so of rules and error codes.</footer>",
     ]
-    return html_document(title, body, FIGURES + NARROW)
+    return html_document(title, body, FIGURES + OWN_STYLE)
 
 
 def _numbers(judgement: Plain) -> list[str]:
@@ -285,7 +288,8 @@ def _answers(answers: Sequence[Plain]) -> list[str]:
 
 def _missing(rules: Sequence[Plain]) -> list[str]:
     rows = [
-        _row(r["name"], f"{r['says'].rstrip('.')}.", r["exercise"])
+        f'<tr><td class="name">{foldable(r["name"])}</td>'
+        + _row(f"{r['says'].rstrip('.')}.", r["exercise"]).removeprefix("<tr>")
         for r in rules
         if r["verdict"] == "not exercised"
     ]

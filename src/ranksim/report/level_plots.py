@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 TOP = len(COLOURS)
 """How many lines a plot holds."""
 
+ROOM = 1.1
+"""How much higher a plot is in whose corner something is told."""
+
+NEAR = 0.03
+"""Lines that never are further apart, as a share of the height, lie on each other."""
+
 Line: TypeAlias = tuple[list[Any], list[float], list[float], list[float]]
 """Times, values, lower and upper edges of the band."""
 
@@ -113,6 +119,7 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
         top = max(top, *limits)
     elif None not in limits:
         tell_above(ax, f"{noun} {units.count(limits[-1])}, above", VERMILLION)
+        top *= ROOM
     lacking = [(when, row["used"]) for when, row in zip(at, rows, strict=True) if row.get("refused")]
     if lacking:
         ax.plot(*zip(*lacking, strict=True), "x", color=INK, markersize=6, markeredgewidth=1.6, zorder=4)
@@ -143,11 +150,14 @@ def _share_lines(ax: Axes, lines: Mapping[str, Line], finding: str, noun: str) -
     used = {name: max(values) for name, (_, values, _, _) in lines.items() if any(values)}
     used = used or dict.fromkeys(lines, 0.0)
     fullest = sorted(used, key=lambda name: (-used[name], name))[:TOP]
-    labels = []
+    top = max(max(lines[name][3]) for name in fullest)
+    labels: list[tuple[float, str, str]] = []
     for name, colour in zip(fullest, COLOURS, strict=False):
         at, values, low, high = lines[name]
         ax.fill_between(at, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
-        ax.step(at, values, where="post", color=colour, linewidth=1.4)
+        hides = any(_on_each_other(values, lines[other][1], top) for other in fullest[: len(labels)])
+        style = (0, (4, 4)) if hides else "-"
+        ax.step(at, values, where="post", color=colour, linewidth=1.4, linestyle=style)
         labels.append((values[-1], name, colour))
     percents = zip(*(lines[name][1] for name in fullest), strict=False)
     said = [
@@ -155,7 +165,6 @@ def _share_lines(ax: Axes, lines: Mapping[str, Line], finding: str, noun: str) -
         for row in percents
     ]
     tell(ax, lines[fullest[0]][0], said)
-    top = max(max(lines[name][3]) for name in fullest)
     if top >= 25:
         ax.axhline(100, color=INK, linestyle="--", linewidth=1)
         labels.append((100, "limit", INK))
@@ -165,3 +174,8 @@ def _share_lines(ax: Axes, lines: Mapping[str, Line], finding: str, noun: str) -
     found = finding.format(fullest=fullest[0], share=units.percent(used[fullest[0]] / 100))
     title(ax, of_many(found, len(fullest), len(used), noun))
     finish_time(ax, [(ax, labels)])
+
+
+def _on_each_other(values: Sequence[float], others: Sequence[float], top: float) -> bool:
+    """Whether one of two lines hides the other."""
+    return all(abs(one - other) <= NEAR * top for one, other in zip(values, others, strict=False))

@@ -254,8 +254,8 @@ def bounded(view: View, top: int | None) -> View:
     left_out = len(view.rows) - top if top is not None else 0
     if left_out <= 0:
         return view
-    more = f"and {left_out:,} more {'row' if left_out == 1 else 'rows'}"
-    return replace(view, rows=view.rows[:top], note=f"{more}; {view.note}" if view.note else more)
+    more = f"And {left_out:,} more {'row' if left_out == 1 else 'rows'}."
+    return replace(view, rows=view.rows[:top], note=f"{more} {view.note}".rstrip())
 
 
 def _grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Row]]:

@@ -102,6 +102,7 @@ def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     many = len({row["point"] for row in rows}) > 1
     names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]
     _whiskers(ax, names, rows, "mean", unit, name)
+    ax.set_ylabel(_short(goal.parameter))
     size, _ = _scale(unit, rows, "mean")
     ax.axvline(condition.bound / size, color=VERMILLION, linewidth=1, linestyle="--", zorder=0)
     decided = [row["value"] for row in rows if row["decision"] == "holds"]
