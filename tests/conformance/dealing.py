@@ -288,6 +288,7 @@ INACTIVE = {"code": "subscription_inactive", "status": 402}
 
 def history(exchanges: Iterable[Exchange], *, exclusive: bool = True, rate: int = 1) -> History:
     keys = {name: TraceKey(account="acc") for name in ("main", "second")}
+    keys["scoped"] = TraceKey(account="acc", domain_id="dom_1")
     trace = Trace(Header(keys=keys, exclusive=exclusive), list(exchanges))
     if rate != 1:
         note = {"kind": "note", "t": NOON - MINUTE, "rate": rate, "traffic_rate": 1}

@@ -17,6 +17,16 @@ def jobs(d: ModuleType, at: float, *ids: str) -> Any:
     return d.call(at, "jobs.list", items, more={"has_more": False, "next_cursor": None})
 
 
+def run(d: ModuleType, at: float, on: str = "d1", **more: Any) -> Any:
+    """A rank run asked for."""
+    return d.job(at, "rank_run", on=on, **more)
+
+
+def two_runs(d: ModuleType, joined: int = 200) -> list[Any]:
+    """A rank run of another domain, joined by a second call."""
+    return [run(d, 0, "d2", id="a"), run(d, 1, "d2", id="a", status=joined)]
+
+
 def tracked(d: ModuleType, used: int, *calls: Any) -> list[Any]:
     """Calls on a list of the trace's own, tracked by a scan, where so many of 20 slots are taken."""
     return [d.domain(-9), d.listed(-8), d.scan(-7), d.slots(0, used), *calls, d.slots(9, used)]
@@ -101,6 +111,49 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "queues: a job of a lost call may appear",
         "dry_run.queues",
         lambda d: [jobs(d, 0), d.job(1, dry=True), d.job(2, lost=True), jobs(d, 5, "b")],
+        "held",
+    ),
+    (
+        "queues: a call joins what only the dry run can have started",
+        "dry_run.queues",
+        lambda d: [*two_runs(d), run(d, 4, dry=True, report=d.report()), run(d, 5, id="c", status=200)],
+        "broke",
+    ),
+    (
+        "queues: a call begins a run of its own after a dry run",
+        "dry_run.queues",
+        lambda d: [*two_runs(d), run(d, 4, dry=True, report=d.report()), run(d, 5, id="c")],
+        "held",
+    ),
+    (
+        "queues: a lost call may have begun what was joined",
+        "dry_run.queues",
+        lambda d: [
+            *two_runs(d),
+            run(d, 4, dry=True, report=d.report()),
+            run(d, 5, lost=True),
+            run(d, 6, id="c", status=200),
+        ],
+        "held",
+    ),
+    (
+        "queues: all of GraphQL has one status",
+        "dry_run.queues",
+        lambda d: [
+            *two_runs(d),
+            run(d, 4, dry=True, report=d.report()),
+            run(d, 5, id="c", status=200).model_copy(update={"surface": "graphql"}),
+        ],
+        "held",
+    ),
+    (
+        "queues: joins and runs may have one status",
+        "dry_run.queues",
+        lambda d: [
+            *two_runs(d, joined=202),
+            run(d, 4, dry=True, report=d.report()),
+            run(d, 5, id="c"),
+        ],
         "held",
     ),
     (
@@ -348,3 +401,31 @@ def test_a_kind_is_shown_to_start_nothing_by_a_yes_and_by_lists_that_would_show_
     assert cases(d, "dry_run.queues", [jobs(d, 0), refused, jobs(d, 3)]) == {}
     scans = [jobs(d, at).model_copy(update={"query": {"kind": "ai_scan"}}) for at in (0, 3)]
     assert cases(d, "dry_run.queues", [scans[0], tried, scans[1]]) == {}
+
+
+@pytest.mark.fact("S52", "S66")
+def test_a_rank_run_that_was_joined_later_may_be_the_dry_runs(d: ModuleType) -> None:
+    tried = run(d, 1, dry=True, report=d.report())
+    assert cases(d, "dry_run.queues", [jobs(d, 0), tried, jobs(d, 3)]) == {"rank_run": "held"}
+    later = run(d, 2, id="b")
+    assert cases(d, "dry_run.queues", [jobs(d, 0), tried, later, jobs(d, 3, "b")]) == {}
+    elsewhere = run(d, 2, "d2", id="b")
+    both = [jobs(d, 0), tried, elsewhere, jobs(d, 3, "b")]
+    assert cases(d, "dry_run.queues", both) == {"rank_run": "held"}
+
+
+@pytest.mark.fact("S66", "S70")
+def test_lists_of_a_key_bound_to_another_domain_show_nothing(d: ModuleType) -> None:
+    tried = d.job(1, dry=True, report=d.report())
+    own = d.job(1, on="dom_1", dry=True, report=d.report())
+    lists = [jobs(d, at).model_copy(update={"api_key": "scoped"}) for at in (0, 3)]
+    assert cases(d, "dry_run.queues", [lists[0], tried, lists[1]]) == {}
+    assert cases(d, "dry_run.queues", [lists[0], own, lists[1]]) == {"crawl": "held"}
+
+
+@pytest.mark.fact("S52", "S66")
+def test_a_run_of_its_own_shows_that_the_dry_run_had_started_none_that_lasted(d: ModuleType) -> None:
+    tried = [*two_runs(d), run(d, 4, dry=True, report=d.report()), run(d, 5, id="c")]
+    shown = d.shown(9, "c", "running", "rank_run")
+    assert cases(d, "dry_run.queues", [*tried, shown]) == {"rank_run": "held"}
+    assert cases(d, "dry_run.queues", tried) == {}  # it may have been over

@@ -176,6 +176,8 @@ class AccountActivity:
     """When the trace first saw the account."""
     others_ended: Micros = DISTANT_FUTURE
     """From when on a list shows that every job had ended which no call of the trace began."""
+    bound: dict[str, str] = field(default_factory=dict)
+    """The domain of each key that sees only one."""
 
     @property
     def about(self) -> str:

@@ -143,6 +143,9 @@ class ObservedAccounts:
             activity.cost, activity.slots = sharpened(aligned(activity.cost)), aligned(activity.slots)
             activity.alone = _alone(run, self.used[activity.environment]) and not _runs_by_itself(activity)
             activity.others_ended = _others_ended(activity, run)
+            activity.bound = {
+                name: key.domain_id for name, key in run.header.keys.items() if key.domain_id is not None
+            }
             _settle_rank_runs(activity, options)
             activity.works.sort(key=lambda work: work.low)
             yield activity

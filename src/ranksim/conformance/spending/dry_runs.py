@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from ranksim.conformance.spending.activity import (
     ADDS,
     CHECKS,
     JOBS,
+    RANK_RUN,
     AccountActivity,
     DryRunReport,
     JobsUnderWay,
@@ -73,6 +74,7 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
         return
     judge_free(activity, tally)
     judge_queues(activity, tally)
+    judge_joined(activity, options, tally)
     judge_verdicts(activity, options, tally)
     for report in activity.reports:
         judge_order(activity, report, options, tally)
@@ -246,12 +248,14 @@ def judge_appeared(
 ) -> None:
     """Compare complete lists of jobs: what is new was returned by a call, or by one without answer.
 
-    A kind is shown to start nothing by a dry run that said yes, of a job that the lists would show.
+    A kind is shown to start nothing by a dry run that said yes, of a job that the lists would show, and that
+    no later call can have been answered with, as if it had been begun by that call.
     """
     if not activity.alone:
         return
     could = {report.exchange.index for report in _Allowed(activity).reports}
-    lost = RunningSums((work.low, 1) for work in activity.works if not work.sure)
+    lost = RunningSums((work.low, 1) for work in activity.works if not work.sure and not work.id)
+    joinable = [work for work in activity.works if work.spend == RANK_RUN and work.id]
     lists: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for exchange in activity.polls:
         whole = (
@@ -276,10 +280,86 @@ def judge_appeared(
             evidence = activity.evidence(says, ids, second.sent)
             tally.check("dry_run.queues", not new, evidence, case=None if not new else _only(dry))
             for exchange in (one for one in dry if one.index in could and not new):
-                body = body_of(exchange)
-                if all(first.query.get(name, body.get(name)) == body.get(name) for name in FILTERED):
-                    kind = str(body.get("kind"))
+                shown = _shows(activity, first, body_of(exchange))
+                if shown and not _joined_later(exchange, joinable, set(second.data) - set(first.data)):
+                    kind = str(body_of(exchange).get("kind"))
                     tally.covers("dry_run.queues", kind, (first.id, exchange.id, second.id))
+
+
+def _shows(activity: AccountActivity, listed: Observation, body: Mapping[str, object]) -> bool:
+    """Return whether a whole list of jobs has those that such a body starts: by its filters and its key."""
+    bound = activity.bound.get(listed.key, body.get("domain_id"))
+    wanted = [listed.query.get(name, body.get(name)) == body.get(name) for name in FILTERED]
+    return bound == body.get("domain_id") and all(wanted)
+
+
+def _joined_later(dry: Observation, runs: Sequence[SpendWork], new: Collection[str]) -> bool:
+    """Return whether a rank run that the dry run started may be a new one that later calls joined (S52)."""
+    body = body_of(dry)
+    return body.get("kind") == RANK_RUN and any(
+        run.id in new and run.domain in ("", body.get("domain_id")) and run.high >= dry.sent for run in runs
+    )
+
+
+def judge_joined(activity: AccountActivity, options: Options, tally: Tally) -> None:
+    """No call joins a run after a dry run that would have joined none, with nothing between that began it.
+
+    That it joined one its status tells, where joins have a status that no run surely begun has (U40).
+    """
+    if not activity.alone:
+        return
+    quiet, (begun, joins) = NoActivity(activity), _statuses_of_runs(activity, options)
+    dry: dict[str, list[tuple[Micros, Micros, DryRunReport]]] = defaultdict(list)
+    for report in _Allowed(activity).reports:
+        if report.spend == RANK_RUN:
+            dry[report.domain].append((report.low, report.high, report))
+    before = {domain: Bracket(found) for domain, found in dry.items()}
+    for work in activity.works:
+        if work.spend != RANK_RUN or not work.id or work.domain not in before:
+            continue
+        tried, first = before[work.domain].before(work.low), _answered_first(work)
+        if tried is None or first is None or quiet.count(tried.low, work.high) != 1:
+            continue
+        ids = (tried.exchange.id, first.id)
+        if first.status in joins - begun:
+            says = f"{first.status} tells that {work.id} was joined, which only the dry run can have started"
+            tally.broke("dry_run.queues", activity.evidence(says, ids, work.low), case=RANK_RUN)
+        elif joins - begun and activity.fates[work.id].alive - work.high > work.high - tried.low:
+            tally.covers("dry_run.queues", RANK_RUN, ids)  # as long a run of the dry run's would be joined
+
+
+def _answered_first(work: SpendWork) -> Observation | None:
+    """Return the call that was answered with a work before all others were sent; None if there is none."""
+    first = min(work.calls, key=lambda exchange: exchange.received)
+    others = [exchange for exchange in work.calls if exchange is not first]
+    keys = {exchange.idempotency_key for exchange in others} - {None}
+    alone = all(exchange.sent > first.received for exchange in others)
+    return first if alone and _tells(first) and first.idempotency_key not in keys else None
+
+
+def _tells(exchange: Observation) -> bool:
+    """Return whether the status is that of this very call: not of a replay, nor what all of GraphQL has."""
+    return exchange.surface == "rest" and not exchange.old
+
+
+def _statuses_of_runs(activity: AccountActivity, options: Options) -> tuple[set[int], set[int]]:
+    """Return the statuses of calls that surely began a rank run, and of others that got it: shown, or pinned.
+
+    A run of a domain that no dry run was tried on was begun by the first call that was answered with it.
+    """
+    joined, accepted = options.status("job_joined"), options.status("job_accepted")
+    if joined is not None and accepted is not None:
+        return {accepted}, {joined}
+    tried = {report.domain for report in activity.reports if report.spend == RANK_RUN}
+    begun, joins = set(), set()
+    for work in activity.works:
+        first = _answered_first(work) if work.spend == RANK_RUN and work.id else None
+        if first is not None:
+            begun |= set() if work.domain in tried else {first.status}
+            joins |= {
+                exchange.status for exchange in work.calls if exchange is not first and not exchange.old
+            }
+    return begun, joins if begun else set()
 
 
 # What it says
