@@ -235,6 +235,11 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "another text shown": (attempts.SECRET, [created(), shown(0, secret="hidden:mask")], "open"),
     "a reason": (attempts.REASON, [created(), shown(0, **DISABLED)], "held"),
     "no reason": (attempts.REASON, [created(), shown(0, enabled=False)], "broken"),
+    "no reason, and changed after": (
+        attempts.REASON,
+        [created(), shown(0, enabled=False), changed(5, 6, enabled=True)],
+        "broken",
+    ),
     "no reason for what was asked": (
         attempts.REASON,
         [created(), changed(-5, -4, enabled=False), shown(0, enabled=False)],

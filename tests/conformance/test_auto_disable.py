@@ -16,7 +16,12 @@ from tests.conformance.building import (
     policy_of,
 )
 
+from ranksim.callers.profiles import profile
+from ranksim.clock import MINUTE
+from ranksim.conformance.calibrate.calibrate import calibrate
 from ranksim.conformance.webhooks import auto_disable
+from ranksim.sim.rehearsal import rehearse
+from ranksim.sim.rehearsal_worlds import compact, make_world
 
 DISABLED, RESET = auto_disable.DISABLED, auto_disable.RESET
 
@@ -155,3 +160,122 @@ def test_the_default_excluded_is_a_difference() -> None:
     sixth = [hook(40 + n, event=f"evt_{n}", attempt=6, status=500) for n in range(20)]
     entries = [created(), *failures(20), *sixth, look(99, False), told(120, 20)]
     assert found(judged(auto_disable, entries), DISABLED) == "differs 66"
+
+
+def enabled(sent: float, **shown: Any) -> Entry:
+    reply = an_endpoint(**{"enabled": True} | shown)
+    return call("webhooks.update", sent, sent + 0.1, reply, path={"id": "whk_1"}, body={"enabled": True})
+
+
+def lost(sent: float) -> Entry:
+    return call("webhooks.update", sent, None, path={"id": "whk_1"}, body={"enabled": True})
+
+
+OFF = [created(), *failures(20), look(40, False)]
+ONCE = [*failures(1, 50, start=20)]
+
+UNDER_WAY = [hook(24 + n / 40, event=f"evt_{40 + n}", status=None) for n in range(20)]
+
+AGAIN: dict[str, tuple[list[Entry], str, str]] = {
+    # What the run holds, and what is found where the count starts at zero, and where it is kept.
+    "one failure disables it": ([*OFF, enabled(45), *ONCE, look(70, False), told(99, 21)], "broken", "held"),
+    "one failure does not": ([*OFF, enabled(45), *ONCE, look(70, True), told(99, 21)], "held", "broken"),
+    "it got more, long after one": (
+        [*OFF, enabled(45), *ONCE, *failures(1, 90, start=21)],
+        "held",
+        "broken",
+    ),
+    "it is read too soon after one": ([*OFF, enabled(45), *ONCE, look(52, True)], "held", "held"),
+    "it did not fail since": ([*OFF, enabled(45), look(70, True), told(99, 20)], "held", "held"),
+    "it still shows as before": ([*OFF, enabled(45), look(46, False), told(99, 20)], "held", "held"),
+    "another call may have come between": (
+        [*OFF, enabled(45), lost(48), *ONCE, look(70, False), told(99, 21)],
+        "held",
+        "held",
+    ),
+    "nobody knows whether it was enabled": (
+        [*OFF, lost(45), *ONCE, look(70, False), told(99, 21)],
+        "held",
+        "held",
+    ),
+    "it was not": ([*OFF, enabled(45, enabled=False), look(70, False), told(99, 20)], "held", "held"),
+    "more may have failed, as nothing lists": ([*OFF, enabled(45), *ONCE, look(70, False)], "held", "held"),
+    "as many more are listed that did not come": (
+        [*OFF, enabled(45), *ONCE, look(70, False), told(99, 45)],
+        "held",
+        "held",
+    ),
+    "twenty were under way": (
+        [
+            created(),
+            *failures(20),
+            *UNDER_WAY,
+            look(31, False),
+            enabled(33),
+            *ONCE,
+            look(70, False),
+            told(99, 21),
+        ],
+        "held",
+        "held",
+    ),
+    "it got more, as another call may have enabled it": (
+        [*OFF, enabled(45), *ONCE, lost(70), *failures(1, 90, start=21), told(99, 22)],
+        "held",
+        "held",
+    ),
+    "a success may have set it to zero": (
+        [
+            created(),
+            *failures(20),
+            hook(21, event="evt_90"),
+            look(40, False),
+            enabled(45),
+            *ONCE,
+            look(70, True),
+            told(99, 21),
+        ],
+        "held",
+        "held",
+    ),
+    "410 may have disabled it": (
+        [*OFF, enabled(45), *failures(1, 50, 410, start=20), look(70, False), told(99, 21)],
+        "held",
+        "held",
+    ),
+}
+
+
+@pytest.mark.fact("U70")
+@pytest.mark.parametrize(("entries", "zero", "kept"), AGAIN.values(), ids=AGAIN)
+def test_enabled_again(entries: list[Entry], zero: str, kept: str) -> None:
+    for count, expected in (("zero", zero), ("kept", kept)):
+        assert found(judged(auto_disable, entries, policy_of(count_on_enable=count)), DISABLED) == expected
+    open_ended = "differs 70" if (zero, kept) == ("broken", "held") else "held"
+    assert found(judged(auto_disable, entries), DISABLED) == open_ended
+
+
+def test_neither_count_explains_five_failures() -> None:
+    entries = [*OFF, enabled(45), *failures(5, 46, start=20), look(90, False), told(99, 25)]
+    assert found(judged(auto_disable, entries), DISABLED) == "differs 70"
+    entries = [*OFF, enabled(45), *failures(5, 46, start=20), look(80, True), *failures(1, 90, start=25)]
+    assert found(judged(auto_disable, [*entries, look(120, False), told(130, 26)]), DISABLED) == "broken"
+
+
+def test_of_shared_accounts_nothing_is_told() -> None:
+    entries, _, _ = AGAIN["one failure disables it"]
+    assert found(judged(auto_disable, entries, exclusive=False), DISABLED) == "nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.fact("U69", "U70")
+@pytest.mark.parametrize("on_disable", ["cancel", "pause"])
+@pytest.mark.parametrize("count", ["zero", "kept"])
+def test_a_run_tells_which_count_it_is(count: str, on_disable: str) -> None:
+    policy = compact(policy_of(count_on_enable=count, on_disable=on_disable))
+    service, target = make_world(policy, seed=1)
+    trace = rehearse(profile("endpoints"), service, target, duration=4 * MINUTE, seed=3)
+    found = calibrate(trace)
+    assert found.choice("count_on_enable").left == (count,)
+    differs = [(one.assumed, one.found) for one in found.differences if one.number == 70]
+    assert differs == ([] if count == "zero" else [("zero", "kept")])

@@ -206,11 +206,13 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ("the retry after 30 min comes at another time", "delay 3", {}, SLOWER),
     ("the retry after 2 h comes at another time", "delay 4", {}, FAST),
     ("the retry after 6 h comes at another time", "delay 5", {}, FAST),
-    (r"attempt ([23]) is not made", r"not-made \1"),
+    ("attempt 2 is not made", "not-made 2"),
+    ("attempt 3 is not made", "not-made 3", {}, TWICE),
     (r"attempt ([456]) is not made", r"not-made \1", {}, FAST),
     ("a seventh attempt is made", "seventh", {}, FASTER),
     ("an endpoint is disabled too early or too late", "disabled-early"),
     ("a success does not zero the count", "count-kept"),
+    ("count_on_enable: kept", "enable-keeps-count"),
     (r"a field is missing of the error (.+)", r"error-lacks \1"),
     (r"type is another page \((.+)\)", r"error-type \1"),
     (r"request_id is another request's \((.+)\)", r"error-id \1"),
@@ -337,10 +339,13 @@ MOST_STARTED = 47
 
 
 def breakages() -> list[Breakage]:
-    """One for each way that a case shows and a row breaks, in the order of the page; but for NOT_BROKEN."""
-    found = []
+    """One for each way that a case shows and a row breaks, in the order of the page; but for NOT_BROKEN.
+
+    A choice (U) that stands beside a fact too is tried there.
+    """
+    found, stated = [], {way.says for way in ways() if way.of.startswith("S")}
     for way in ways():
-        if not way.rule or way.of.startswith("U") or way.says in NOT_BROKEN:
+        if not way.rule or way.says in NOT_BROKEN or (way.of.startswith("U") and way.says in stated):
             continue
         fitting = [(row, match) for row in ROWS if (match := re.fullmatch(row[0], way.says))]
         if not fitting:

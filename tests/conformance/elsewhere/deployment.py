@@ -1301,7 +1301,8 @@ def update_webhook(call):
     row = call.row("webhooks", call.ids[0], "webhook endpoint")
     fields = endpoint_fields(call, row)
     if fields["enabled"] and not row["enabled"]:
-        row.update(disabled_reason=None, _failures=0)
+        kept = row["_failures"] if call.account.wrong("enable-keeps-count") else 0
+        row.update(disabled_reason=None, _failures=kept)
     if row["enabled"] and not fields["enabled"]:
         row.update(disabled_reason="switched off", _generation=row["_generation"] + 1)
     row.update(fields)

@@ -157,6 +157,7 @@ def twenty(reach: Reach, key: str, seed: int) -> Program:
 
     Both endpoints are bound to a domain without jobs. That of the script "500,200" fails every first attempt,
     and its retries succeed: they set the count to zero, so that as many failures later it is still enabled.
+    The one that was disabled is enabled again and fails once, which tells what it counts from (U70).
     """
     quiet = yield from a_domain(reach, seed, "twenty", key=key)
     always = yield from _endpoint(reach, "500", quiet, FAILED, key)
@@ -171,7 +172,11 @@ def twenty(reach: Reach, key: str, seed: int) -> Program:
     yield Pause(WELL_AFTER)
     yield from _look(reach, [always], key)
     yield from _tests(reach, [always], 1, key)
-    yield Pause(retried)
+    yield from politely(Send("webhooks.update", key, path={"id": always}, body={"enabled": True}))
+    yield from _tests(reach, [always], 1, key)
+    yield Pause(WELL_AFTER)
+    yield from _look(reach, [always], key)
+    yield Pause(max(SECOND, retried - WELL_AFTER))
     yield from _look(reach, [mixed], key)
     yield from _tests(reach, [mixed], DISABLED_AFTER - 1, key)
     yield Pause(2 * SECOND)

@@ -505,7 +505,7 @@ def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> 
             tally.held(REASON, by=(setting.seen.id,))
         elif setting.reason is None:
             tally.differs(73, "disabled_reason", "no such field", found)
-        elif endpoint.untouched and exclusive and endpoint.settings[0].enabled:
+        elif setting.seen.received <= endpoint.untouched_until and exclusive and endpoint.settings[0].enabled:
             tally.broke(REASON, found)
 
 

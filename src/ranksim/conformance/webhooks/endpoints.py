@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ranksim.clock import HOUR, MINUTE, Micros
+from ranksim.clock import DISTANT_FUTURE, HOUR, MINUTE, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
@@ -78,6 +78,11 @@ class ObservedEndpoint:
     def untouched(self) -> bool:
         """Whether nobody changed it in this trace."""
         return not self.touched
+
+    @property
+    def untouched_until(self) -> Micros:
+        """When the first call was sent that may have changed it; DISTANT_FUTURE where none was."""
+        return self.touched[0].sent if self.touched else DISTANT_FUTURE
 
     @property
     def disabled(self) -> EndpointSetting | None:
