@@ -28,9 +28,10 @@ from ranksim.report.page import cell, figure, foldable, html_document, linked, p
 Plain = Mapping[str, Any]
 
 OWN_STYLE = """
-td.name { white-space: nowrap; }
-@media (max-width: 40rem) {
-  td.name { white-space: normal; } }
+@media (min-width: 40rem) {
+  td.name wbr { display: none; } }
+@media (min-width: 72rem) {
+  tr.verdict td:nth-child(2) { white-space: nowrap; } }
 @media (max-width: 40rem) {
   table:has(tr.verdict) tr:has(> th:nth-child(2)) { display: none; }
   tr.verdict { display: grid; grid-template-columns: 1fr 1fr 1fr; border-bottom: 1px solid var(--line); }

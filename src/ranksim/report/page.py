@@ -36,11 +36,11 @@ p { margin: .25rem 0; max-width: 50rem; }
 .bad { color: var(--bad); font-weight: 600; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(11rem, 45%), 1fr)); gap: .75rem;
   margin: 1.25rem 0 0; padding: 0; list-style: none; }
-@media (min-width: 40rem) and (max-width: 72rem) {
-  .numbers:has(> :nth-child(6):last-child) { grid-template-columns: repeat(3, 1fr); }
-  .numbers:has(> :nth-child(8):last-child) { grid-template-columns: repeat(4, 1fr); } }
 @media (min-width: 40rem) {
-  .numbers:has(> :nth-child(7):last-child) { grid-template-columns: repeat(4, 1fr); } }
+  .numbers:has(> :nth-child(7):last-child), .numbers:has(> :nth-child(8):last-child) {
+    grid-template-columns: repeat(4, 1fr); } }
+@media (min-width: 40rem) and (max-width: 72rem) {
+  .numbers:has(> :nth-child(6):last-child) { grid-template-columns: repeat(3, 1fr); } }
 .numbers li { padding: .6rem .9rem; background: var(--raised); border-radius: .5rem;
   color: var(--soft); }
 .numbers b { display: block; color: var(--ink); font-size: 1.35rem; line-height: 1.25;
