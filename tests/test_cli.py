@@ -103,18 +103,24 @@ def test_help_tells_environment_variables_only_when_asked() -> None:
 
 @pytest.mark.parametrize(
     ("shell", "asked"),
-    [
-        ("bash", {"COMP_WORDS": "ranksim capacity f", "COMP_CWORD": "2"}),
-        ("zsh", {"_TYPER_COMPLETE_ARGS": "ranksim capacity f"}),
-        ("fish", {"_TYPER_COMPLETE_ARGS": "ranksim capacity f", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
-    ],
+    [("bash", {}), ("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})],
 )
-def test_a_shell_completes_commands(shell: str, asked: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "whole"),
+    [("capacity f", "fit"), ("schema pol", "policy"), ("load --profile everyd", "everyday")],
+)
+def test_a_shell_completes_words(shell: str, asked: dict[str, str], words: str, whole: str) -> None:
+    line = f"ranksim {words}"
+    if shell == "bash":
+        asked = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    else:
+        asked = {"_TYPER_COMPLETE_ARGS": line, **asked}
     code = "import sys; sys.argv = ['ranksim']; from ranksim.__main__ import main; main()"
     there = environment(**asked, _RANKSIM_COMPLETE=f"complete_{shell}")
-    words = [sys.executable, "-c", code]
-    told = subprocess.run(words, capture_output=True, text=True, env=there, check=False)
-    assert re.search(r"\bfit\b", told.stdout), told
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=there, check=False
+    )
+    assert re.search(rf"\b{whole}\b", told.stdout), told
     assert "outage" not in told.stdout
 
 

@@ -180,6 +180,13 @@ def plans_command(
             print_out(printed(plans.sentence(sold), (), plans.views(sold)))
 
 
+def _kinds(incomplete: str) -> list[str]:
+    """The kinds of files that a shell completes a word to."""
+    from ranksim.schema import FILES
+
+    return [kind for kind in FILES if kind.startswith(incomplete)]
+
+
 @app.command("schema", short_help="Print the JSON Schema of a kind of file.")
 def schema_command(
     kind: Annotated[
@@ -188,6 +195,7 @@ def schema_command(
             metavar="KIND",
             help="One of scenario, policy, catalogue, population, study, target, trace, and result, which is "
             "what --json prints.",
+            autocompletion=_kinds,
         ),
     ] = None,
     out: Annotated[

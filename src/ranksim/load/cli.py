@@ -36,6 +36,13 @@ TargetFile = Annotated[
 ]
 
 
+def _names(incomplete: str) -> list[tuple[str, str]]:
+    """The profiles that a shell completes a word to, with their aims."""
+    from ranksim.callers.profiles import PROFILES
+
+    return [(one.name, one.aim) for one in PROFILES if one.name.startswith(incomplete)]
+
+
 def load(
     host: Annotated[
         str,
@@ -43,7 +50,9 @@ def load(
     ] = "",
     key: Key = "",
     target: TargetFile = None,
-    profile: Annotated[str, typer.Option(help="What to do; --profiles lists them.")] = "everyday",
+    profile: Annotated[
+        str, typer.Option(help="What to do; --profiles lists them.", autocompletion=_names)
+    ] = "everyday",
     scenario: Annotated[
         Path | None,
         typer.Option(
