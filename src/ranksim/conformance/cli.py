@@ -58,7 +58,8 @@ def compare(
     """Judge a trace rule by rule: did the deployment behave as the model says it should?
 
     A rule deviates only if no placement of the calls within their intervals explains what was seen. Exit code
-    1 says that a rule deviates or a required one does not conform, 2 that the input is wrong.
+    1 says that a rule deviates or a required one does not conform, 2 that the input is wrong. Catalogues are
+    compared by `ranksim price compare`.
 
     Examples:
 

@@ -27,7 +27,7 @@ USES = {
     "population": "is a population; give it to ranksim price as --population, or to a study",
     "target": "is a target; give it to ranksim check or ranksim load as --target",
     "scenario": "is a scenario; give it to ranksim run, or name it in a study",
-    "catalogue": "is a catalogue; give it to ranksim plans or ranksim price as --catalogue",
+    "catalogue": "is a catalogue; give it to ranksim plans, or to ranksim price as --catalogue or --b",
     "policy": "is a policy; give it as --policy, or name it in a scenario",
     "map": "is a map of an access log; give it to ranksim import or ranksim price back-test as --map",
     "accounts": "says what accounts had; give it to ranksim price back-test as --accounts",

@@ -91,7 +91,8 @@ def compare(
 ) -> None:
     """What catalogue B would have earned, cost and refused the customers of A.
 
-    Both serve the same customers with the same requests; intervals are of paired differences.
+    Both serve the same customers with the same requests; intervals are of paired differences. A recorded
+    trace is judged by `ranksim compare`.
 
     Examples:
 
