@@ -17,12 +17,21 @@ from graphql import parse, validate
 from ranksim.callers.cleanup import mark
 from ranksim.callers.discovery import KeyReach, Reach, explore
 from ranksim.callers.profiles import PROFILES, profile
-from ranksim.callers.profiles.graphql import DRY_RUN, READS, START, UPDATES, over_graphql
+from ranksim.callers.profiles.graphql import (
+    DRY_RUN,
+    READS,
+    START,
+    UPDATES,
+    cursor_after,
+    nodes_in,
+    over_graphql,
+)
 from ranksim.callers.profiles.making import over
 from ranksim.callers.profiles.windows import CLASSES, parts
 from ranksim.callers.steps import Lap, Listen, Pause, Received, Send, Until
 from ranksim.callers.target import Target
 from ranksim.clock import HOUR, MINUTE, SECOND
+from ranksim.conformance.calls.pages import OVER
 from ranksim.conformance.compare import compare
 from ranksim.conformance.history.trace_reader import read
 from ranksim.contract.facts import RateClass
@@ -198,7 +207,7 @@ def test_walks_are_whole_and_their_anchors_vanish() -> None:
     }
     anchors = set()
     for one in trace.exchanges:
-        if one.operations == ("keywords.list",) and one.status == 200:
+        if one.operations == ("keywords.list",) and one.status == 200 and one.surface == "rest":
             data = json.loads(one.response)["data"]
             anchors |= {data[-1]["id"]} if data else set()
     assert len(deleted & anchors) > 5
@@ -397,6 +406,58 @@ def test_what_has_a_twin_over_graphql() -> None:
     assert (twin.surface, twin.idempotency_key) == ("graphql", "k")
     assert twin.body == {"query": START, "variables": {"kind": "RANK_RUN", "domain": "dom_1"}}
     assert over_graphql(Send("labels.create", body={})) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "variables"),
+    [
+        ({}, {}),
+        ({"limit": "7", "cursor": "c"}, {"first": 7, "after": "c"}),
+        ({"list_id": "l"}, {"listId": "l"}),
+        ({"limit": "many"}, None),
+        ({"label_id": "l"}, None),
+    ],
+)
+def test_a_list_over_graphql_asks_for_the_same(
+    query: dict[str, str], variables: dict[str, Any] | None
+) -> None:
+    twin = over_graphql(Send("keywords.list", "main", query=query))
+    document = {"query": READS["keywords.list"], "variables": variables}
+    assert (twin and twin.body) == (None if variables is None else document)
+
+
+@pytest.mark.parametrize(
+    ("told", "cursor"),
+    [
+        ({"hasNextPage": True, "endCursor": "c"}, "c"),
+        ({"hasNextPage": False, "endCursor": "c"}, ""),
+        ({"hasNextPage": True, "endCursor": None}, ""),
+        ({"endCursor": "c"}, ""),
+        (None, ""),
+    ],
+)
+def test_a_page_after_which_none_comes_may_have_a_cursor(told: Any, cursor: str) -> None:
+    body = {"data": {"keywords": {"nodes": [{"id": "k"}], "pageInfo": told}}}
+    answer = Received(200, body, {}, 0, 1)
+    assert (nodes_in(answer), cursor_after(answer)) == ([{"id": "k"}], cursor)
+    assert (nodes_in(Received(0, None, {}, 0, 1)), cursor_after(Received(0, None, {}, 0, 1))) == ([], "")
+
+
+@pytest.mark.fact("S4", "S43", "S44", "S45", "S46")
+def test_a_walk_goes_over_graphql_too() -> None:
+    """Every case of a list over GraphQL is exercised, in an eighth of the calls or less."""
+    trace = rehearsed("walk", users=1)
+    asked = [
+        one for one in trace.exchanges if one.surface == "graphql" and one.operations != ("domains.list",)
+    ]
+    assert 8 * len(asked) <= len(trace.exchanges)
+    left = [
+        (finding.rule.name, case)
+        for finding in compare(trace).findings
+        for case in finding.left
+        if case.startswith(OVER) and finding.rule.name.startswith("paging.")
+    ]
+    assert not left
 
 
 @pytest.mark.fact("S4", "S49")

@@ -83,6 +83,21 @@ def test_what_a_mutation_changes_too() -> None:
     assert found(judged(updates, renamed(other)), updates.PATCHED) == "open"
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"), [("", "broken"), ("kw_1", "nothing"), ("S1c6a3dfMQ==", "nothing")]
+)
+def test_what_a_mutation_may_have_moved(name: str, expected: str) -> None:
+    """A keyword may be of another domain since, by whatever id the mutation names it."""
+    path = {"id": "kw_1"}
+    moved = [mutation("keywords.update", 2, "move(id: $id)", id=name)] if name else []
+    entries: list[Entry] = [
+        call("keywords.get", 0, 1, {"id": "kw_1", "domain_id": "dom_2"}, path=path),
+        *moved,
+        call("keywords.get", 4, 5, {"id": "kw_1"}, path=path, key="scoped"),
+    ]
+    assert found(judged(access, entries), access.SCOPE) == expected
+
+
 def test_a_scoped_key_may_create_an_endpoint_by_a_mutation() -> None:
     reply = {"data": {"createWebhook": {"webhook": {"id": "whk_1", "domainId": "dom_1"}}}}
     scoped = mutation("webhooks.create", 0, "createWebhook(input: $input)", reply)

@@ -165,6 +165,20 @@ MUTATIONS: dict[str, tuple[list[Entry], str]] = {
         [patch(0, 1, "a"), mutate(2, "b", shown={"id": "x", "label": "b"}), get(4, "a")],
         "open",
     ),
+    "by another id": ([patch(0, 1, "a"), mutate(2, "b", id="RG9tYWluOmQ="), get(4, "b")], "open"),
+    "by its name": (
+        [patch(0, 1, "a"), mutate(2, "b", "mutation { rename(host: $id) { ok } }", id="h"), get(4, "b")],
+        "open",
+    ),
+    "of another thing that is known": (
+        [
+            call("domains.get", -2, -1, {"id": "e"}, path={"id": "e"}),
+            patch(0, 1, "a"),
+            mutate(2, "b", id="e", received=None),
+            get(4, "b"),
+        ],
+        "broken",
+    ),
     "perhaps a replay": ([patch(0, 1, "a"), mutate(2, "b", once="k"), get(4, "a")], "open"),
     "a number for an id": (
         [

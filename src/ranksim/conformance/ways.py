@@ -13,7 +13,9 @@ from typing import Final, get_args, get_origin
 from ranksim.conformance.calls.access import SCOPED, SHOWN
 from ranksim.conformance.calls.choices import ASSUMED
 from ranksim.conformance.calls.jobs import KIND_NAMES
+from ranksim.conformance.calls.pages import OVER
 from ranksim.conformance.calls.schema_checks import ERRORS
+from ranksim.conformance.calls.walks import GOING
 from ranksim.conformance.verdict.verdicts import ANY
 from ranksim.contract.assumptions import Assumptions, Statuses
 from ranksim.contract.facts import CHECK_NAMES, CHECK_OF, JOB_EVENT_TYPES, RATE_LABELS, SPENDING_OPERATIONS
@@ -147,6 +149,16 @@ STATED: Final[tuple[tuple[int, str, str, str], ...]] = (
         "paging.complete",
         "keywords.list, while items go",
     ),
+    (43, "a page over GraphQL has more than `first`", "paging.limit", f"{OVER}, limit"),
+    (43, "a page over GraphQL has more than 200", "paging.limit", f"{OVER}, largest"),
+    (43, "a page over GraphQL without `first` has more than 50", "paging.limit", f"{OVER}, default"),
+    (43, "a page over GraphQL without `first` has fewer, and more are there", "paging.default", OVER),
+    (44, "a cursor returned unchanged over GraphQL is refused", "paging.walk", OVER),
+    (44, "a page over GraphQL before others has no `endCursor`", "paging.end", OVER),
+    (45, "a cursor under other filters goes on over GraphQL", "paging.cursor", OVER),
+    (46, "a walk over GraphQL shows an item twice", "paging.once", OVER),
+    (46, "a walk over GraphQL leaves an item out", "paging.complete", OVER),
+    (46, "a walk over GraphQL by offsets leaves an item out", "paging.complete", f"{OVER}{GOING}"),
     (49, "the earlier of two PATCHes wins", "resource.patch", "labels, again"),
     (49, "the second of two PATCHes is refused as stale", "resource.unconditional", "labels"),
     (50, "a PATCH without If-Match is refused", "resource.unconditional", "domains"),

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ranksim.conformance.calls.pages import OVER
 from ranksim.conformance.ways import Departure, ways
 from ranksim.service.operations import OPERATIONS
 
@@ -258,6 +259,7 @@ NOT_BROKEN = {
         f"{what} is missing (GraphQL)": "this deployment has no GraphQL"
         for what in ("a RateLimit header", "X-Request-Id")
     },
+    **{way.says: "this deployment has no GraphQL" for way in ways() if way.case.startswith(OVER)},
 }
 """Ways that have a case, and why this deployment is not broken so."""
 

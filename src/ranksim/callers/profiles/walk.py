@@ -6,8 +6,9 @@ from collections.abc import Generator
 from typing import Any
 
 from ranksim.callers.chance import Chance, chance
-from ranksim.callers.discovery import Reach
+from ranksim.callers.discovery import GRAPHQL, Reach
 from ranksim.callers.manners import politely
+from ranksim.callers.profiles.graphql import cursor_after, nodes_in, over_graphql
 from ranksim.callers.profiles.making import a_domain, id_of, named, words
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import keywords_body, label_body, list_body
@@ -40,6 +41,8 @@ def walk(reach: Reach, user: int, users: int, seed: int) -> Program:
         turn += 1
         if user % 2 == 0:
             yield from _walks(reach, draw, domain, lists, turn, walkers)
+            if turn % TURNS == 1 and domain and all(lists) and reach.can(GRAPHQL):
+                yield from _connections(reach, {"domain_id": domain}, lists)
         if user % 2 == 1 or users == 1:
             yield from _write(reach, draw, seed, user, turn, lists, domain)
         if turn % TURNS == 0:
@@ -118,6 +121,42 @@ def _misuse(reach: Reach, operation: str, query: dict[str, str], cursor: str, li
     yield Send(operation, reach.main, query={**query, "cursor": ""})
     for key in (*reach.of("other_account"), *reach.of("scoped"))[:2]:
         yield Send(operation, key.name, query={**query, "cursor": cursor})
+
+
+def _connections(reach: Reach, every: dict[str, str], lists: list[str]) -> Program:
+    """Walk over GraphQL: while an item goes, by another filter, by pages of the default and the largest size.
+
+    A cursor of one filter is tried under another.
+    """
+    yield from _connected(reach, every, "100", goes=True)
+    cursors = yield from _connected(reach, {"list_id": lists[0]}, "200")
+    for cursor in cursors[:1]:
+        yield from _connected(reach, {"list_id": lists[1], "cursor": cursor}, "200", pages=1)
+    yield from _connected(reach, every, "", pages=2)
+    yield from _connected(reach, every, "50", pages=1)
+    yield from _connected(reach, every, "200")
+
+
+def _connected(
+    reach: Reach, query: dict[str, str], limit: str, *, pages: int = 25, goes: bool = False
+) -> Generator[Any, Any, list[str]]:
+    """Walk keywords over GraphQL; delete the last item of the first page, where one goes; return cursors."""
+    cursors, sized = [], {"limit": limit} if limit else {}
+    asked = {**query, **sized}
+    for _ in range(pages):
+        send = over_graphql(Send("keywords.list", reach.main, query=asked))
+        assert send is not None
+        answer: Received = yield from politely(send)
+        cursor = cursor_after(answer)
+        if not cursor:
+            break
+        cursors.append(cursor)
+        asked = {**query, **sized, "cursor": cursor}
+        last = nodes_in(answer)[-1:] if goes and len(cursors) == 1 else []
+        for item in last:
+            yield from politely(Send("keywords.delete", reach.main, path={"id": str(item.get("id"))}))
+        yield Pause(120 * MILLISECOND)
+    return cursors
 
 
 def _write(

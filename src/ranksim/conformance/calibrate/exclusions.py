@@ -45,7 +45,8 @@ def _page_limit(exchange: Observation, options: Options) -> Iterator[Sign]:
     """A limit beyond the largest page is clamped or refused (U34)."""
     limit = exchange.query.get("limit", "")
     number = int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
-    if number <= options.facts.page_max or not exchange.operation.endswith(".list"):
+    lists = exchange.operation.endswith(".list") and exchange.surface == "rest"
+    if number <= options.facts.page_max or not lists:
         return
     if exchange.ok:
         yield _sign("page_limit_over", "refuse", f"limit={limit} was answered {exchange.status}", exchange)

@@ -226,7 +226,7 @@ class AccessJudge:
             else:
                 self.tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
         # what was told of two domains, as an endpoint that was moved, is left out
-        asked = {thing for thing in self.asked - self.moved if thing[-1] not in run.mutated}
+        asked = {thing for thing in self.asked - self.moved if not run.mutable(*thing[-2:])}
         domains = {thing: owner for thing, owner in self.owners.items() if thing in asked}
         spread: dict[Thing, set[str]] = defaultdict(set)
         for thing, owner in self.owners.items():

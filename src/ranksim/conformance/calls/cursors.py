@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from ranksim.clock import HOUR
-from ranksim.conformance.calls.pages import CURSOR, WALK, Origins, Page, Query, Return, pair
+from ranksim.conformance.calls.pages import CURSOR, WALK, Origins, Page, Query, Return, case_of, listed, pair
+from ranksim.conformance.calls.walks import Acting
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Tally
 
@@ -16,7 +17,7 @@ PROMPT = HOUR
 def judge_cursor(
     seen: Return,
     origins: Mapping[Query, Origins],
-    acting: Set[tuple[str, str]],
+    acting: Set[Acting],
     rate: int,
     options: Options,
     tally: Tally,
@@ -24,9 +25,11 @@ def judge_cursor(
     """A cursor is accepted under the query that it was given to, and refused under another of its list.
 
     Necessary: whoever gave it out, it was bound to the filters of that page (S45). A parameter counts as a
-    filter only where walks show that it leaves things out.
+    filter only where walks show that it leaves things out. No text says that a cursor of one surface is good
+    on the other.
     """
     mine = seen.query
+    origins = {query: found for query, found in origins.items() if query[4] == mine[4]}
     own = origins.get(mine)
     if own is not None and own.possible(seen.received):
         origin = own.latest(seen.sent)
@@ -42,14 +45,15 @@ def judge_cursor(
                 tally.differs(36, "invalid_cursor", seen.status, pair(page, seen, says))
         return
     changed = set(same_list[-1].query[3]) ^ set(mine[3])
+    acts = next((name for name, _ in changed if (mine[2], name, mine[4]) in acting), None)
+    case = acts and case_of(f"{mine[2]} by {acts}", mine[4])
     if seen.code == "invalid_cursor":
-        acts = next((name for name, _ in changed if (mine[2], name) in acting), None)
-        tally.held(CURSOR, case=acts and f"{mine[2]} by {acts}", by=(same_list[-1].id, seen.id))
-        _judge_status(seen, options, tally)
-    elif any((mine[2], name) in acting for name, _ in changed):
+        tally.held(CURSOR, case=case, by=(same_list[-1].id, seen.id))
+        if mine[4] == "rest":  # GraphQL has no status of its own for an error (U83)
+            _judge_status(seen, options, tally)
+    elif case is not None:
         says = f"{seen.id} took the cursor of {same_list[-1].id} under other filters"
-        acts = next(name for name, _ in changed if (mine[2], name) in acting)
-        tally.broke(CURSOR, pair(same_list[-1], seen, says), case=f"{mine[2]} by {acts}")
+        tally.broke(CURSOR, pair(same_list[-1], seen, says), case=case)
     else:
         tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
 
@@ -58,7 +62,7 @@ def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
     """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
     says = f"{seen.id} returned the cursor of {origin.id} unchanged and was refused {seen.code}"
     if seen.ok:
-        tally.held(WALK, case=seen.query[2], by=(origin.id, seen.id))
+        tally.held(WALK, case=listed(seen.query), by=(origin.id, seen.id))
     elif seen.code != "invalid_cursor":
         return
     elif seen.limit != origin.limit:
@@ -66,7 +70,7 @@ def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
     elif rate == 0 or (seen.received - origin.sent) * rate > PROMPT:
         tally.differs(36, "no expiry", "refused later", pair(origin, seen, says))
     else:
-        tally.broke(WALK, pair(origin, seen, says), case=seen.query[2])
+        tally.broke(WALK, pair(origin, seen, says), case=listed(seen.query))
 
 
 def _judge_status(seen: Return, options: Options, tally: Tally) -> None:

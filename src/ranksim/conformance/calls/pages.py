@@ -19,8 +19,11 @@ LIMIT = "paging.limit"
 END = "paging.end"
 DEFAULT = "paging.default"
 
-Query: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
-"""Environment, key, operation and filters: what one walk asks for."""
+Query: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...], str]
+"""Environment, key, operation, filters and surface: what one walk asks for."""
+
+OVER = "over GraphQL"
+"""The case of whatever list is asked for there: one code serves all connections."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +93,19 @@ FIXED = frozenset({"domain_id", "list_id", "kind"})
 """Filters whose items stay, as what they ask for is settled at creation, but for an endpoint's domain."""
 
 
+def case_of(operation: str, surface: str) -> str:
+    """Return the case of a list: itself, or that of any over GraphQL."""
+    return OVER if surface == "graphql" else operation
+
+
+def listed(query: Query) -> str:
+    """Return the case of the list that a query asks for."""
+    return case_of(query[2], query[4])
+
+
 def is_steady(query: Query) -> bool:
     """Whether what a query asks for keeps its place until it is deleted, so that its walks are judged."""
-    _, _, operation, filters = query
+    _, _, operation, filters, _ = query
     names = {name for name, _ in filters}
     moves = operation == "webhooks.list" and names
     return operation in STEADY and names <= FIXED and not moves

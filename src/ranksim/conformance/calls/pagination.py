@@ -1,7 +1,7 @@
 """Judge paging: walks are whole under concurrent writes, and a cursor belongs to its query (S9, S43-S46).
 
 A page continues any page that gave out its cursor before it was sent, so a chain of pages is a walk that a
-client could have made, whoever made it.
+client could have made, whoever made it. A connection of GraphQL is a list (S4), in a case of its own.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from ranksim.conformance.calls.pages import (
     FIXED,
     LIMIT,
     ONCE,
+    OVER,
     STEADY,
     WALK,
     Page,
     Query,
     Return,
+    case_of,
     given_out,
     is_steady,
 )
 from ranksim.conformance.calls.walks import (
     GOING,
+    Acting,
     Created,
     Deleted,
     acting_in,
@@ -41,7 +44,8 @@ from ranksim.conformance.calls.walks import (
     judge_once,
     walks_of,
 )
-from ranksim.conformance.history.history import ObservedRun
+from ranksim.conformance.history.fields import thing_of
+from ranksim.conformance.history.history import ALL, ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
@@ -52,14 +56,14 @@ LISTS = tuple(sorted(STEADY))
 """The lists that walks are judged of."""
 
 RULES = (
-    Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk", LISTS),
+    Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk", (*LISTS, OVER)),
     Rule(
         COMPLETE,
         "A walk shows every item that was there throughout",
         (46,),
         (37,),
         "walk",
-        (*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values()))),
+        (*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values())), OVER, f"{OVER}{GOING}"),
     ),
     Rule(
         CURSOR,
@@ -67,16 +71,23 @@ RULES = (
         (31, 45),
         (16, 36, 100, 110),
         "walk",
-        ("keywords.list by list_id",),
+        ("keywords.list by list_id", OVER),
     ),
-    Rule(WALK, "next_cursor, returned unchanged, continues the walk", (44,), (35, 36), "walk", LISTS),
+    Rule(
+        WALK,
+        "next_cursor, returned unchanged, continues the walk",
+        (44,),
+        (35, 36),
+        "walk",
+        (*LISTS, OVER),
+    ),
     Rule(
         LIMIT,
         "A page has 50 items at most, or `limit`, up to 200",
         (43,),
         (34,),
         "walk",
-        tuple(f"{name}, {size}" for name in LISTS for size in ("default", "limit", "largest")),
+        tuple(f"{name}, {size}" for name in (*LISTS, OVER) for size in ("default", "limit", "largest")),
     ),
     Rule(
         END,
@@ -84,9 +95,16 @@ RULES = (
         (9, 44),
         (38,),
         "walk",
-        ("a last page", "a page before others"),
+        ("a last page", "a page before others", OVER),
     ),
-    Rule(DEFAULT, "Without a limit a page has 50 items where more are there", (43,), (34, 38), "walk", LISTS),
+    Rule(
+        DEFAULT,
+        "Without a limit a page has 50 items where more are there",
+        (43,),
+        (34, 38),
+        "walk",
+        (*LISTS, OVER),
+    ),
 )
 
 REMEMBERED = 12 * HOUR
@@ -168,12 +186,12 @@ class PaginationJudge:
     """The items that pages show, their cursors and the limits that they ask for, each once."""
     queries: dict[Query, Query] = field(default_factory=dict)
     """Likewise what pages ask for."""
-    acting: set[tuple[str, str]] = field(default_factory=set)
-    """The (operation, parameter) that walks showed to choose."""
+    acting: set[Acting] = field(default_factory=set)
+    """The parameters that walks showed to choose."""
     too_large: Evidence | None = None
     """The first refusal of a limit above the largest page size, where that is assumed to be clamped."""
-    sizes: dict[tuple[str, str, str], PageSizes] = field(default_factory=dict)
-    """By environment, account and list."""
+    sizes: dict[tuple[str, str, str, str], PageSizes] = field(default_factory=dict)
+    """By environment, account, list and surface."""
     judged: Micros = DISTANT_FUTURE
     """Walks that began before were judged; at first, when the first call was sent."""
 
@@ -187,8 +205,8 @@ class PaginationJudge:
         self.judged = min(self.judged, seen.sent)
         if seen.has_more is not None:
             _judge_page(seen, self.options, self.tally)
-            if seen.has_more and seen.operation in STEADY and seen.surface == "rest":
-                place = seen.environment, seen.account, seen.operation
+            if seen.has_more and seen.operation in STEADY:
+                place = seen.environment, seen.account, seen.operation, seen.surface
                 self.sizes.setdefault(place, PageSizes()).add(seen, self.options.facts.page_default)
         if seen.has_more is not None or creates or "cursor" in asked:
             calls = self.keys.setdefault(seen.key, KeyCalls())
@@ -204,7 +222,7 @@ class PaginationJudge:
                 items = tuple(names.setdefault(item, item) for item in listed)
                 said = (items, following, seen.has_more)
                 calls.pages.append(Page(seen.id, seen.sent, seen.received, query, cursor, limit, *said))
-            if cursor is not None and not seen.lost and seen.surface == "rest" and seen.operation:
+            if cursor is not None and not seen.lost and seen.operation:
                 answer = (seen.ok, seen.code, seen.status)
                 calls.returned.append(
                     Return(seen.id, seen.sent, seen.received, query, cursor, limit, *answer)
@@ -215,7 +233,8 @@ class PaginationJudge:
             self.deleted.append((seen.sent, seen.received, seen.parameters.get("id", "")))
         if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
             self.briefs.append(self._told(seen))
-        if seen.operation in STEADY and seen.status in (400, 422) and asked.keys() == {"limit"}:
+        refused = seen.status in (400, 422) and seen.surface == "rest"
+        if seen.operation in STEADY and refused and asked.keys() == {"limit"}:
             self._see_too_large(seen, asked["limit"])
 
     def _told(self, seen: Observation) -> ToldBriefs:
@@ -226,15 +245,16 @@ class PaginationJudge:
             )
         if seen.dry_run:
             return ToldBriefs(seen.sent, seen.received, ())
-        made = seen.data if seen.ok and isinstance(seen.data, dict) else {}
+        made = thing_of(seen) if seen.ok else {}
         things = [made, *(created_by(made) or ())]
         named = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
-        lost = seen.happened is not False and (seen.lost or seen.status >= 500)
+        untold = seen.lost or seen.status >= 500 or (seen.surface == "graphql" and not named)
+        lost = seen.happened is not False and untold
         return ToldBriefs(seen.sent, seen.received, tuple(named), created=True, lost=lost)
 
     def _query(self, seen: Observation, asked: Mapping[str, str]) -> Query:
         filters = tuple(sorted((k, v) for k, v in asked.items() if k not in ("cursor", "limit")))
-        query = (seen.environment, seen.key, seen.operation, filters)
+        query = (seen.environment, seen.key, seen.operation, filters, seen.surface)
         return self.queries.setdefault(query, query)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
@@ -254,10 +274,16 @@ class PaginationJudge:
         for calls in self.keys.values():
             for walks in walks_of(calls.pages):
                 for walk in chain.from_iterable(walks.values()):
-                    if began <= walk[0].sent < edge and _kept_in_place(walk[0].query, run, self.tally):
+                    if not began <= walk[0].sent < edge:
+                        continue
+                    if not _kept_in_place(walk[0].query, run):
+                        self.tally.open(
+                            ONCE, "a change that was not captured, or cannot be read, may have moved an item"
+                        )
+                    else:
                         judge_once(walk, moved, self.tally)
                         judge_exact(walk, self.deleted, run.exclusive, self.tally)
-                if run.captured or not any(_changes(query) for query in walks):
+                if all(_kept_in_place(query, run) for query in walks):
                     judge_complete(walks, calls.created, moved, self.deleted, (began, edge), self.tally)
                 self.acting |= acting_in(walks)
         for calls in self.keys.values():
@@ -267,8 +293,8 @@ class PaginationJudge:
             for seen in answered:
                 origins = given.get(seen.cursor, {})
                 judge_cursor(seen, origins, self.acting, run.rate, self.options, self.tally)
-        for (_, _, operation), sizes in self.sizes.items():
-            _judge_default(operation, sizes, self.options, self.tally)
+        for (_, _, operation, surface), sizes in self.sizes.items():
+            _judge_default(operation, case_of(operation, surface), sizes, self.options, self.tally)
         self.sizes.clear()
         if watermark == DISTANT_FUTURE and self.too_large is not None:
             self.tally.differs(34, "clamp", "refuse", self.too_large)
@@ -295,17 +321,14 @@ class PaginationJudge:
                 self.too_large = found
 
 
-def _kept_in_place(query: Query, run: ObservedRun, tally: Tally) -> bool:
-    """Return whether no change that was not captured can have moved an item of a list (U37)."""
-    if run.captured or not _changes(query):
-        return True
-    tally.open(ONCE, "a change that was not captured may have moved an item")
-    return False
+def _kept_in_place(query: Query, run: ObservedRun) -> bool:
+    """Return whether no change that was not captured, or cannot be read, can have moved an item (U37).
 
-
-def _changes(query: Query) -> bool:
-    """Return whether a list's items can be changed over the API, or made anew."""
-    return query[2] == "keyword_briefs.list" or query[2].replace(".list", ".update") in OPERATIONS
+    The items of some lists cannot be changed over the API, or made anew.
+    """
+    noun = query[2].partition(".")[0]
+    changes = noun == "keyword_briefs" or f"{noun}.update" in OPERATIONS
+    return not changes or (run.captured and run.changed.isdisjoint((noun, ALL)))
 
 
 def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:
@@ -321,7 +344,7 @@ def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:
     return known if any(briefs.lost for briefs in told) else refreshed
 
 
-def _judge_default(operation: str, sizes: PageSizes, options: Options, tally: Tally) -> None:
+def _judge_default(operation: str, case: str, sizes: PageSizes, options: Options, tally: Tally) -> None:
     """A deployment that fills pages when it is asked for more fills those of its default size, too (S43).
 
     Pages may be shorter than asked for while more are there, where has_more is not exact (U38); so it counts
@@ -329,7 +352,7 @@ def _judge_default(operation: str, sizes: PageSizes, options: Options, tally: Ta
     """
     default = options.facts.page_default
     for name in sizes.plain.get(default, ())[:1]:
-        tally.held(DEFAULT, case=operation, by=(name,))
+        tally.held(DEFAULT, case=case, by=(name,))
     if len(sizes.plain) != 1 or sizes.short:
         return
     [(count, ids)] = sizes.plain.items()
@@ -339,7 +362,7 @@ def _judge_default(operation: str, sizes: PageSizes, options: Options, tally: Ta
             f"{ids[0]} and {ids[1]} asked for no limit and got {count} items with more to come, and "
             f"{more[-1]} asked for more and got them"
         )
-        tally.broke(DEFAULT, Evidence(says, (*ids, more[-1]), about=operation), case=operation)
+        tally.broke(DEFAULT, Evidence(says, (*ids, more[-1]), about=operation), case=case)
 
 
 # One page
@@ -358,13 +381,22 @@ def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
         tally.differs(34, "422", page.status, _evidence(page, f"{page.id} asked for limit {wanted!r}"))
     count = len(page.data)
     size = "default" if wanted is None else "largest" if asked == largest else "limit"
-    case = f"{page.operation}, {size}"
+    case = f"{case_of(page.operation, page.surface)}, {size}"
     if count <= asked:  # only where more items than fit are there a longer page could be
         tally.held(LIMIT, case=case if count == asked and page.has_more else None, by=(page.id,))
     else:
         says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
         tally.broke(LIMIT, replace(_evidence(page, says), expected=f"{asked} items at most"), case=case)
+    _judge_end(page, tally)
+
+
+def _judge_end(page: Observation, tally: Tally) -> None:
+    """A page has a cursor just where more is there; a last one over GraphQL may have one, too (U83)."""
     place = "a page before others" if page.has_more else "a last page"
+    if page.surface == "graphql":
+        place = OVER
+        if not page.has_more:
+            return
     if page.has_more == (page.next_cursor is not None):
         tally.held(END, case=place, by=(page.id,))
     else:

@@ -276,7 +276,7 @@ class SchemaJudge:
             return
         for domain, shown in self._crawled.items():
             bare = self._bare.get(domain)
-            changed = domain in self._changed or domain[-1] in run.mutated or not run.exclusive
+            changed = domain in self._changed or run.mutable("domains", domain[-1]) or not run.exclusive
             if bare is not None and shown.received < bare.sent and not changed:
                 says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {shown.id} did before"
                 pair = (shown.id, bare.id)

@@ -139,7 +139,7 @@ class UpdateJudge:
         for name in [name for name in self.patched if name in idle]:
             del self.patched[name]
             if run.exclusive:
-                self._judge(name[-1] in run.mutated, idle[name])
+                self._judge(run.mutable(*name[-2:]), idle[name])
         for name in idle:
             del self.resources[name]
 

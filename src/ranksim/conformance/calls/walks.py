@@ -9,7 +9,17 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
-from ranksim.conformance.calls.pages import COMPLETE, FIXED, ONCE, Page, Query, given_out, is_steady, pair
+from ranksim.conformance.calls.pages import (
+    COMPLETE,
+    FIXED,
+    ONCE,
+    Page,
+    Query,
+    given_out,
+    is_steady,
+    listed,
+    pair,
+)
 from ranksim.conformance.verdict.verdicts import Tally
 
 GOING = ", while items go"
@@ -20,6 +30,9 @@ Deleted: TypeAlias = tuple[Micros, Micros, str]
 
 Created: TypeAlias = dict[tuple[str, str, str], dict[str, tuple[Micros, dict[str, str]]]]
 """When creations were answered, and what they settled: (environment, key, list) → id → (µs, `FIXED`)."""
+
+Acting: TypeAlias = tuple[str, str, str]
+"""An operation, a parameter that walks showed to choose, and the surface."""
 
 FILTERS = FIXED | {
     "label_id",
@@ -35,11 +48,11 @@ FILTERS = FIXED | {
 
 
 def walks_of(pages: Iterable[Page]) -> Iterator[dict[Query, list[list[Page]]]]:
-    """Return the walks of each list that one key paged through, by query."""
-    lists: dict[tuple[str, str], list[Page]] = defaultdict(list)
+    """Return the walks of each list that one key paged through, on each surface by itself, by query."""
+    lists: dict[tuple[str, str, str], list[Page]] = defaultdict(list)
     for page in pages:
         if is_steady(page.query):
-            lists[page.query[0], page.query[2]].append(page)
+            lists[page.query[0], page.query[2], page.query[4]].append(page)
     for found in lists.values():
         walks: dict[Query, list[list[Page]]] = defaultdict(list)
         for walk in _walks(found):
@@ -81,7 +94,7 @@ def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
         for item in page.items:
             if item in shown and item not in moved:
                 says = f"{item} is shown by {shown[item].id} and again by {page.id} of one walk"
-                tally.broke(ONCE, pair(shown[item], page, says), case=page.query[2])
+                tally.broke(ONCE, pair(shown[item], page, says), case=listed(page.query))
                 return
             shown[item] = page
     tally.held(ONCE, case=_several(walk), by=(walk[0].id, walk[-1].id))
@@ -89,13 +102,16 @@ def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
 
 def _several(walk: Sequence[Page]) -> str | None:
     """Return the list that a walk of several pages shows; one page alone loses and repeats nothing."""
-    return walk[0].query[2] if len(walk) > 1 else None
+    return listed(walk[0].query) if len(walk) > 1 else None
 
 
 def judge_exact(walk: Sequence[Page], deleted: Sequence[Deleted], exclusive: bool, tally: Tally) -> None:
-    """A page announced that comes empty, though nothing was deleted, excludes an exact has_more (U38)."""
+    """A page announced that comes empty, though nothing was deleted, excludes an exact has_more (U38).
+
+    `hasNextPage` of GraphQL is another field (U83).
+    """
     last = walk[-1]
-    if len(walk) < 2 or last.items or not exclusive:
+    if len(walk) < 2 or last.items or not exclusive or last.query[4] == "graphql":
         return
     before = walk[-2]
     if not any(sent < last.received and received > before.sent for sent, received, _ in deleted):
@@ -153,25 +169,25 @@ def _judge_whole(
     missing = next((item for item in there if item not in shown), None)
     if missing is not None:
         says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing}, there before and after"
-        tally.broke(COMPLETE, pair(walk[0], walk[-1], says), case=walk[0].query[2])
+        tally.broke(COMPLETE, pair(walk[0], walk[-1], says), case=listed(walk[0].query))
     elif there:
         tally.held(COMPLETE, case=_several(walk), by=(walk[0].id, walk[-1].id))
         if len(walk) > 1 and _shrank(walk, there, deleted):
-            tally.covers(COMPLETE, walk[0].query[2] + GOING, (walk[0].id, walk[-1].id))
+            tally.covers(COMPLETE, listed(walk[0].query) + GOING, (walk[0].id, walk[-1].id))
     elif len(walk) > 1:
         tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
 
 
-def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[tuple[str, str]]:
-    """The (operation, parameter) that choose: a walk under it alone leaves out what was there throughout.
+def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[Acting]:
+    """The parameters that choose: a walk under it alone leaves out what was there throughout.
 
     What was there is what walks of the same list under other queries show before and after.
     """
-    lists: dict[tuple[str, str, str], list[Query]] = defaultdict(list)
+    lists: dict[tuple[str, str, str, str], list[Query]] = defaultdict(list)
     for query in walks:
-        lists[query[:3]].append(query)
-    acting = set[tuple[str, str]]()
-    for (_, _, operation), queries in lists.items():
+        lists[*query[:3], query[4]].append(query)
+    acting = set[Acting]()
+    for (_, _, operation, surface), queries in lists.items():
         if len(queries) < 2:
             continue
         first, last = _sightings([walk for query in queries for walk in walks[query]])
@@ -184,10 +200,10 @@ def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[tuple[str, s
         ]
         for walk, there in _present(filtered, first, last):
             [(name, _)] = walk[0].query[3]
-            if (operation, name) not in acting:
+            if (operation, name, surface) not in acting:
                 shown = {item for page in walk for item in page.items}
                 if any(item not in shown for item in there):
-                    acting.add((operation, name))
+                    acting.add((operation, name, surface))
     return frozenset(acting)
 
 

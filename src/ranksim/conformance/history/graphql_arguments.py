@@ -25,12 +25,17 @@ DEEPEST: Final = 20
 
 def arguments(query: Json, variables: Json) -> dict[str, Json]:
     """Return them by name; variables that were not given are left out. Empty where they cannot be read."""
-    given: Mapping[str, Json] = variables if isinstance(variables, dict) else {}
-    found = _parsed(query) if isinstance(query, str) else {}
-    return {name: _filled(value, given) for name, value in found.items() if not _absent(value, given)}
+    found = _parsed(query) if isinstance(query, str) else None
+    return _put_in(found or {}, variables)
 
 
-def is_simple(query: Json) -> bool:
+def sure_arguments(query: Json, variables: Json) -> dict[str, Json] | None:
+    """Return them where they are all that a document says of what it asks for, else None."""
+    found = _parsed(query) if _is_simple(query) else None
+    return None if found is None else _put_in(found, variables)
+
+
+def _is_simple(query: Json) -> bool:
     """Return whether a document is one operation of one field that shows what it selects by its own names.
 
     One with directives, fragments, defaults of variables, aliases within the reply or arguments there may do,
@@ -63,6 +68,11 @@ class _Variable(str):
     __slots__ = ()
 
 
+def _put_in(found: Mapping[str, Json], variables: Json) -> dict[str, Json]:
+    given: Mapping[str, Json] = variables if isinstance(variables, dict) else {}
+    return {name: _filled(value, given) for name, value in found.items() if not _absent(value, given)}
+
+
 def _absent(value: Json, given: Mapping[str, Json]) -> bool:
     return isinstance(value, _Variable) and value not in given
 
@@ -78,9 +88,10 @@ def _filled(value: Json, given: Mapping[str, Json]) -> Json:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(query: str) -> dict[str, Json]:
+def _parsed(query: str) -> dict[str, Json] | None:
+    """Return the arguments as they stand, None where they cannot be read."""
     if '"""' in query:
-        return {}
+        return None
     tokens = iter([found for found in _TOKEN.findall(query) if found[0] != "#"])
     try:
         for token in tokens:  # what stands before the fields: the operation, its name and variables
@@ -96,7 +107,7 @@ def _parsed(query: str) -> dict[str, Json]:
             token = next(tokens)
         return _members(tokens, ")", 0) if token == "(" else {}
     except (StopIteration, ValueError):
-        return {}
+        return None
 
 
 def _members(tokens: Iterator[str], end: str, depth: int) -> dict[str, Json]:

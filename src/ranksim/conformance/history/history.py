@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
@@ -51,6 +52,10 @@ class Pace:
     traffic_rate: int = 1
 
 
+ALL: Final = "*"
+"""Every noun there is."""
+
+
 @dataclass(slots=True)
 class ObservedRun:
     """What is known of a run as a whole: its keys and clocks, who else may have written, and when it was."""
@@ -65,6 +70,8 @@ class ObservedRun:
     """Whether GraphQL mutations changed what no judge follows there, as if somebody else had."""
     mutated: set[str] = field(default_factory=set)
     """The words in GraphQL mutations of what was there, among them its ids; not of sure updates."""
+    changed: set[str] = field(default_factory=set)
+    """The nouns of which these may have changed anything: by another id, or several at once; or ALL."""
     began: Micros | None = None
     """When the first call was sent; None without any."""
     ended: Micros = 0
@@ -77,6 +84,10 @@ class ObservedRun:
         A call that was not captured is to a judge what somebody else's is.
         """
         return self.header.exclusive and self.captured and not self.unread and not self.beside
+
+    def mutable(self, noun: str, name: str) -> bool:
+        """Whether a GraphQL mutation, which nobody can read whole, may have changed the thing of this id."""
+        return name in self.mutated or not self.changed.isdisjoint((noun, ALL))
 
     @property
     def captured(self) -> bool:

@@ -17,8 +17,9 @@ from sys import intern
 from typing import Final, TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, Micros
-from ranksim.conformance.history.graphql_arguments import arguments, is_simple
-from ranksim.conformance.history.history import History, Pace
+from ranksim.conformance.history.graphql_arguments import sure_arguments
+from ranksim.conformance.history.graphql_lists import page_of, query_of
+from ranksim.conformance.history.history import ALL, History, Pace
 from ranksim.conformance.history.observation import (
     AttemptDetail,
     Json,
@@ -158,8 +159,16 @@ class Reader:
         if not created and not seen.parameters:
             said = (str(value) for value in leaves(seen.body))
             self.history.run.mutated |= {word for text in said for word in _WORD.findall(text)}
+            if not self._is_known(seen):
+                self.history.run.changed |= {name.partition(".")[0] for name in seen.operations} or {ALL}
         if not seen.operations or not (seen.parameters or FOLLOWED.issuperset(seen.operations)):
             self.history.run.unread = True
+
+    def _is_known(self, seen: Observation) -> bool:
+        """Return whether a mutation is of one thing alone, by an id that REST showed it by."""
+        body = seen.body if isinstance(seen.body, dict) else {}
+        given = sure_arguments(body.get("query"), body.get("variables")) or {}
+        return (seen.environment, seen.operation.partition(".")[0], str(given.get("id"))) in self._shown
 
     def _endpoints_of(self, seen: Observation) -> None:
         """Learn the URLs of endpoints from what a call was told, or may have done."""
@@ -252,7 +261,8 @@ NO_GRAPHQL = frozenset({404, 405, 410})
 KEEPS_ITEMS = frozenset(
     {"webhooks.list", "webhook_deliveries.list", "webhook_events.list", "jobs.list", "scans.list"}
 )
-"""Collections whose items a judge reads; of all others only a domain-scoped key's are kept, else the ids."""
+"""Collections whose items a judge reads; of all others a domain-scoped key's are kept, and what GraphQL
+showed, else the ids."""
 
 
 def see(
@@ -290,15 +300,22 @@ def see(
         outside=outside,
     )
     _see_request(seen, told, exchange)
+    # under an Idempotency-Key a reply might be that of an earlier call (U33)
+    mappable = seen.surface == "graphql" and seen.idempotency_key is None
+    listed = query_of(operation, told.body) if mappable else None
+    if listed is not None:
+        told.query = listed
     if not lost:
         _see_headers(seen, told, exchange)
         known = header.keys.get(key)
-        _see_reply(seen, told, reply, known is not None and known.domain_id is not None)
+        scoped = known is not None and known.domain_id is not None
+        keeps = scoped or listed is not None or operation in KEEPS_ITEMS
+        _see_reply(seen, told, reply, listed, keeps)
         noun = operation.partition(".")[0]
         if noun in UPDATED and isinstance(told.data, dict):
             if seen.surface == "rest":
                 shown.add((seen.environment, noun, str(told.data.get("id"))))
-            elif seen.updates and seen.idempotency_key is None:  # which might make it a replay (U33)
+            elif seen.updates and mappable:
                 name = _updated(told)
                 told.parameters = {"id": name} if (seen.environment, noun, name) in shown else {}
     shelf.put(told)
@@ -353,11 +370,16 @@ def _see_headers(seen: Observation, told: ObservationDetail, exchange: Exchange)
     seen.replayed = headers.get("idempotent-replayed", "").lower() == "true"
 
 
-def _see_reply(seen: Observation, told: ObservationDetail, reply: Json, scoped: bool) -> None:
+def _see_reply(
+    seen: Observation, told: ObservationDetail, reply: Json, listed: dict[str, str] | None, keeps: bool
+) -> None:
+    """Read a reply; `listed` is the query of a list that was asked for over GraphQL, else None."""
     if not isinstance(reply, dict):
         return
     if seen.surface == "graphql":
         reply = _root_field(reply)
+        page = None if listed is None else page_of(seen.operation, reply.get("data"), listed)
+        reply = page or reply
     if seen.idempotency_key is not None:
         said = {name: value for name, value in reply.items() if name != "request_id"}
         told.answer = _digest(json.dumps(said, sort_keys=True).encode())
@@ -370,7 +392,7 @@ def _see_reply(seen: Observation, told: ObservationDetail, reply: Json, scoped: 
         named = [item for item in data if isinstance(item, dict) and "id" in item]
         jobs = seen.operation == "jobs.list"
         told.data = tuple(job_name(item) if jobs else str(item["id"]) for item in named)
-        told.items = data if scoped or seen.operation in KEEPS_ITEMS else None
+        told.items = data if keeps else None
         more, cursor = reply.get("has_more"), reply.get("next_cursor")
         seen.has_more = more if isinstance(more, bool) else None
         told.next_cursor = cursor if isinstance(cursor, str) else None
@@ -396,13 +418,14 @@ def _updated(told: ObservationDetail) -> str:
     payload may carry, it may have done nothing (U83).
     """
     body = told.body if isinstance(told.body, dict) else {}
-    given, shown = arguments(body.get("query"), body.get("variables")), told.data
+    given, shown = sure_arguments(body.get("query"), body.get("variables")), told.data
     if isinstance(shown, dict) and len(shown) == 1 and "id" not in shown:
         [shown] = shown.values()
-    name = given.get("id")
+    if given is None or given.keys() != {"id", "input"} or not isinstance(given["input"], dict):
+        return ""
+    name = given["id"]
     known = isinstance(name, str | int) and isinstance(shown, dict) and str(shown.get("id")) == str(name)
-    read_whole = given.keys() == {"id", "input"} and isinstance(given["input"], dict)
-    return str(name) if known and read_whole and is_simple(body.get("query")) else ""
+    return str(name) if known else ""
 
 
 # Paths

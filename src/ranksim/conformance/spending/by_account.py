@@ -317,7 +317,7 @@ class AccountRecord:
                 self._job(exchange, plain(exchange))
             case "jobs.list":
                 for item in exchange.items or ():
-                    self._job(exchange, snaked(item) if exchange.surface == "graphql" else item)
+                    self._job(exchange, item)
             case "domains.create":
                 activity.domains.setdefault(str(thing_of(exchange).get("id")), exchange)
             case "keyword_lists.create":
@@ -376,7 +376,7 @@ def _others_ended(activity: AccountActivity, run: ObservedRun) -> Micros:
         known = run.header.keys.get(exchange.key)
         whole = exchange.ok and exchange.operation == "jobs.list" and exchange.has_more is False
         if whole and not set(exchange.query) - {"limit"} and known is not None and known.domain_id is None:
-            jobs = [job for job in snaked(exchange.items or []) if isinstance(job, dict)]
+            jobs = [job for job in exchange.items or () if isinstance(job, dict)]
             if all(state_of(job) in ("done", "failed") or job_name(job) in asked for job in jobs):
                 return exchange.received
     return DISTANT_FUTURE
@@ -396,7 +396,7 @@ def _runs_by_itself(activity: AccountActivity) -> bool:
         and str(job.get("domain_id")) not in tried
         for exchange in activity.polls
         if exchange.ok
-        for job in (snaked([plain(exchange)] if exchange.operation == "jobs.get" else exchange.items or []))
+        for job in ([plain(exchange)] if exchange.operation == "jobs.get" else exchange.items or ())
         if isinstance(job, dict)
     )
 

@@ -256,7 +256,7 @@ def judge_appeared(
     could = {report.exchange.index for report in _Allowed(activity).reports}
     lost = RunningSums((work.low, 1) for work in activity.works if not work.sure and not work.id)
     joinable = [work for work in activity.works if work.spend == RANK_RUN and work.id]
-    lists: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    lists: dict[tuple[str, str, str], list[Observation]] = defaultdict(list)
     for exchange in activity.polls:
         whole = (
             exchange.has_more is False and "cursor" not in exchange.query and isinstance(exchange.data, tuple)
@@ -264,7 +264,7 @@ def judge_appeared(
         if exchange.ok and exchange.operation == "jobs.list" and whole:
             filters = {name: value for name, value in exchange.query.items() if name != "limit"}
             if "status" not in filters:
-                lists[exchange.key, repr(sorted(filters.items()))].append(exchange)
+                lists[exchange.key, exchange.surface, repr(sorted(filters.items()))].append(exchange)
     for found in lists.values():
         for first, second in pairwise(found):
             dry = [

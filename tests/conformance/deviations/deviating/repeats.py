@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -98,7 +99,8 @@ def by_offset(patch: Patch) -> None:
         items: bool = True,
     ) -> tuple[list[Id], Any]:
         kept = [one for one in ids if keep is None or keep(one)]
-        start = int(after or 0)
+        said = str(after or 0)  # of a connection of GraphQL the cursor is an item's
+        start = int(said) if said.isdigit() else bisect_right(kept, said, key=str)
         page = kept[start : start + limit]
         return page, str(start + limit) if start + limit < len(kept) else None
 
