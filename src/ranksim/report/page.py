@@ -70,6 +70,7 @@ figure > svg { display: block; width: 100%; height: auto; background: #fff;
   figure > svg { min-width: 30rem; }
   th { white-space: normal; } }
 td.long { min-width: 9rem; }
+td.line { white-space: nowrap; }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
 .piece pre { margin: .25rem 0 .5rem; font-size: .8rem; white-space: pre-wrap; }
@@ -192,7 +193,10 @@ SHOWN_BY = (
 )
 """What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
 
-BAD, NUMBER, LONG = ' class="bad"', ' class="number"', ' class="long"'
+BAD, NUMBER, LONG, ONE_LINE = (f' class="{name}"' for name in ("bad", "number", "long", "line"))
+
+AMOUNT = re.compile(r"[−-]?[\d.,]+ \w+")
+"""An amount with its unit, such as 90 USD."""
 
 MANY_CHARACTERS = 30
 """Text longer than this keeps room for some words a line, however narrow the page."""
@@ -341,6 +345,11 @@ def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str
 
 
 def cell(tag: str, text: str, number: bool) -> str:
-    """Return a cell of a table; one of long text keeps some room."""
-    kind = NUMBER if number else LONG if tag == "td" and len(text) > MANY_CHARACTERS else ""
+    """Return a cell of a table; one of long text keeps some room, and an amount stands in one line."""
+    if number:
+        kind = NUMBER
+    elif AMOUNT.fullmatch(text):
+        kind = ONE_LINE
+    else:
+        kind = LONG if tag == "td" and len(text) > MANY_CHARACTERS else ""
     return f"<{tag}{kind}>{foldable(text)}</{tag}>"
